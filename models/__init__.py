@@ -1,0 +1,1 @@
+"""The networks: bottoms and tops of the split model, and arithmetic on their parameters."""

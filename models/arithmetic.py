@@ -1,0 +1,48 @@
+"""Arithmetic on lists of parameters: copies, norms and distances of one party's block."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+
+def snapshot(parameters: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Copy the values, detached, so that later steps leave the copy alone."""
+    return tuple(parameter.detach().clone() for parameter in parameters)
+
+
+@torch.no_grad()
+def restore(parameters: Iterable[Tensor], saved: Sequence[Tensor]) -> None:
+    """Write ``saved`` back into ``parameters`` in place; shapes must agree pairwise."""
+    for parameter, value in zip(parameters, saved, strict=True):
+        if parameter.shape != value.shape:
+            shapes = f"{tuple(value.shape)} into {tuple(parameter.shape)}"
+            raise ValueError(f"cannot restore {shapes}: the snapshot is of another model")
+        parameter.copy_(value)
+
+
+def gradients(parameters: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Copy every ``.grad``; a parameter that took no part in the loss has gradient zero."""
+    return tuple(_gradient(parameter) for parameter in parameters)
+
+
+def squared_norm(tensors: Iterable[Tensor]) -> float:
+    """Return the sum of squares of all entries, accumulated in float64."""
+    return sum(float(tensor.detach().double().square().sum()) for tensor in tensors)
+
+
+def squared_distance(left: Iterable[Tensor], right: Iterable[Tensor]) -> float:
+    """Return the squared Euclidean distance of two lists of tensors, in float64."""
+    pairs = zip(left, right, strict=True)
+    return squared_norm(a.detach().double() - b.detach().double() for a, b in pairs)
+
+
+def all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Return whether no entry is NaN or infinite."""
+    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
+
+
+def _gradient(parameter: Tensor) -> Tensor:
+    if parameter.grad is None:
+        return torch.zeros_like(parameter)
+    return parameter.grad.detach().clone()

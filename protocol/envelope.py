@@ -1,0 +1,97 @@
+"""The envelope of a message: who says it to whom, where in the run, after what."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+
+from protocol import vfl_pb2
+from protocol.errors import RemoteProtocolError
+
+VERSION = 1
+START = vfl_pb2.Place(task=vfl_pb2.JOIN, epoch=0, step=0, microbatch=0)
+_NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "place")
+_PLACE = ("task", "epoch", "step", "microbatch")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What both ends of a channel are held to."""
+
+    me: str
+    peer: str
+    agreement: bytes  # digest, 32 bytes
+    incarnation: int = 1
+    magnitude: float = 1e4  # largest absolute value of a floating-point element
+
+
+@dataclass(slots=True)
+class Transcript:
+    """The chain over all that went one way: each message's digest hashed onto those before."""
+
+    head: bytes = bytes(32)
+    last: bytes = bytes(32)  # digest of the newest message
+    seq: int = 0
+
+    def add(self, digest: bytes) -> None:
+        """Append a message."""
+        self.head, self.last, self.seq = sha256(self.head + digest).digest(), digest, self.seq + 1
+
+
+def check(
+    envelope: vfl_pb2.Envelope,
+    terms: Terms,
+    session: bytes | None,
+    incarnation: int | None,
+    heard: Transcript,
+) -> None:
+    """Compare every field with what it must be.
+
+    Args:
+        envelope: as received.
+        terms: ours; the peer's are the same with the names exchanged.
+        session: None before it is agreed; agreements are compared from then on.
+        incarnation: the peer's, as its first message said; None before.
+        heard: what the peer said before this message.
+
+    Raises:
+        RemoteProtocolError: names the field.
+    """
+    _present(envelope)
+    if envelope.version != VERSION:
+        raise RemoteProtocolError(f"speaks version {envelope.version}; here it is {VERSION}")
+    _equal("sender", envelope.sender, terms.peer)
+    _equal("receiver", envelope.receiver, terms.me)
+    if incarnation is not None:
+        _equal("incarnation", envelope.incarnation, incarnation)
+    if session is not None:
+        _same("session", envelope.session, session)
+        _same("agreement", envelope.agreement, terms.agreement)
+    if envelope.seq != heard.seq + 1:
+        raise RemoteProtocolError(f"sent message {envelope.seq} after message {heard.seq}")
+    if envelope.HasField("transcript"):
+        _same("transcript", envelope.transcript, heard.head)
+
+
+def _present(envelope: vfl_pb2.Envelope) -> None:
+    missing = [name for name in _NEEDED if not envelope.HasField(name)]
+    missing += [f"place.{name}" for name in _PLACE if not envelope.place.HasField(name)]
+    if missing:
+        raise RemoteProtocolError(f"an envelope without {', '.join(missing)}")
+
+
+def _equal(field: str, found: object, wanted: object) -> None:
+    if found != wanted:
+        raise RemoteProtocolError(f"{field} is {found!r:.80}; it must be {wanted!r}")
+
+
+def _same(field: str, found: bytes, wanted: bytes) -> None:
+    if not compare_digest(found, wanted):
+        raise RemoteProtocolError(f"the {field} in the envelope is not ours")
+
+
+def describe(place: vfl_pb2.Place) -> str:
+    """The place in words: ``train, epoch 3, step 17``."""
+    words = [vfl_pb2.Task.Name(place.task).lower()]
+    words += [f"epoch {place.epoch}"] if place.epoch else []
+    words += [f"step {place.step}"] if place.step or place.epoch else []
+    return ", ".join(words)

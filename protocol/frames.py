@@ -1,0 +1,92 @@
+"""Frames: a message as bytes, cut so that none is larger than a chunk, and put together again.
+
+first frame    u32 header length | Header (protobuf) | first part of the tensors' raw bytes
+next frames    the rest of the tensors' bytes, at most CHUNK each
+"""
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+
+from google.protobuf.message import DecodeError
+
+from protocol import vfl_pb2
+from protocol.errors import RemoteProtocolError
+from protocol.message import FIELDS, Message
+from protocol.tensors import describe, sizes, unpack
+
+CHUNK = 2**20
+MAX_HEADER = 2**16
+MAX_FRAME = CHUNK + MAX_HEADER + 4
+_LENGTH = Struct("<I")
+
+
+def encode(message: Message, envelope: vfl_pb2.Envelope) -> Iterator[bytes]:
+    """The frames of ``message``, each at most ``MAX_FRAME`` bytes."""
+    header = vfl_pb2.Header(
+        envelope=envelope,
+        tensors=[describe(tensor) for tensor in message.tensors],
+        **{FIELDS[type(message.body)]: message.body},  # type: ignore[arg-type]
+    ).SerializeToString()
+    parts = [memoryview(tensor.data).cast("B") for tensor in message.tensors]
+    room = CHUNK
+    pieces: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
+    for part in parts:
+        rest = part
+        while len(rest) > room:
+            yield b"".join([*pieces, rest[:room]])
+            rest, pieces, room = rest[room:], [], CHUNK
+        pieces.append(rest)
+        room -= len(rest)
+    yield b"".join(pieces)
+
+
+def decode(receive: Callable[[], bytes]) -> tuple[vfl_pb2.Envelope, Message]:
+    """Read one message; ``receive`` brings the next frame.
+
+    Raises:
+        RemoteProtocolError: the bytes are not exactly one message of the vocabulary.
+    """
+    frame = receive()
+    header, start = _header(frame)
+    body = header.WhichOneof("body")
+    if body is None or not header.HasField("envelope"):
+        raise RemoteProtocolError("a message without envelope or content")
+    payload = _payload(sum(sizes(header.tensors)), memoryview(frame)[start:], receive)
+    return header.envelope, Message(getattr(header, body), unpack(header.tensors, payload))
+
+
+def _header(frame: bytes) -> tuple[vfl_pb2.Header, int]:
+    if len(frame) > MAX_FRAME:
+        raise RemoteProtocolError(f"a frame of {len(frame)} bytes; at most {MAX_FRAME} are legal")
+    if len(frame) < _LENGTH.size:
+        raise RemoteProtocolError(f"a frame of {len(frame)} bytes is too short for a header")
+    (length,) = _LENGTH.unpack_from(frame)
+    end = _LENGTH.size + length
+    if length > MAX_HEADER or end > len(frame):
+        raise RemoteProtocolError(f"a header of {length} bytes in a frame of {len(frame)}")
+    header = vfl_pb2.Header()
+    try:
+        header.ParseFromString(frame[_LENGTH.size : end])
+    except DecodeError as error:
+        raise RemoteProtocolError("the header is not a message of vfl.proto") from error
+    header.DiscardUnknownFields()
+    if header.ByteSize() != length:  # shorter: unknown fields, or two messages glued together
+        raise RemoteProtocolError("the header has unknown fields, or is more than one message")
+    return header, end
+
+
+def _payload(size: int, first: memoryview, receive: Callable[[], bytes]) -> bytearray:
+    if len(first) != min(size, CHUNK):
+        raise RemoteProtocolError(
+            f"{len(first)} bytes follow the header; {min(size, CHUNK)} were described"
+        )
+    payload = bytearray(size)
+    payload[: len(first)] = first
+    filled = len(first)
+    while filled < size:
+        frame = receive()
+        if len(frame) != min(size - filled, CHUNK):
+            raise RemoteProtocolError(f"a chunk of {len(frame)} bytes is not the described rest")
+        payload[filled : filled + len(frame)] = frame
+        filled += len(frame)
+    return payload

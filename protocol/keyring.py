@@ -1,0 +1,165 @@
+"""Certificate files: what one party keeps on disk, and the authority that makes them."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from protocol.credentials import Identity, Trust, party_uri
+from protocol.errors import IdentityError
+
+AUTHORITY, AUTHORITY_KEY = "ca.pem", "ca.key"
+_PEM = serialization.Encoding.PEM
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """The three PEM files of one party, as gRPC takes them, and what they say."""
+
+    identity: Identity
+    authority: x509.Certificate
+    authority_pem: bytes
+    certificate_pem: bytes
+    key_pem: bytes
+
+    def __repr__(self) -> str:
+        return f"Keyring({self.identity.name})"
+
+
+def read_keyring(folder: Path, name: str) -> Keyring:
+    """Read ``ca.pem``, ``<name>.pem`` and ``<name>.key``.
+
+    Raises:
+        IdentityError: a file is absent, unreadable, open to others, or does not fit the others.
+    """
+    authority_pem = _read(folder / AUTHORITY)
+    certificate_pem = _read(folder / f"{name}.pem")
+    key_path = folder / f"{name}.key"
+    key_pem = _read(key_path)
+    if key_path.stat().st_mode & 0o077:
+        raise IdentityError(f"{key_path} can be read by others", f"chmod 600 {key_path}")
+    try:
+        authority = x509.load_pem_x509_certificate(authority_pem)
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+        key = serialization.load_pem_private_key(key_pem, password=None)
+    except (ValueError, TypeError) as error:
+        raise IdentityError(f"a file of {name} in {folder} is not PEM") from error
+    if (
+        not isinstance(key, ec.EllipticCurvePrivateKey)
+        or key.public_key() != certificate.public_key()
+    ):
+        raise IdentityError(f"{key_path} is not the key of {name}.pem")
+    return Keyring(
+        Identity(name, certificate, key), authority, authority_pem, certificate_pem, key_pem
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise IdentityError(
+            f"cannot read {path}: {error.strerror}", "vfl certs makes certificates for development"
+        ) from error
+
+
+def make_authority(folder: Path, federation: str, days: int = 365) -> None:
+    """Write a new authority, ``ca.pem`` and ``ca.key``; never over an old one."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{federation} authority")])
+    certificate = (
+        _builder(name, name, key.public_key(), days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(authority=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(folder / AUTHORITY_KEY, _private(key), 0o600)
+    _write(folder / AUTHORITY, certificate.public_bytes(_PEM), 0o644)
+
+
+def issue(
+    folder: Path, federation: str, name: str, hosts: Sequence[str] = (), days: int = 365
+) -> None:
+    """Write a certificate and key for party ``name``, signed by the authority in ``folder``.
+
+    The party's own name is its first DNS name: spokes ask for the hub by it, whatever the address.
+    """
+    authority = x509.load_pem_x509_certificate(_read(folder / AUTHORITY))
+    signer = serialization.load_pem_private_key(_read(folder / AUTHORITY_KEY), password=None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise IdentityError(f"{folder / AUTHORITY_KEY} is not a P-256 key")
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    names = [x509.UniformResourceIdentifier(party_uri(federation, name))]
+    dns = [x509.DNSName(host) for host in (name, *hosts)]
+    certificate = (
+        _builder(subject, authority.subject, key.public_key(), days)
+        .add_extension(x509.SubjectAlternativeName([*names, *dns]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(authority=False), critical=True)
+        .add_extension(
+            x509.ExtendedKeyUsage(
+                [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+            ),
+            critical=False,
+        )
+        .sign(signer, hashes.SHA256())
+    )
+    _write(folder / f"{name}.key", _private(key), 0o600)
+    _write(folder / f"{name}.pem", certificate.public_bytes(_PEM), 0o644)
+
+
+def trust(keyring: Keyring, federation: str, pins: dict[str, Sequence[str]]) -> Trust:
+    """Trust in this keyring's authority and the pinned keys."""
+    return Trust(federation, keyring.authority, pins)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        raise IdentityError(
+            f"{path} exists and is never overwritten", "choose another folder"
+        ) from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)

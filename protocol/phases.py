@@ -1,0 +1,111 @@
+"""Whose turn is it: the phase table of every conversation, and the walk over it."""
+
+from enum import Enum
+from typing import TypeAlias
+
+from protocol import vfl_pb2 as say
+from protocol.errors import LocalProtocolError, RemoteProtocolError
+from protocol.message import Body
+
+
+class Side(Enum):
+    """The hub leads, a spoke answers."""
+
+    HUB = "hub"
+    SPOKE = "spoke"
+
+    @property
+    def other(self) -> "Side":
+        """The side across the line."""
+        return Side.SPOKE if self is Side.HUB else Side.HUB
+
+
+class Phase(Enum):
+    """Where a conversation stands."""
+
+    JOINING = "joining"
+    GREETED = "greeted"
+    WELCOMED = "welcomed"
+    JOINED = "joined"
+    SHARED = "shared"
+    OFFERING = "offering"
+    OFFERED = "offered"
+    TRANSFERRING = "transferring"
+    STORED = "stored"
+    MATCHED = "matched"
+    READY = "ready"
+    ARRANGING = "arranging"
+    EMBEDDING = "embedding"
+    EMBEDDED = "embedded"
+    CLOSED = "closed"
+
+
+Move: TypeAlias = tuple[Side, type[Body]]
+
+_LEAD: dict[Move, Phase] = {
+    (Side.HUB, say.Ask): Phase.EMBEDDING,
+    (Side.HUB, say.Arrange): Phase.ARRANGING,
+    (Side.HUB, say.Forget): Phase.ARRANGING,
+    (Side.HUB, say.Purge): Phase.ARRANGING,
+    (Side.HUB, say.Goodbye): Phase.CLOSED,
+}
+_ABORT: dict[Move, Phase] = {
+    (Side.HUB, say.Abort): Phase.CLOSED,
+    (Side.SPOKE, say.Abort): Phase.CLOSED,
+}
+_TURNS: dict[Phase, dict[Move, Phase]] = {
+    Phase.JOINING: {(Side.SPOKE, say.Hello): Phase.GREETED},
+    Phase.GREETED: {(Side.HUB, say.Welcome): Phase.WELCOMED},
+    Phase.WELCOMED: {(Side.SPOKE, say.Accept): Phase.JOINED},
+    Phase.JOINED: {(Side.SPOKE, say.Share): Phase.SHARED},
+    Phase.SHARED: {(Side.HUB, say.Shares): Phase.OFFERING},
+    Phase.OFFERING: {(Side.SPOKE, say.Offer): Phase.OFFERED},
+    Phase.OFFERED: {(Side.HUB, say.Answer): Phase.TRANSFERRING},
+    Phase.TRANSFERRING: {
+        (Side.HUB, say.Matrix): Phase.TRANSFERRING,
+        (Side.SPOKE, say.Store): Phase.STORED,
+    },
+    Phase.STORED: {(Side.HUB, say.Matches): Phase.MATCHED},
+    Phase.MATCHED: {(Side.SPOKE, say.Aligned): Phase.READY},
+    Phase.READY: _LEAD,
+    Phase.ARRANGING: {(Side.SPOKE, say.Done): Phase.READY},
+    Phase.EMBEDDING: {(Side.SPOKE, say.Embedding): Phase.EMBEDDED},
+    # An embedding may be answered by its gradient, alone or with the next question, or dropped.
+    Phase.EMBEDDED: {
+        (Side.HUB, say.Step): Phase.EMBEDDING,
+        (Side.HUB, say.Gradient): Phase.READY,
+        **_LEAD,
+    },
+}
+TRANSITIONS: dict[Phase, dict[Move, Phase]] = {
+    **{phase: moves | _ABORT for phase, moves in _TURNS.items()},
+    Phase.CLOSED: {},
+}
+
+
+class Conversation:
+    """One walk over the table; the same table serves both sides."""
+
+    def __init__(self, side: Side) -> None:
+        self.side = side
+        self.phase = Phase.JOINING
+
+    def sent(self, kind: type[Body]) -> None:
+        """Note that we say ``kind``; raises ``LocalProtocolError`` when it is not our turn to."""
+        self._step(self.side, kind, LocalProtocolError, "we")
+
+    def received(self, kind: type[Body]) -> None:
+        """Note that the peer said ``kind``; raises ``RemoteProtocolError`` when it must not."""
+        self._step(self.side.other, kind, RemoteProtocolError, "the peer")
+
+    def _step(self, side: Side, kind: type[Body], fault: type[Exception], who: str) -> None:
+        moves = TRANSITIONS[self.phase]
+        if (side, kind) not in moves:
+            legal = (
+                ", ".join(sorted(move.__name__ for at, move in moves if at is side)) or "nothing"
+            )
+            raise fault(
+                f"{who} ({side.value}) said {kind.__name__} in phase '{self.phase.value}'; "
+                f"legal here: {legal}"
+            )
+        self.phase = moves[side, kind]

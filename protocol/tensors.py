@@ -1,0 +1,91 @@
+"""Tensors on the wire: how a header describes them, and the checks before one is believed."""
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol import vfl_pb2
+from protocol.errors import LocalProtocolError, RemoteProtocolError
+
+Tensor: TypeAlias = NDArray[Any]
+
+DTYPES: dict[int, np.dtype[Any]] = {
+    vfl_pb2.FLOAT32: np.dtype("<f4"),
+    vfl_pb2.FLOAT64: np.dtype("<f8"),
+    vfl_pb2.INT64: np.dtype("<i8"),
+    vfl_pb2.BYTES: np.dtype("u1"),
+}
+_CODES = {dtype: code for code, dtype in DTYPES.items()}
+MAX_RANK = 4
+MAX_DIM = 2**31
+MAX_PAYLOAD = 16 * 2**20  # bytes of all tensors of one message; senders split what is larger
+
+
+def describe(tensor: Tensor) -> vfl_pb2.TensorShape:
+    """The header entry of ``tensor``.
+
+    Raises:
+        LocalProtocolError: the element type is not one of the four that travel.
+    """
+    code = _CODES.get(tensor.dtype)
+    if code is None:
+        raise LocalProtocolError(f"a tensor of {tensor.dtype} cannot travel; legal: {_legal()}")
+    return vfl_pb2.TensorShape(dtype=code, dims=tensor.shape)  # type: ignore[arg-type]
+
+
+def sizes(shapes: Iterable[vfl_pb2.TensorShape]) -> list[int]:
+    """Bytes of each described tensor, computed in exact integers before anything is allocated.
+
+    Raises:
+        RemoteProtocolError: a type, rank, dimension or the total is outside what is legal.
+    """
+    found = [_size(shape) for shape in shapes]
+    if sum(found) > MAX_PAYLOAD:
+        raise RemoteProtocolError(f"tensors of {sum(found)} bytes; at most {MAX_PAYLOAD} travel")
+    return found
+
+
+def _size(shape: vfl_pb2.TensorShape) -> int:
+    dtype = DTYPES.get(shape.dtype)
+    if dtype is None:
+        raise RemoteProtocolError(f"tensor type {shape.dtype} is unknown; legal: {_legal()}")
+    if not 1 <= len(shape.dims) <= MAX_RANK:
+        raise RemoteProtocolError(f"a tensor of rank {len(shape.dims)}; legal: 1 to {MAX_RANK}")
+    if not all(1 <= dim < MAX_DIM for dim in shape.dims):
+        raise RemoteProtocolError(f"tensor dimensions {list(shape.dims)}; each must be 1 to 2^31")
+    return prod(shape.dims) * dtype.itemsize
+
+
+def unpack(shapes: Sequence[vfl_pb2.TensorShape], payload: bytearray) -> tuple[Tensor, ...]:
+    """Views of ``payload`` as the described tensors; its length was checked against ``sizes``."""
+    tensors, start = [], 0
+    for shape, size in zip(shapes, sizes(shapes), strict=True):
+        flat = np.frombuffer(
+            payload, DTYPES[shape.dtype], size // DTYPES[shape.dtype].itemsize, start
+        )
+        tensors.append(flat.reshape(tuple(shape.dims)))
+        start += size
+    return tuple(tensors)
+
+
+def check_range(tensors: Iterable[Tensor], bound: float) -> None:
+    """Refuse what is not finite or larger than ``bound`` in magnitude.
+
+    Raises:
+        RemoteProtocolError: names the first bad row, never a value.
+    """
+    for tensor in tensors:
+        # NaN compares false with everything, so one comparison finds NaN, infinity and excess.
+        if tensor.dtype.kind == "f" and not (np.abs(tensor).max() <= bound):
+            rows = ~(np.abs(tensor.reshape(len(tensor), -1)).max(axis=1) <= bound)
+            raise RemoteProtocolError(
+                f"row {int(np.argmax(rows))} of a tensor is NaN, infinite or beyond ±{bound:g}",
+                "the peer's model diverged, or its features are not scaled",
+            )
+
+
+def _legal() -> str:
+    return ", ".join(dtype.name for dtype in _CODES)

@@ -1,0 +1,389 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_UNSPECIFIED: _ClassVar[Task]
+    JOIN: _ClassVar[Task]
+    ALIGN: _ClassVar[Task]
+    TRAIN: _ClassVar[Task]
+    EVALUATE: _ClassVar[Task]
+    UNLEARN: _ClassVar[Task]
+    REFERENCE: _ClassVar[Task]
+    FINE_TUNE: _ClassVar[Task]
+    ASCEND: _ClassVar[Task]
+    CLOSE: _ClassVar[Task]
+
+class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DTYPE_UNSPECIFIED: _ClassVar[DType]
+    FLOAT32: _ClassVar[DType]
+    FLOAT64: _ClassVar[DType]
+    INT64: _ClassVar[DType]
+    BYTES: _ClassVar[DType]
+
+class Rows(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROWS_UNSPECIFIED: _ClassVar[Rows]
+    LEARN: _ClassVar[Rows]
+    RETAIN: _ClassVar[Rows]
+    FORGOTTEN: _ClassVar[Rows]
+    VALIDATION: _ClassVar[Rows]
+    TEST: _ClassVar[Rows]
+    SAMPLE: _ClassVar[Rows]
+
+class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ORDER_UNSPECIFIED: _ClassVar[Order]
+    BY_INDEX: _ClassVar[Order]
+    SHUFFLED: _ClassVar[Order]
+TASK_UNSPECIFIED: Task
+JOIN: Task
+ALIGN: Task
+TRAIN: Task
+EVALUATE: Task
+UNLEARN: Task
+REFERENCE: Task
+FINE_TUNE: Task
+ASCEND: Task
+CLOSE: Task
+DTYPE_UNSPECIFIED: DType
+FLOAT32: DType
+FLOAT64: DType
+INT64: DType
+BYTES: DType
+ROWS_UNSPECIFIED: Rows
+LEARN: Rows
+RETAIN: Rows
+FORGOTTEN: Rows
+VALIDATION: Rows
+TEST: Rows
+SAMPLE: Rows
+ORDER_UNSPECIFIED: Order
+BY_INDEX: Order
+SHUFFLED: Order
+
+class Header(_message.Message):
+    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge")
+    ENVELOPE_FIELD_NUMBER: _ClassVar[int]
+    TENSORS_FIELD_NUMBER: _ClassVar[int]
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    ACCEPT_FIELD_NUMBER: _ClassVar[int]
+    ABORT_FIELD_NUMBER: _ClassVar[int]
+    GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    MATCHES_FIELD_NUMBER: _ClassVar[int]
+    ALIGNED_FIELD_NUMBER: _ClassVar[int]
+    ARRANGE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    EMBEDDING_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    FORGET_FIELD_NUMBER: _ClassVar[int]
+    PURGE_FIELD_NUMBER: _ClassVar[int]
+    envelope: Envelope
+    tensors: _containers.RepeatedCompositeFieldContainer[TensorShape]
+    hello: Hello
+    welcome: Welcome
+    accept: Accept
+    abort: Abort
+    goodbye: Goodbye
+    share: Share
+    shares: Shares
+    offer: Offer
+    answer: Answer
+    matrix: Matrix
+    store: Store
+    matches: Matches
+    aligned: Aligned
+    arrange: Arrange
+    done: Done
+    ask: Ask
+    embedding: Embedding
+    step: Step
+    gradient: Gradient
+    forget: Forget
+    purge: Purge
+    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ...) -> None: ...
+
+class Envelope(_message.Message):
+    __slots__ = ("version", "session", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    AGREEMENT_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    RECEIVER_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TRANSCRIPT_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    session: bytes
+    agreement: bytes
+    sender: str
+    receiver: str
+    incarnation: int
+    seq: int
+    transcript: bytes
+    place: Place
+    def __init__(self, version: _Optional[int] = ..., session: _Optional[bytes] = ..., agreement: _Optional[bytes] = ..., sender: _Optional[str] = ..., receiver: _Optional[str] = ..., incarnation: _Optional[int] = ..., seq: _Optional[int] = ..., transcript: _Optional[bytes] = ..., place: _Optional[_Union[Place, _Mapping]] = ...) -> None: ...
+
+class Place(_message.Message):
+    __slots__ = ("task", "epoch", "step", "microbatch")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    MICROBATCH_FIELD_NUMBER: _ClassVar[int]
+    task: Task
+    epoch: int
+    step: int
+    microbatch: int
+    def __init__(self, task: _Optional[_Union[Task, str]] = ..., epoch: _Optional[int] = ..., step: _Optional[int] = ..., microbatch: _Optional[int] = ...) -> None: ...
+
+class TensorShape(_message.Message):
+    __slots__ = ("dtype", "dims")
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    DIMS_FIELD_NUMBER: _ClassVar[int]
+    dtype: DType
+    dims: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dims: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("oldest_version", "newest_version", "nonce", "agreement", "clock", "software")
+    OLDEST_VERSION_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_VERSION_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    AGREEMENT_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    oldest_version: int
+    newest_version: int
+    nonce: bytes
+    agreement: str
+    clock: float
+    software: str
+    def __init__(self, oldest_version: _Optional[int] = ..., newest_version: _Optional[int] = ..., nonce: _Optional[bytes] = ..., agreement: _Optional[str] = ..., clock: _Optional[float] = ..., software: _Optional[str] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("nonce", "clock", "software", "certificate", "signature")
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    nonce: bytes
+    clock: float
+    software: str
+    certificate: bytes
+    signature: bytes
+    def __init__(self, nonce: _Optional[bytes] = ..., clock: _Optional[float] = ..., software: _Optional[str] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Accept(_message.Message):
+    __slots__ = ("certificate", "signature")
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    certificate: bytes
+    signature: bytes
+    def __init__(self, certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Abort(_message.Message):
+    __slots__ = ("code", "reason")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    reason: str
+    def __init__(self, code: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Goodbye(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Share(_message.Message):
+    __slots__ = ("rows", "key", "certificate", "signature")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    key: bytes
+    certificate: bytes
+    signature: bytes
+    def __init__(self, rows: _Optional[int] = ..., key: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Shares(_message.Message):
+    __slots__ = ("rows", "shares")
+    class SharesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Share
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    shares: _containers.MessageMap[str, Share]
+    def __init__(self, rows: _Optional[int] = ..., shares: _Optional[_Mapping[str, Share]] = ...) -> None: ...
+
+class Offer(_message.Message):
+    __slots__ = ("offer",)
+    OFFER_FIELD_NUMBER: _ClassVar[int]
+    offer: bytes
+    def __init__(self, offer: _Optional[bytes] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("answer", "blocks")
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    answer: bytes
+    blocks: int
+    def __init__(self, answer: _Optional[bytes] = ..., blocks: _Optional[int] = ...) -> None: ...
+
+class Matrix(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Store(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Matches(_message.Message):
+    __slots__ = ("digest",)
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    digest: bytes
+    def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
+
+class Aligned(_message.Message):
+    __slots__ = ("digest",)
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    digest: bytes
+    def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
+
+class Arrange(_message.Message):
+    __slots__ = ("fresh", "restore", "keep", "drop")
+    FRESH_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    DROP_FIELD_NUMBER: _ClassVar[int]
+    fresh: Fresh
+    restore: Restore
+    keep: Keep
+    drop: Drop
+    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ...) -> None: ...
+
+class Fresh(_message.Message):
+    __slots__ = ("stream", "fit")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    FIT_FIELD_NUMBER: _ClassVar[int]
+    stream: str
+    fit: Rows
+    def __init__(self, stream: _Optional[str] = ..., fit: _Optional[_Union[Rows, str]] = ...) -> None: ...
+
+class Restore(_message.Message):
+    __slots__ = ("slot", "stream")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    stream: str
+    def __init__(self, slot: _Optional[str] = ..., stream: _Optional[str] = ...) -> None: ...
+
+class Keep(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class Drop(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class Done(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Ask(_message.Message):
+    __slots__ = ("rows", "order", "size")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    rows: Rows
+    order: Order
+    size: int
+    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., order: _Optional[_Union[Order, str]] = ..., size: _Optional[int] = ...) -> None: ...
+
+class Embedding(_message.Message):
+    __slots__ = ("held_square", "moved_square")
+    HELD_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    MOVED_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    held_square: float
+    moved_square: float
+    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ...) -> None: ...
+
+class Gradient(_message.Message):
+    __slots__ = ("descend", "hold", "primal")
+    DESCEND_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    PRIMAL_FIELD_NUMBER: _ClassVar[int]
+    descend: Descend
+    hold: Hold
+    primal: Primal
+    def __init__(self, descend: _Optional[_Union[Descend, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ...) -> None: ...
+
+class Descend(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Hold(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Primal(_message.Message):
+    __slots__ = ("step_size", "price", "literal")
+    STEP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    LITERAL_FIELD_NUMBER: _ClassVar[int]
+    step_size: float
+    price: float
+    literal: LiteralDual
+    def __init__(self, step_size: _Optional[float] = ..., price: _Optional[float] = ..., literal: _Optional[_Union[LiteralDual, _Mapping]] = ...) -> None: ...
+
+class LiteralDual(_message.Message):
+    __slots__ = ("step_size", "threshold", "cap")
+    STEP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    CAP_FIELD_NUMBER: _ClassVar[int]
+    step_size: float
+    threshold: float
+    cap: float
+    def __init__(self, step_size: _Optional[float] = ..., threshold: _Optional[float] = ..., cap: _Optional[float] = ...) -> None: ...
+
+class Step(_message.Message):
+    __slots__ = ("gradient", "ask")
+    GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    gradient: Gradient
+    ask: Ask
+    def __init__(self, gradient: _Optional[_Union[Gradient, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ...) -> None: ...
+
+class Forget(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Purge(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

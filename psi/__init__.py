@@ -1,0 +1,1 @@
+"""Private set intersection: which rows all parties share, and nothing else; see psi/README.md."""

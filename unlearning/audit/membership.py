@@ -1,0 +1,139 @@
+"""Membership inference in the paper's form: was this row in the training set?
+
+The attack is fitted on the ORIGINAL model's outputs (members: retained rows, never D_u;
+non-members: the first half of the held-out rows) and scored on another model's outputs for D_u
+against rows of the other half with the same class mix. Validation rows are never attacked.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+from torch.nn.functional import cross_entropy, log_softmax
+
+from unlearning.audit.divergence import Interval
+from unlearning.objectives import entropy
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """A model's outputs on some rows."""
+
+    logits: Tensor  # [rows, classes]
+    labels: Tensor  # [rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the attack found; chance is 0.5, and an AUC below it is a leak too."""
+
+    balanced_accuracy: Interval
+    auc: Interval
+    members: int  # rows of D_u
+    non_members: int
+
+
+def features(outputs: Outputs) -> Floats:
+    """Return ``[rows, classes + 4]``: sorted softmax, loss, margin, entropy, correctness.
+
+    Sorted, because raw probabilities would let the attack learn the class.
+    """
+    log_p = log_softmax(outputs.logits.double(), dim=1)
+    ranked = log_p.exp().sort(dim=1, descending=True).values
+    loss = cross_entropy(log_p, outputs.labels, reduction="none")
+    right = (log_p.argmax(dim=1) == outputs.labels).double()
+    columns = [loss, _margin(log_p, outputs.labels), entropy(log_p), right]
+    table: Floats = torch.cat([ranked, torch.stack(columns, dim=1)], dim=1).detach().numpy()
+    return table
+
+
+def fit_attack(members: Outputs, non_members: Outputs) -> Pipeline:
+    """Fit the attack on the original model's outputs; classes are weighted to balance."""
+    table = np.concatenate([features(members), features(non_members)])
+    attack = make_pipeline(
+        StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=2000)
+    )
+    return attack.fit(table, _truth(len(members.labels), len(non_members.labels)))
+
+
+def score_attack(
+    attack: Pipeline, forgotten: Outputs, non_members: Outputs, generator: np.random.Generator
+) -> Verdict:
+    """Score the attack on D_u; ``non_members`` are class-matched by ``class_matched`` first."""
+    table = np.concatenate([features(forgotten), features(non_members)])
+    truth = _truth(len(forgotten.labels), len(non_members.labels))
+    chances = attack.predict_proba(table)[:, 1]
+    interval = partial(_bootstrap, truth, chances, generator)
+    return Verdict(
+        interval(_balanced_accuracy), interval(_auc), int(truth.sum()), int((1 - truth).sum())
+    )
+
+
+def class_matched(wanted: Tensor, pool: Tensor, generator: np.random.Generator) -> Rows:
+    """Return positions in ``pool`` whose class mix is that of ``wanted``; both are labels ``[n]``.
+
+    As many rows as the scarcest class allows, at most ``len(wanted)``, none twice.
+
+    Raises:
+        ValueError: if a wanted class has no row in the pool.
+    """
+    classes, counts = np.unique(wanted.numpy(), return_counts=True)
+    candidates = [np.flatnonzero(pool.numpy() == label) for label in classes]
+    share = min(1.0, *(len(rows) / n for rows, n in zip(candidates, counts, strict=True)))
+    if share == 0.0:
+        missing = [int(c) for c, rows in zip(classes, candidates, strict=True) if not len(rows)]
+        raise ValueError(
+            f"no held-out row of class {missing} to match D_u with; enlarge the test share"
+        )
+    drawn = [
+        generator.choice(rows, max(1, int(share * n)), replace=False)
+        for rows, n in zip(candidates, counts, strict=True)
+    ]
+    return np.sort(np.concatenate(drawn)).astype(np.int64)
+
+
+def _margin(log_p: Tensor, labels: Tensor) -> Tensor:
+    """Return log p_y minus the largest other log p."""
+    own = log_p.gather(1, labels[:, None])
+    others = log_p.scatter(1, labels[:, None], -torch.inf).max(dim=1).values
+    return own.squeeze(1) - others
+
+
+def _truth(members: int, non_members: int) -> Rows:
+    return np.repeat(np.array([1, 0]), [members, non_members])
+
+
+def _balanced_accuracy(truth: Rows, chances: Floats) -> float:
+    return float(balanced_accuracy_score(truth, chances > 0.5))
+
+
+def _auc(truth: Rows, chances: Floats) -> float:
+    return float(roc_auc_score(truth, chances))
+
+
+def _bootstrap(
+    truth: Rows,
+    chances: Floats,
+    generator: np.random.Generator,
+    figure: Callable[[Rows, Floats], float],
+    resamples: int = 500,
+) -> Interval:
+    """Return ``figure`` with its interval; members and non-members are resampled apart."""
+    sides = [np.flatnonzero(truth == side) for side in (0, 1)]
+    drawn = [
+        np.concatenate([generator.choice(side, len(side)) for side in sides])
+        for _ in range(resamples)
+    ]
+    low, high = np.quantile([figure(truth[rows], chances[rows]) for rows in drawn], [0.025, 0.975])
+    return Interval(figure(truth, chances), float(low), float(high), len(truth))

@@ -1,0 +1,45 @@
+"""Threshold policies: how forgotten is forgotten enough, that is, FedORA's γ.
+
+The paper gives no γ. A score lies in [−ω log C, +ω log C] (C = classes, ω = ``weight``), so a
+threshold outside is either met already or can never be met.
+"""
+
+import math
+
+from torch import Tensor
+
+
+def uniform(classes: int, weight: float, fraction: float = 0.95) -> float:
+    """Return γ at ``fraction`` of the largest score: forget until outputs are nearly uniform.
+
+    The paper's aim; it over-forgets, which makes the forgotten rows detectable.
+    """
+    return _legal("uniform", fraction * weight * math.log(classes), classes, weight)
+
+
+def heldout(scores: Tensor, classes: int, weight: float, factor: float = 1.0) -> float:
+    """Return γ from the original model's scores on validation rows of the forgotten classes."""
+    return _legal("heldout", _scaled(scores, classes, weight, factor), classes, weight)
+
+
+def proxy(scores: Tensor, classes: int, weight: float, factor: float = 1.0) -> float:
+    """Return γ from the scores on D_u of a small reference model that never saw D_u."""
+    return _legal("proxy", _scaled(scores, classes, weight, factor), classes, weight)
+
+
+def _scaled(scores: Tensor, classes: int, weight: float, factor: float) -> float:
+    """Return the score at ``factor`` times the mean entropy behind ``scores``, at most uniform."""
+    # FedORA Eq 28 read backwards: H = (S/ω + log C) / 2, and S = ω (2 H − log C).
+    ceiling = math.log(classes)
+    mean_entropy = (float(scores.double().mean()) / weight + ceiling) / 2.0
+    return weight * (2.0 * min(ceiling, factor * mean_entropy) - ceiling)
+
+
+def _legal(policy: str, threshold: float, classes: int, weight: float) -> float:
+    ceiling = weight * math.log(classes)
+    if not -ceiling * (1 + 1e-6) <= threshold <= ceiling * (1 + 1e-6):  # NaN fails as well
+        raise ValueError(
+            f"policy {policy!r} gave {threshold}, legal is [{-ceiling:.4f}, {ceiling:.4f}] "
+            f"for {classes} classes at weight {weight}; were the scores taken at this weight?"
+        )
+    return threshold
