@@ -19,7 +19,7 @@ def mlp(inputs: int, hidden: Sequence[int], width: int) -> nn.Module:
 
 
 def cnn(shape: tuple[int, int, int], channels: Sequence[int], width: int) -> nn.Module:
-    """Build ``[batch, *shape] -> [batch, width]``; ``shape`` is (channels, height, width) in pixels.
+    """Build ``[batch, *shape] -> [batch, width]``; ``shape`` is channels, height and width.
 
     Every entry of ``channels`` is one stage: 3x3 convolution, GroupNorm, ReLU, halving.
     Rows that arrive flat, ``[batch, prod(shape)]``, are accepted as well.

@@ -40,6 +40,6 @@ def _expect(embeddings: Sequence[Tensor], widths: Sequence[int]) -> None:
     arrived = [embedding.shape[-1] for embedding in embeddings]
     if arrived != list(widths):
         raise ValueError(
-            f"the top model expects embeddings of widths {list(widths)} in party order, got {arrived}; "
-            "check `width` of every party in the config"
+            f"the top model expects embeddings of widths {list(widths)} in party order, "
+            f"got {arrived}; check `width` of every party in the config"
         )

@@ -1,4 +1,4 @@
-"""Membership inference in the paper's form: was this row in the training set?
+"""Membership inference in the paper's form: an attack that asks who was in the training set.
 
 The attack is fitted on the ORIGINAL model's outputs (members: retained rows, never D_u;
 non-members: the first half of the held-out rows) and scored on another model's outputs for D_u

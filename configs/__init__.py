@@ -1,0 +1,1 @@
+"""What the parties agree on, what each keeps to itself, and the runs that ship."""

@@ -1,0 +1,259 @@
+"""The agreement: every setting that all parties of a run must share."""
+
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]  # also a DNS label
+Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+Widths: TypeAlias = tuple[Annotated[int, Field(ge=1, le=65_536)], ...]
+
+
+class Table(BaseModel):
+    """A table of a config: unknown keys and silent casts are refused, nothing changes later."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class MlpBottom(Table):
+    """Fully connected layers with ReLU between; no hidden layer makes it linear."""
+
+    kind: Literal["mlp"] = "mlp"
+    hidden: Widths = (64,)
+
+
+class CnnBottom(Table):
+    """3x3 convolutions with GroupNorm, each halving the image, then one linear layer."""
+
+    kind: Literal["cnn"]
+    channels: Widths = (16, 32)
+
+
+class ModuleBottom(Table):
+    """A party's own ``nn.Module``: its seat names the import path, here stands the source's hash."""
+
+    kind: Literal["module"]
+    source: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+Bottom: TypeAlias = Annotated[MlpBottom | CnnBottom | ModuleBottom, Field(discriminator="kind")]
+
+
+class Party(Table):
+    """One organisation: its role and its half of the model."""
+
+    role: Literal["active", "passive"]
+    width: Count | None = None  # of its embeddings; the active party may bring none
+    bottom: Bottom = MlpBottom()
+    pins: tuple[Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")], ...] = ()
+
+    @model_validator(mode="after")
+    def _passive_brings_features(self) -> Self:
+        if self.role == "passive" and self.width is None:
+            raise ValueError("a passive party needs width, the size of its embeddings")
+        return self
+
+
+class Psi(Table):
+    """Private set intersection."""
+
+    security: Literal["semi_honest"] = "semi_honest"
+    minimum: Count = 100  # common rows below which the run stops
+
+
+class Split(Table):
+    """Which rows are for training, validation and test: the same at every party, by keyed hash."""
+
+    kind: Literal["keyed", "official"] = (
+        "keyed"  # official: rows of the test files are the test rows
+    )
+    validation: Fraction = 0.1
+    test: Fraction | None = 0.2
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        if self.kind == "official" and "test" in self.model_fields_set:
+            raise ValueError("an official split takes its test rows from the test files; drop test")
+        if self.kind == "keyed" and (self.test is None or self.test + self.validation >= 1):
+            raise ValueError("validation and test must leave rows for training")
+        return self
+
+
+class Labels(Table):
+    """What is predicted: the names of the classes, in order."""
+
+    classes: Annotated[tuple[str, ...], Field(min_length=2)]
+
+
+class MlpTop(Table):
+    """Fully connected layers over the concatenated embeddings."""
+
+    kind: Literal["mlp"] = "mlp"
+    hidden: Widths = (32,)
+
+
+class SumTop(Table):
+    """Every party's embedding is its vote for each class; the top model adds them up."""
+
+    kind: Literal["sum"]
+
+
+Top: TypeAlias = Annotated[MlpTop | SumTop, Field(discriminator="kind")]
+
+
+class Training(Table):
+    """Split learning."""
+
+    optimiser: Literal["adam", "sgd"] = "adam"
+    learning_rate: Positive = 1e-3
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of sgd
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    batch: Count = 64
+    epochs: Count = 20
+    patience: Count | None = None  # epochs without a better validation loss; None: no early stop
+
+
+class Request(Table):
+    """Rows to forget: a part of some classes, or the IDs in a file of the active party's seat."""
+
+    name: Name
+    classes: tuple[str, ...] = ()
+    fraction: Fraction = 1.0
+    canaries: Annotated[int, Field(ge=0)] = 0  # rows among them that train on a wrong label
+
+
+class Adaptive(Table):
+    """How the step sizes follow the change of the parameters (FedORA, Eq. 30-33)."""
+
+    slow: Positive = 0.8  # β: below this ratio of changes the steps grow
+    fast: Positive = 1.5  # α: above it they shrink
+    growth: Annotated[float, Field(ge=1)] = 1.1  # κ_i
+    decay: Fraction = 0.5  # κ_d
+    largest: Positive = 2.0  # times the initial step sizes
+    smallest: Positive = 0.1
+
+
+class Fedora(Table):
+    """Primal-dual unlearning (FedORA, Algorithms 1 and 2)."""
+
+    policy: Literal["proxy", "heldout", "uniform"] = "proxy"
+    dual: Literal["scalar", "literal"] = "scalar"
+    weight: Positive = 2.0  # ω
+    iterations: Count = 30  # K
+    retain_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # δ
+    primal_step: Positive = 0.05  # τ
+    dual_step: Positive = 0.05  # σ
+    proximal: Annotated[float, Field(ge=0)] = 0.01  # ρ
+    price_cap: Positive = 5.0  # largest Ω
+    score_rows: Count | None = None  # rows of D_u per iteration; None: all
+    utility_loss: Positive = 0.05  # validation accuracy that may be lost before it rolls back
+    tolerance: Positive = 1e-3
+    adaptive: Adaptive | None = Adaptive()
+    reference_share: Fraction = 0.1  # of D_r, for policy `proxy`
+    reference_epochs: Count = 10
+
+
+class FineTune(Table):
+    """Baseline: go on training on the rows that stay."""
+
+    learning_rate: Positive = 1e-3
+    epochs: Count = 2
+
+
+class Ascent(Table):
+    """Baseline: gradient ascent on the rows to forget."""
+
+    learning_rate: Positive = 0.01
+    steps: Count = 5
+    clip: Positive = 1.0  # norm of a party's gradient
+
+
+class Unlearning(Table):
+    """How rows are forgotten, and what the result is compared with."""
+
+    fedora: Fedora = Fedora()
+    fine_tune: FineTune = FineTune()
+    ascent: Ascent = Ascent()
+    retrains: Annotated[int, Field(ge=2, le=10)] = 3  # independent ones
+
+
+class Limits(Table):
+    """When a party gives up."""
+
+    join_seconds: Positive = 120.0
+    step_seconds: Positive = 30.0
+    idle_seconds: Positive = 900.0
+    magnitude: Positive = 1e4
+
+
+class Agreement(Table):
+    """One run, as all parties must describe it."""
+
+    federation: Name
+    mode: Literal["vertical"] = "vertical"
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    dtype: Literal["float32", "float64"] = "float32"
+    parties: dict[Name, Party]
+    labels: Labels
+    psi: Psi = Psi()
+    split: Split = Split()
+    top: Top = MlpTop()
+    training: Training = Training()
+    unlearn: tuple[Request, ...] = ()
+    unlearning: Unlearning = Unlearning()
+    limits: Limits = Limits()
+
+    @property
+    def active(self) -> str:
+        """The party that holds the labels."""
+        return next(name for name, party in self.parties.items() if party.role == "active")
+
+    @property
+    def passive(self) -> tuple[str, ...]:
+        """The other parties, by name."""
+        return tuple(
+            sorted(name for name, party in self.parties.items() if party.role == "passive")
+        )
+
+    @property
+    def feature_parties(self) -> dict[str, Party]:
+        """Those who bring embeddings, in the order in which the top model takes them."""
+        return {
+            name: self.parties[name] for name in sorted(self.parties) if self.parties[name].width
+        }
+
+    @model_validator(mode="after")
+    def _one_active(self) -> Self:
+        active = [name for name, party in self.parties.items() if party.role == "active"]
+        if len(active) != 1 or len(self.parties) < 2:
+            raise ValueError(
+                "a run has one active party and at least one passive; "
+                f"active here: {', '.join(active) or 'none'}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _votes_fit_classes(self) -> Self:
+        if isinstance(self.top, SumTop):
+            for name, party in self.feature_parties.items():
+                if party.width != len(self.labels.classes):
+                    raise ValueError(
+                        f"the sum of votes needs width = {len(self.labels.classes)}, the number of "
+                        f"classes, at every party; {name} has {party.width}"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _requests_name_classes(self) -> Self:
+        for request in self.unlearn:
+            for unknown in set(request.classes) - set(self.labels.classes):
+                raise ValueError(
+                    f"request {request.name!r} names class {unknown!r}; "
+                    f"the classes are {', '.join(self.labels.classes)}"
+                )
+        names = [request.name for request in self.unlearn]
+        if len(set(names)) < len(names):
+            raise ValueError("two requests bear one name")
+        return self

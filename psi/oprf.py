@@ -1,0 +1,99 @@
+"""Multi-point OPRF: the leader learns its outputs at its own rows, the member may compute any.
+
+Chase and Miao, "Private Set Intersection in the Internet Setting From Lightweight Oblivious PRF"
+(CRYPTO 2020), Figure 2; the leader is the paper's receiver P₂, the member its sender P₁. Letters:
+k and F_k choose for a row one position v[j] in each of the w columns; D has zeros exactly at the
+positions of the leader's rows; A is the leader's matrix, C = A ⊕ s·D the member's, so both read
+the same bits at a row of the leader, and at any other row they differ in at least λ bits of s.
+"""
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from psi.aes import KEY_BYTES, encrypted, keystream, scaled
+from psi.domain import digest, number
+from psi.ids import Bytes
+from psi.terms import TAG_BYTES, Terms
+
+Positions = npt.NDArray[np.int64]
+
+COLUMNS_PER_BLOCK = 4  # 32-bit words in an AES block
+
+
+def positions(key: bytes, session: bytes, hashes: Bytes, rows: int) -> Iterator[Positions]:
+    """v[j] = F_k(h(x))_j in [0, rows) for every row x: one [n] int64 array per column, without end.
+
+    ``hashes`` is h(x), [n, 16] uint8.
+    """
+    block = 0
+    while True:
+        block_key = digest("oprf-position", session, key, number(block))[:KEY_BYTES]
+        words = encrypted(block_key, hashes).view("<u4")
+        for lane in range(COLUMNS_PER_BLOCK):
+            yield scaled(words[:, lane], rows)
+        block += 1
+
+
+def zeros_at(where: Positions, rows: int) -> Bytes:
+    """One column of D, packed to [rows / 8] uint8: 0 at the positions ``where``, else 1."""
+    # Chase and Miao, Figure 2, step 1: D_j[v[j]] = 0 for all v = F_k(H₁(y)), y ∈ Y.
+    flags = np.ones(rows, np.uint8)
+    flags[where] = 0
+    return np.packbits(flags)
+
+
+def difference(keys: tuple[bytes, bytes], column: Bytes) -> tuple[Bytes, Bytes]:
+    """The leader's column A_j = PRG(K₀) and Δ_j = PRG(K₀) ⊕ PRG(K₁) ⊕ D_j, both packed."""
+    # Figure 2, step 2, with B = A ⊕ D sent by a correlated transfer (random keys, one difference).
+    own = keystream(keys[0], column.size)
+    delta = keystream(keys[1], column.size)
+    delta ^= own
+    delta ^= column
+    return own, delta
+
+
+def chosen(key: bytes, bit: int, delta: Bytes) -> Bytes:
+    """The member's column C_j = PRG(K_s) ⊕ s·Δ_j, packed; the work does not depend on s."""
+    column = keystream(key, delta.size)
+    column ^= delta & np.uint8(0xFF * bit)
+    return column
+
+
+class Readings:
+    """The bits that the rows read in the columns seen so far: [n, w] bits, built by column."""
+
+    def __init__(self, count: int, width: int) -> None:
+        self._octets = np.zeros((width // 8, count), np.uint8)
+        self._columns = 0
+
+    @property
+    def columns(self) -> int:
+        """How many columns were read."""
+        return self._columns
+
+    def read(self, column: Bytes, where: Positions) -> None:
+        """Append to every row its bit of the packed ``column``, at its position ``where``."""
+        bits = np.unpackbits(column).take(where, mode="wrap")
+        bits <<= np.uint8(7 - self._columns % 8)
+        self._octets[self._columns // 8] |= bits
+        self._columns += 1
+
+    def outputs(self, terms: Terms) -> tuple[Bytes, Bytes]:
+        """H₂ of the bits of each row, cut in two: pads [n, ℓ] and tags [n, 12] uint8."""
+        # Figure 2, step 3: Ψ = H₂(C₁[v[1]] ‖ … ‖ C_w[v[w]]); here H₂ is BLAKE2b behind 32 bytes
+        # of context, because its state copies faster than SHA-256 starts.
+        size = terms.check_bytes + TAG_BYTES
+        start = hashlib.blake2b(terms.context("oprf-output"), digest_size=size)
+
+        def one(bits: bytes) -> bytes:
+            state = start.copy()
+            state.update(bits)
+            return state.digest()
+
+        width = self._octets.shape[0]
+        rows = np.ascontiguousarray(self._octets.T).view(f"V{width}").ravel().tolist()
+        out = np.frombuffer(b"".join(map(one, rows)), np.uint8).reshape(-1, size)
+        return out[:, : terms.check_bytes], out[:, terms.check_bytes :]

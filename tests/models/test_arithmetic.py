@@ -1,0 +1,74 @@
+"""Tests of arithmetic on parameters, with numbers computed by hand."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from models.arithmetic import (
+    all_finite,
+    gradients,
+    restore,
+    snapshot,
+    squared_distance,
+    squared_norm,
+)
+
+
+def block() -> list[nn.Parameter]:
+    return [nn.Parameter(torch.tensor([3.0, 4.0])), nn.Parameter(torch.tensor([[12.0]]))]
+
+
+def test_squared_norm_by_hand() -> None:
+    assert squared_norm(block()) == 169.0
+
+
+def test_squared_norm_of_nothing_is_zero() -> None:
+    assert squared_norm([]) == 0.0
+
+
+def test_squared_norm_does_not_drown_small_entries_in_float32() -> None:
+    tensors = [torch.tensor([4096.0]), torch.full((1000,), 1e-2)]
+    assert squared_norm(tensors) == pytest.approx(4096.0**2 + 0.1, abs=1e-6)
+
+
+def test_squared_distance_by_hand() -> None:
+    assert squared_distance(block(), [torch.tensor([0.0, 0.0]), torch.tensor([[0.0]])]) == 169.0
+    assert squared_distance(block(), block()) == 0.0
+
+
+def test_distance_of_different_models_is_refused() -> None:
+    with pytest.raises(ValueError, match="argument 2"):
+        squared_distance(block(), [torch.zeros(2)])
+
+
+def test_a_snapshot_survives_a_step_and_is_restored() -> None:
+    parameters = block()
+    saved = snapshot(parameters)
+    with torch.no_grad():
+        parameters[0].add_(1.0)
+    assert saved[0].tolist() == [3.0, 4.0]
+    restore(parameters, saved)
+    assert parameters[0].tolist() == [3.0, 4.0]
+    assert parameters[0].requires_grad
+
+
+def test_restoring_another_models_snapshot_is_refused() -> None:
+    with pytest.raises(ValueError, match="snapshot is of another model"):
+        restore([nn.Parameter(torch.zeros(2))], [torch.zeros(1)])
+
+
+def test_gradients_are_copies_and_zero_where_unused() -> None:
+    used, unused = block()
+    used.square().sum().backward()
+    copies = gradients([used, unused])
+    used.grad = None
+    assert copies[0].tolist() == [6.0, 8.0]
+    assert copies[1].tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_one_bad_entry_is_not_finite(bad: float) -> None:
+    assert all_finite(block())
+    assert not all_finite([*block(), torch.tensor([0.0, bad])])
