@@ -32,7 +32,7 @@ class CnnBottom(Table):
 
 
 class ModuleBottom(Table):
-    """A party's own ``nn.Module``: its seat names the import path, here stands the source's hash."""
+    """A party's own ``nn.Module``: its seat names the import path, here is its source's hash."""
 
     kind: Literal["module"]
     source: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
@@ -142,6 +142,8 @@ class Fedora(Table):
     dual: Literal["scalar", "literal"] = "scalar"
     weight: Positive = 2.0  # ω
     iterations: Count = 30  # K
+    batch: Count | None = None  # B; None: as in training
+    check_every: Count = 5  # iterations between two looks at the validation rows
     retain_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # δ
     primal_step: Positive = 0.05  # τ
     dual_step: Positive = 0.05  # σ

@@ -1,4 +1,7 @@
-"""What a party refuses to go on with, each with the exit code of its kind."""
+"""What a party refuses to go on with, the exit code for it, and what a peer may learn of it."""
+
+from configs.errors import ConfigError
+from protocol.errors import Aborted, IdentityError, ProtocolError
 
 
 class PartyError(Exception):
@@ -19,3 +22,44 @@ class PolicyError(PartyError):
 
 class StorageError(PartyError):
     """A file or port of this machine cannot be had."""
+
+
+class Diverged(PartyError):
+    """Training left the finite numbers."""
+
+
+class Failed(PartyError):
+    """A party of a simulation failed; ``code`` is its exit code."""
+
+    def __init__(self, message: str, hint: str, code: int) -> None:
+        super().__init__(message, hint)
+        self.code = code
+
+
+EXIT_CODES: dict[type[Exception], int] = {
+    ConfigError: 3,
+    Diverged: 3,
+    DataError: 4,
+    IdentityError: 5,
+    ProtocolError: 6,
+    StorageError: 7,
+    PolicyError: 8,
+}
+
+
+def exit_code(error: Exception) -> int | None:
+    """The number for a kind of failure; None for what nobody expected."""
+    if isinstance(error, Failed):
+        return error.code
+    if isinstance(error, Aborted) and error.code == "policy":
+        return EXIT_CODES[PolicyError]
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), None)
+
+
+def public(error: Exception) -> tuple[str, str]:
+    """What a peer may learn of an error: a word, and a sentence without our data or paths."""
+    if isinstance(error, PolicyError):
+        return "policy", str(error)
+    if isinstance(error, ProtocolError):
+        return "protocol", str(error)
+    return "local", "something is wrong at this party; its own log says what"

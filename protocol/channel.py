@@ -1,7 +1,7 @@
 """A strict speaker on a line: turn, envelope, sequence, range, and the facts of what crossed."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
@@ -126,6 +126,11 @@ class Channel:
         self._note(Way.IN, message, intake.size, monotonic() - started)
         return message
 
+    def abort(self, code: str, reason: str) -> None:
+        """Tell the peer, if it can still hear, that it is over and why."""
+        with suppress(ProtocolError):
+            self.send(vfl_pb2.Abort(code=code, reason=reason), timeout=1.0)
+
     def close(self) -> None:
         """Say no more; what was said still arrives."""
         self.line.close()
@@ -146,6 +151,7 @@ class Channel:
         """A spoke follows the hub's place; a reply must bear the place of its question."""
         if self.side is Side.SPOKE:
             self.place = envelope.place
+            self.session = self.session or envelope.session or None
         elif envelope.place != self.place:
             raise RemoteProtocolError(f"answers for {describe(envelope.place)}")
         self._incarnation = envelope.incarnation

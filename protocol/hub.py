@@ -1,11 +1,9 @@
 """All spokes at once: broadcast, scatter, gather. Every mode is a star."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 
 from protocol import vfl_pb2
 from protocol.channel import Channel
-from protocol.errors import ProtocolError
 from protocol.message import Body, Message
 from protocol.tensors import Tensor
 
@@ -41,8 +39,7 @@ class Hub:
     def abort(self, code: str, reason: str) -> None:
         """Tell every spoke that can still hear that it is over, and why."""
         for channel in self.channels.values():
-            with suppress(ProtocolError):
-                channel.send(vfl_pb2.Abort(code=code, reason=reason), timeout=1.0)
+            channel.abort(code, reason)
 
     def close(self) -> None:
         """Close every line."""

@@ -1,9 +1,12 @@
 """A message: one typed thing that can be said, and the tensors that travel with it."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
+
+import numpy as np
 
 from protocol import vfl_pb2
+from protocol.errors import RemoteProtocolError
 from protocol.tensors import Tensor
 
 Body: TypeAlias = (
@@ -12,6 +15,7 @@ Body: TypeAlias = (
     | vfl_pb2.Accept
     | vfl_pb2.Abort
     | vfl_pb2.Goodbye
+    | vfl_pb2.Open
     | vfl_pb2.Share
     | vfl_pb2.Shares
     | vfl_pb2.Offer
@@ -29,6 +33,8 @@ Body: TypeAlias = (
     | vfl_pb2.Forget
     | vfl_pb2.Purge
 )
+
+Kind = TypeVar("Kind", bound=Body)
 
 _BODY = vfl_pb2.Header.DESCRIPTOR.oneofs_by_name["body"]
 FIELDS: dict[type[Body], str] = {
@@ -48,3 +54,24 @@ class Message:
     def kind(self) -> str:
         """The word for this message, as in ``vfl.proto``."""
         return type(self.body).__name__
+
+    def expect(self, kind: type[Kind]) -> Kind:
+        """The content as ``kind``; raises ``RemoteProtocolError`` when it is another."""
+        if not isinstance(self.body, kind):
+            raise RemoteProtocolError(f"said {self.kind} instead of {kind.__name__}")
+        return self.body
+
+    def tensor(self, dtype: type[np.generic], *shape: int | None) -> Tensor:
+        """The only tensor; None stands for any size.
+
+        Raises:
+            RemoteProtocolError: there is not exactly one, or it has another type or shape.
+        """
+        found = [(tensor.dtype.name, list(tensor.shape)) for tensor in self.tensors]
+        fits = len(found) == 1 and self.tensors[0].dtype == dtype and len(found[0][1]) == len(shape)
+        if not fits or any(w not in (None, f) for f, w in zip(found[0][1], shape, strict=True)):
+            wanted = ["any" if size is None else size for size in shape]
+            raise RemoteProtocolError(
+                f"{self.kind} brought {found}; it must be one {np.dtype(dtype).name} of {wanted}"
+            )
+        return self.tensors[0]

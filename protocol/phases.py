@@ -27,6 +27,7 @@ class Phase(Enum):
     GREETED = "greeted"
     WELCOMED = "welcomed"
     JOINED = "joined"
+    OPENED = "opened"
     SHARED = "shared"
     OFFERING = "offering"
     OFFERED = "offered"
@@ -57,7 +58,8 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
     Phase.JOINING: {(Side.SPOKE, say.Hello): Phase.GREETED},
     Phase.GREETED: {(Side.HUB, say.Welcome): Phase.WELCOMED},
     Phase.WELCOMED: {(Side.SPOKE, say.Accept): Phase.JOINED},
-    Phase.JOINED: {(Side.SPOKE, say.Share): Phase.SHARED},
+    Phase.JOINED: {(Side.HUB, say.Open): Phase.OPENED},
+    Phase.OPENED: {(Side.SPOKE, say.Share): Phase.SHARED},
     Phase.SHARED: {(Side.HUB, say.Shares): Phase.OFFERING},
     Phase.OFFERING: {(Side.SPOKE, say.Offer): Phase.OFFERED},
     Phase.OFFERED: {(Side.HUB, say.Answer): Phase.TRANSFERRING},

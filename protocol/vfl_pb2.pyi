@@ -70,7 +70,7 @@ BY_INDEX: Order
 SHUFFLED: Order
 
 class Header(_message.Message):
-    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge")
+    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "open", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge")
     ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -78,6 +78,7 @@ class Header(_message.Message):
     ACCEPT_FIELD_NUMBER: _ClassVar[int]
     ABORT_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
     SHARES_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +102,7 @@ class Header(_message.Message):
     accept: Accept
     abort: Abort
     goodbye: Goodbye
+    open: Open
     share: Share
     shares: Shares
     offer: Offer
@@ -117,7 +119,7 @@ class Header(_message.Message):
     gradient: Gradient
     forget: Forget
     purge: Purge
-    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ...) -> None: ...
+    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
     __slots__ = ("version", "session", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
@@ -211,6 +213,12 @@ class Goodbye(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Open(_message.Message):
+    __slots__ = ("rows",)
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    def __init__(self, rows: _Optional[int] = ...) -> None: ...
+
 class Share(_message.Message):
     __slots__ = ("rows", "key", "certificate", "signature")
     ROWS_FIELD_NUMBER: _ClassVar[int]
@@ -224,7 +232,7 @@ class Share(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., key: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Shares(_message.Message):
-    __slots__ = ("rows", "shares")
+    __slots__ = ("shares",)
     class SharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -232,11 +240,9 @@ class Shares(_message.Message):
         key: str
         value: Share
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
-    ROWS_FIELD_NUMBER: _ClassVar[int]
     SHARES_FIELD_NUMBER: _ClassVar[int]
-    rows: int
     shares: _containers.MessageMap[str, Share]
-    def __init__(self, rows: _Optional[int] = ..., shares: _Optional[_Mapping[str, Share]] = ...) -> None: ...
+    def __init__(self, shares: _Optional[_Mapping[str, Share]] = ...) -> None: ...
 
 class Offer(_message.Message):
     __slots__ = ("offer",)
@@ -245,12 +251,10 @@ class Offer(_message.Message):
     def __init__(self, offer: _Optional[bytes] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("answer", "blocks")
+    __slots__ = ("answer",)
     ANSWER_FIELD_NUMBER: _ClassVar[int]
-    BLOCKS_FIELD_NUMBER: _ClassVar[int]
     answer: bytes
-    blocks: int
-    def __init__(self, answer: _Optional[bytes] = ..., blocks: _Optional[int] = ...) -> None: ...
+    def __init__(self, answer: _Optional[bytes] = ...) -> None: ...
 
 class Matrix(_message.Message):
     __slots__ = ()
@@ -273,16 +277,22 @@ class Aligned(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class Arrange(_message.Message):
-    __slots__ = ("fresh", "restore", "keep", "drop")
+    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb")
     FRESH_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
     DROP_FIELD_NUMBER: _ClassVar[int]
+    WEIGH_FIELD_NUMBER: _ClassVar[int]
+    PRIMAL_FIELD_NUMBER: _ClassVar[int]
+    CLIMB_FIELD_NUMBER: _ClassVar[int]
     fresh: Fresh
     restore: Restore
     keep: Keep
     drop: Drop
-    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ...) -> None: ...
+    weigh: Weigh
+    primal: Primal
+    climb: Climb
+    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ...) -> None: ...
 
 class Fresh(_message.Message):
     __slots__ = ("stream", "fit")
@@ -312,27 +322,53 @@ class Drop(_message.Message):
     slot: str
     def __init__(self, slot: _Optional[str] = ...) -> None: ...
 
-class Done(_message.Message):
+class Weigh(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Ask(_message.Message):
-    __slots__ = ("rows", "order", "size")
-    ROWS_FIELD_NUMBER: _ClassVar[int]
-    ORDER_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    rows: Rows
-    order: Order
-    size: int
-    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., order: _Optional[_Union[Order, str]] = ..., size: _Optional[int] = ...) -> None: ...
+class Climb(_message.Message):
+    __slots__ = ("step_size",)
+    STEP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    step_size: float
+    def __init__(self, step_size: _Optional[float] = ...) -> None: ...
 
-class Embedding(_message.Message):
-    __slots__ = ("held_square", "moved_square")
+class Done(_message.Message):
+    __slots__ = ("report", "purged")
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    PURGED_FIELD_NUMBER: _ClassVar[int]
+    report: Report
+    purged: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Report(_message.Message):
+    __slots__ = ("held_square", "moved_square", "diverged")
     HELD_SQUARE_FIELD_NUMBER: _ClassVar[int]
     MOVED_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    DIVERGED_FIELD_NUMBER: _ClassVar[int]
     held_square: float
     moved_square: float
-    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ...) -> None: ...
+    diverged: bool
+    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ...) -> None: ...
+
+class Ask(_message.Message):
+    __slots__ = ("rows", "order", "epoch", "size", "index")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    rows: Rows
+    order: Order
+    epoch: int
+    size: int
+    index: int
+    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., order: _Optional[_Union[Order, str]] = ..., epoch: _Optional[int] = ..., size: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
+
+class Embedding(_message.Message):
+    __slots__ = ("report",)
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    report: Report
+    def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
 
 class Gradient(_message.Message):
     __slots__ = ("descend", "hold", "primal")

@@ -4,19 +4,19 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from psi.ids import Bytes
+from psi.shared_types import Bytes
 
 BLOCK = 16
 KEY_BYTES = 16
 
 
 def encrypted(key: bytes, blocks: Bytes) -> Bytes:
-    """AES-128 of every row of ``blocks`` by itself: [n, 16] uint8 → [n, 16] uint8.
-
-    ECB is meant here: the rows are distinct and the cipher is used as a pseudorandom function.
-    """
+    """AES-128 of every row of ``blocks`` by itself: [n, 16] uint8 → [n, 16] uint8."""
+    # ECB is what is wanted: the rows are distinct, and AES serves as a pseudorandom function of one
+    # block, not as a mode that hides a text.
+    cipher = Cipher(algorithms.AES128(key), modes.ECB())  # noqa: S305
     out = np.empty(blocks.size + BLOCK, np.uint8)
-    Cipher(algorithms.AES128(key), modes.ECB()).encryptor().update_into(blocks.data, out.data)
+    cipher.encryptor().update_into(blocks.data, out.data)
     return out[: blocks.size].reshape(blocks.shape)
 
 

@@ -1,14 +1,13 @@
 """Base oblivious transfer: w pairs of keys for the leader, one of each pair for the member.
 
-Masny and Rindal, "Endemic Oblivious Transfer" (CCS 2019), the two-round construction from a key
-agreement with uniform messages, here Diffie-Hellman on ristretto255. The sender (the leader) draws
-a fresh scalar for each of its 2w answers, which is what the proof from DDH asks for.
+Masny and Rindal, "Endemic Oblivious Transfer" (CCS 2019), Figure 8, on ristretto255. The sender
+(the leader) draws a fresh scalar for each of its 2w answers, as the proof from DDH asks; one
+scalar for all would rest on an interactive assumption.
 
 Letters: s is the receiver's choice bit, a its scalar, (r₀, r₁) its offer, t and B = t·G the
 sender's scalar and answer; H_{j,i} are random oracles into the group.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,9 +26,7 @@ from psi.group import (
     read_points,
     subtracted,
 )
-from psi.ids import Bytes
-
-Entropy = Callable[[int], bytes]
+from psi.shared_types import Bytes, Entropy
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ def choose(context: bytes, width: int, entropy: Entropy) -> Choice:
     scalars = tuple(random_scalar(entropy(UNIFORM_BYTES)) for _ in range(width))
     offers = []
     for j, (bit, scalar) in enumerate(zip(bits.tolist(), scalars, strict=True)):
-        # Masny and Rindal, Figure 6: r_{1-s} ← G, r_s = a·G - H_s(r_{1-s}).
+        # Figure 8: r_{1-s} ← G, r_s = a·G - H_s(r_{1-s}).
         other = random_point(entropy(UNIFORM_BYTES))
         chosen = subtracted(generated(scalar), _oracle(context, j, bit, other))
         offers += [other, chosen] if bit else [chosen, other]
@@ -78,7 +75,7 @@ def answer(context: bytes, width: int, offer: bytes, entropy: Entropy, who: str)
         for i in (0, 1):
             theirs, other = points[2 * j + i], points[2 * j + 1 - i]
             scalar = random_scalar(entropy(UNIFORM_BYTES))
-            # Masny and Rindal, Figure 6: the receiver's message is r_i + H_i(r_{1-i}).
+            # Figure 8: the receiver's message is r_i + H_i(r_{1-i}).
             shared = multiplied(scalar, added(theirs, _oracle(context, j, i, other)))
             answers.append(generated(scalar))
             pair.append(_key(context, j, i, theirs + other + answers[-1], shared))

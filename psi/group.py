@@ -6,7 +6,7 @@ refuses arguments of a wrong length; group operations come from there, never fro
 
 import hashlib
 
-import rbcl  # type: ignore[import-untyped]
+import rbcl
 
 from psi.errors import PsiError
 
@@ -31,12 +31,12 @@ def hashed_point(text: bytes) -> bytes:
 
 
 def generated(scalar: bytes) -> bytes:
-    """scalar · G."""
+    """The product scalar · G."""
     return bytes(rbcl.crypto_scalarmult_ristretto255_base(scalar))
 
 
 def multiplied(scalar: bytes, point: bytes) -> bytes:
-    """scalar · point.
+    """The product scalar · point.
 
     Raises:
         PsiError: ``point`` is no canonical encoding, or the result is the identity.
@@ -48,12 +48,12 @@ def multiplied(scalar: bytes, point: bytes) -> bytes:
 
 
 def added(left: bytes, right: bytes) -> bytes:
-    """left + right, of two points that `read_points` or this file made."""
+    """The sum left + right of two points that `read_points` or this file made."""
     return bytes(rbcl.crypto_core_ristretto255_add(left, right))
 
 
 def subtracted(left: bytes, right: bytes) -> bytes:
-    """left − right, of two points that `read_points` or this file made."""
+    """The difference left − right of two points that `read_points` or this file made."""
     return bytes(rbcl.crypto_core_ristretto255_sub(left, right))
 
 

@@ -5,12 +5,10 @@ import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from psi.domain import framed, length_prefixed
 from psi.errors import PsiError
-
-Bytes = npt.NDArray[np.uint8]
+from psi.shared_types import Bytes
 
 HASH_BYTES = 16
 SHOWN_ROWS = 5
@@ -55,8 +53,8 @@ def hashed(ids: Sequence[bytes], session: bytes) -> Bytes:
         state.update(identity)
         return state.digest()
 
-    digests = np.frombuffer(b"".join(map(one, ids)), np.uint8)
-    return np.ascontiguousarray(digests.reshape(len(ids), -1)[:, :HASH_BYTES])
+    digests = np.frombuffer(b"".join(map(one, ids)), np.uint8).reshape(-1, start.digest_size)
+    return np.ascontiguousarray(digests[:, :HASH_BYTES])
 
 
 def refuse_duplicates(ids: Sequence[bytes], who: str) -> None:

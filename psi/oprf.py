@@ -1,7 +1,7 @@
 """Multi-point OPRF: the leader learns its outputs at its own rows, the member may compute any.
 
 Chase and Miao, "Private Set Intersection in the Internet Setting From Lightweight Oblivious PRF"
-(CRYPTO 2020), Figure 2; the leader is the paper's receiver P₂, the member its sender P₁. Letters:
+(CRYPTO 2020), Section 3; the leader is the paper's receiver P₂, the member its sender P₁. Letters:
 k and F_k choose for a row one position v[j] in each of the w columns; D has zeros exactly at the
 positions of the leader's rows; A is the leader's matrix, C = A ⊕ s·D the member's, so both read
 the same bits at a row of the leader, and at any other row they differ in at least λ bits of s.
@@ -11,16 +11,14 @@ import hashlib
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from psi.aes import KEY_BYTES, encrypted, keystream, scaled
 from psi.domain import digest, number
-from psi.ids import Bytes
+from psi.shared_types import Bytes, Positions
 from psi.terms import TAG_BYTES, Terms
 
-Positions = npt.NDArray[np.int64]
-
 COLUMNS_PER_BLOCK = 4  # 32-bit words in an AES block
+ROWS_AT_ONCE = 1 << 16  # bounds the memory of H₂
 
 
 def positions(key: bytes, session: bytes, hashes: Bytes, rows: int) -> Iterator[Positions]:
@@ -39,7 +37,7 @@ def positions(key: bytes, session: bytes, hashes: Bytes, rows: int) -> Iterator[
 
 def zeros_at(where: Positions, rows: int) -> Bytes:
     """One column of D, packed to [rows / 8] uint8: 0 at the positions ``where``, else 1."""
-    # Chase and Miao, Figure 2, step 1: D_j[v[j]] = 0 for all v = F_k(H₁(y)), y ∈ Y.
+    # Chase and Miao, "precomputation": D_j[v[j]] = 0 for all v = F_k(H₁(y)), y ∈ Y; else 1.
     flags = np.ones(rows, np.uint8)
     flags[where] = 0
     return np.packbits(flags)
@@ -47,7 +45,7 @@ def zeros_at(where: Positions, rows: int) -> Bytes:
 
 def difference(keys: tuple[bytes, bytes], column: Bytes) -> tuple[Bytes, Bytes]:
     """The leader's column A_j = PRG(K₀) and Δ_j = PRG(K₀) ⊕ PRG(K₁) ⊕ D_j, both packed."""
-    # Figure 2, step 2, with B = A ⊕ D sent by a correlated transfer (random keys, one difference).
+    # Chase and Miao, "oblivious transfer", of A_j and B_j = A_j ⊕ D_j: random keys, one difference.
     own = keystream(keys[0], column.size)
     delta = keystream(keys[1], column.size)
     delta ^= own
@@ -83,17 +81,22 @@ class Readings:
 
     def outputs(self, terms: Terms) -> tuple[Bytes, Bytes]:
         """H₂ of the bits of each row, cut in two: pads [n, ℓ] and tags [n, 12] uint8."""
-        # Figure 2, step 3: Ψ = H₂(C₁[v[1]] ‖ … ‖ C_w[v[w]]); here H₂ is BLAKE2b behind 32 bytes
-        # of context, because its state copies faster than SHA-256 starts.
+        # Chase and Miao, "OPRF evaluation": Ψ = H₂(C₁[v[1]] ‖ … ‖ C_w[v[w]]). H₂ is BLAKE2b behind
+        # 32 bytes of context: among the hashes at hand its state is the quickest to copy.
         size = terms.check_bytes + TAG_BYTES
         start = hashlib.blake2b(terms.context("oprf-output"), digest_size=size)
+        parts = range(0, self._octets.shape[1], ROWS_AT_ONCE)
+        digests = b"".join(self._digests(start, slice(at, at + ROWS_AT_ONCE)) for at in parts)
+        out = np.frombuffer(digests, np.uint8).reshape(-1, size)
+        return out[:, : terms.check_bytes], out[:, terms.check_bytes :]
+
+    def _digests(self, start: hashlib.blake2b, part: slice) -> bytes:
+        """The digests of the rows in ``part``, one behind the other."""
+        rows = np.ascontiguousarray(self._octets[:, part].T)
 
         def one(bits: bytes) -> bytes:
             state = start.copy()
             state.update(bits)
             return state.digest()
 
-        width = self._octets.shape[0]
-        rows = np.ascontiguousarray(self._octets.T).view(f"V{width}").ravel().tolist()
-        out = np.frombuffer(b"".join(map(one, rows)), np.uint8).reshape(-1, size)
-        return out[:, : terms.check_bytes], out[:, terms.check_bytes :]
+        return b"".join(map(one, rows.view(f"V{rows.shape[1]}").ravel().tolist()))

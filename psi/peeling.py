@@ -5,9 +5,9 @@ away all such keys, look again, until none is left or every slot is read twice (
 """
 
 import numpy as np
-import numpy.typing as npt
 
-Positions = npt.NDArray[np.int64]
+from psi.shared_types import Positions
+
 Round = tuple[Positions, Positions]  # keys and, for each, the slot that it fills
 
 ONE_READER = 1 << 40  # above any sum of key numbers; below, see _tally
@@ -35,7 +35,7 @@ def peel(slots: Positions, slot_count: int) -> tuple[list[Round], Positions]:
         keys, touched = keys[first], touched[first]
         rounds.append((keys, touched))
         left[keys] = False
-        touched = slots[keys].ravel()
+        touched = slots.take(keys, axis=0).ravel()
         np.subtract.at(tally, touched, np.repeat(keys + ONE_READER, 3))
 
 

@@ -1,7 +1,7 @@
 """The terms of one pair, leader and member: all public, and all that follows from them.
 
 Letters of the paper (Chase and Miao, CRYPTO 2020): the matrix has m rows and w columns; the
-leader, its receiver, holds n₂ items and the member, its sender, n₁; λ = 128, σ = 40.
+leader, its receiver, holds n₂ items and the member, its sender, n₁; λ = 128 and σ = 40.
 """
 
 import math
@@ -53,8 +53,9 @@ class Terms:
 
     @property
     def width(self) -> int:
-        """w, a multiple of 8."""
-        return matrix_width(self.rows, self.leader_size, self.member_size)
+        """w, rounded up to a multiple of 8."""
+        exact = matrix_width(self.rows, self.leader_size, self.member_size)
+        return -(-exact // 8) * 8
 
     @property
     def check_bytes(self) -> int:
@@ -69,18 +70,18 @@ class Terms:
 
 @lru_cache
 def matrix_width(rows: int, leader_size: int, member_size: int) -> int:
-    """The smallest multiple of 8 that hides every row of the member that the leader lacks.
+    """The smallest w that hides every row of the member that the leader lacks.
 
     Such a row reads w bits of D, each still 1 with probability p; fewer than λ ones would leave
     its output open to guessing. One of the n₁ rows may do so with probability 2^-σ in all.
     """
-    # Chase and Miao, Section 3.2, "Choice of w": p = (1 - 1/m)^n₂ and
-    # Pr[Bin(w, p) < λ] ≤ 2^-(σ + log₂ n₁). `scaled` may hit a row (1 + m/2³²) times too often.
+    # Chase and Miao, Section 3.3: p = (1 - 1/m)^n₂ and Pr[Bin(w, p) < λ] ≤ 2^-(σ + log₂ n₁).
+    # `scaled` may hit a position (1 + m/2³²) times too often.
     p = (1 - (1 + rows / 2**32) / rows) ** leader_size
     limit = -STATISTICAL * math.log(2) - math.log(member_size)
     width = SECURITY
     while _log_binomial_tail(width, p, SECURITY) > limit:
-        width += 8
+        width += 1
     return width
 
 
@@ -96,6 +97,6 @@ def _log_binomial_tail(trials: int, p: float, below: int) -> float:
 
 
 def log_sum(terms: list[float]) -> float:
-    """log Σ exp(term), without underflow."""
+    """The logarithm of Σ exp(term), without underflow."""
     top = max(terms)
     return top + math.log(math.fsum(math.exp(term - top) for term in terms))

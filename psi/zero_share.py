@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from psi.aes import KEY_BYTES, encrypted
 from psi.domain import framed
 from psi.errors import PsiError
-from psi.ids import Bytes
+from psi.shared_types import Bytes
 
 SHARE_BYTES = 32
 

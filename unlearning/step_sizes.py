@@ -27,13 +27,13 @@ class StepRule:
         """Refuse a rule that could not adapt.
 
         Raises:
-            ValueError: if not β < α, κ_d < 1 < κ_i and 0 < safety < 1.
+            ValueError: if not β < α, κ_d ≤ 1 ≤ κ_i and 0 < safety < 1.
         """
-        ordered = self.calm < self.restless and self.shrink < 1.0 < self.grow
+        ordered = self.calm < self.restless and self.shrink <= 1.0 <= self.grow
         if not ordered or not 0.0 < self.safety < 1.0:
             raise ValueError(
-                f"step rule {self} must have calm < restless, shrink < 1 < grow and "
-                "0 < safety < 1; grow = 1.000001 with shrink = 0.999999 holds steps still"
+                f"step rule {self} must have calm < restless, shrink <= 1 <= grow and "
+                "0 < safety < 1; grow = shrink = 1 holds the steps still"
             )
 
     def adjustment(self, ratio: float) -> float:

@@ -32,7 +32,8 @@ def _scaled(scores: Tensor, classes: int, weight: float, factor: float) -> float
     # FedORA Eq 28 read backwards: H = (S/ω + log C) / 2, and S = ω (2 H − log C).
     ceiling = math.log(classes)
     mean_entropy = (float(scores.double().mean()) / weight + ceiling) / 2.0
-    return weight * (2.0 * min(ceiling, factor * mean_entropy) - ceiling)
+    # In this order a NaN survives min() and is refused below.
+    return weight * (2.0 * min(factor * mean_entropy, ceiling) - ceiling)
 
 
 def _legal(policy: str, threshold: float, classes: int, weight: float) -> float:

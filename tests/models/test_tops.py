@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from models.tops import ConcatHead, SumHead
 
@@ -9,6 +10,7 @@ from models.tops import ConcatHead, SumHead
 def test_concat_head_reads_embeddings_in_party_order() -> None:
     head = ConcatHead([2, 1], [], 2)
     [layer] = head.perceptron.children()
+    assert isinstance(layer, nn.Linear)
     with torch.no_grad():
         layer.weight.copy_(torch.tensor([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]))
         layer.bias.zero_()

@@ -119,9 +119,11 @@ def test_retain_steps(share: float, retained: int, batch: int, steps: int) -> No
 def test_drift_of_a_quadratic_with_biased_gradient_ends_at_c_over_mu() -> None:
     """ALGORITHMS §7 test 25: μ = .1, c = 1, τ = .1; the printed radius is met, but looser."""
     mu, c, tau = 0.1, 1.0, 0.1
-    theta, bias = vector(0.0), vector(-c)  # the bias is what Ω g_u adds to ∇L_r
+    theta = vector(0.0)  # Ω g_u = c is the bias of the gradient
     for _ in range(3000):
-        primal_step([theta], [mu * theta], Pull([-bias], 1.0, [theta]), primal=tau, proximal=0.0)
+        primal_step(
+            [theta], [mu * theta], Pull([vector(c)], 1.0, [theta]), primal=tau, proximal=0.0
+        )
     printed = math.sqrt(tau) / (1.0 - math.sqrt(1.0 - tau * mu)) * c
     assert theta.item() == pytest.approx(c / mu, rel=1e-6)
     assert printed == pytest.approx(63.09, abs=0.01)

@@ -1,0 +1,41 @@
+# Two commands for newcomers: `make demo` and `make test`. Each installs what it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: demo test lint format-check types tests bench proto format clean
+
+demo: $(INSTALLED)  ## three organisations find their common rows, train, forget and compare
+	$(BIN)/vfl simulate configs/vertical/digits.toml
+
+test: lint format-check types tests  ## everything that CI runs
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+
+format-check: $(INSTALLED)
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
+	$(BIN)/mypy
+
+tests: $(INSTALLED)
+	$(BIN)/pytest
+
+bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json
+	$(BIN)/vfl bench
+
+format: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+proto: $(INSTALLED)  ## generate protocol/vfl_pb2.* from protocol/vfl.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. protocol/vfl.proto
+
+clean:
+	rm -rf .venv runs
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $(INSTALLED)

@@ -1,0 +1,123 @@
+"""The active party's role program: it holds the labels, leads every step and writes the report."""
+
+import platform
+from dataclasses import asdict
+from importlib.metadata import version
+from time import perf_counter
+from typing import Any
+
+from parties import join
+from parties.align import Alignment, lead
+from parties.compare import ORIGINAL, compare, train
+from parties.errors import public
+from parties.federation import Federation
+from parties.learn import Epoch, best_epoch
+from parties.measure import record
+from parties.party import Party
+from parties.requests import Chosen, choose, plant
+from parties.save import save_half
+from protocol import vfl_pb2
+from protocol.hub import Hub
+
+GUARANTEE = "heuristic, audited"  # of FedORA (ALGORITHMS 6.6)
+KEPT = (
+    "preprocessing was fitted with the forgotten rows; FedORA keeps it, Retrain fits it anew",
+    "the early-stopping choice and the hyper-parameters were made with the forgotten rows",
+)
+LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cryptography")
+
+
+def run_active(party: Party, port: join.Port) -> dict[str, Any]:
+    """Join, align, train, carry out every request, and return the metrics of the run."""
+    started = perf_counter()
+    hub = join.welcome(party, port)
+    try:
+        metrics = _lead(party, hub)
+    except Exception as error:
+        hub.abort(*public(error))
+        raise
+    finally:
+        hub.close()
+    metrics["run"]["seconds"] = perf_counter() - started
+    return metrics
+
+
+def _lead(party: Party, hub: Hub) -> dict[str, Any]:
+    alignment = lead(party, hub)
+    federation = Federation(party, hub, alignment)
+    run = _run(party, hub, federation, alignment)
+    chosen = [
+        choose(party, request, alignment, federation.rows, federation.labels)
+        for request in party.agreement.unlearn
+    ]
+    plant(chosen, federation.labels, len(party.agreement.labels.classes))
+    epochs = train(federation, vfl_pb2.LEARN, ORIGINAL, "training")
+    requests = [_carry_out(federation, each) for each in chosen]
+    features = federation.goodbye()
+    save_half(party, federation.half, features)
+    return {
+        "run": run,
+        "training": _training(epochs),
+        "requests": requests,
+        "traffic": party.ledger.by_phase(),
+        "peers": party.ledger.by_peer(),
+    }
+
+
+def _carry_out(federation: Federation, chosen: Chosen) -> dict[str, Any]:
+    before = federation.rows
+    if len(chosen.rows):
+        federation.forget(chosen.rows)
+    rows = federation.rows
+    dropped = {
+        "validation": len(before.validation) - len(rows.validation),
+        "test": len(before.test) - len(rows.test),
+    }
+    if not len(rows.forgotten):
+        note = "nothing to forget: none of the requested rows was learned"
+        return {"name": chosen.request.name, "forgotten": 0, "dropped": dropped, "stopped": note}
+    found = compare(federation, chosen.request)
+    federation.party.watch.phase("audit")
+    figures = record(federation, chosen, found)
+    return {
+        **figures,
+        "dropped": dropped,
+        "purged": federation.purge(),
+        "kept": list(KEPT),
+    }
+
+
+def _training(epochs: list[Epoch]) -> dict[str, Any]:
+    return {
+        "stream": ORIGINAL,
+        "epochs": [asdict(epoch) for epoch in epochs],
+        "best_epoch": best_epoch(epochs),
+    }
+
+
+def _run(party: Party, hub: Hub, federation: Federation, alignment: Alignment) -> dict[str, Any]:
+    agreement, rows = party.agreement, federation.rows
+    return {
+        "federation": agreement.federation,
+        "session": (next(iter(hub.channels.values())).session or b"").hex(),
+        "agreement": party.digest.hex(),
+        "seed": agreement.seed,
+        "software": {name: version(name) for name in LIBRARIES}
+        | {"python": platform.python_version()},
+        "parties": [
+            {
+                "name": name,
+                "role": each.role,
+                "width": each.width,
+                "threads": party.seat.threads if name == party.name else None,
+            }
+            for name, each in agreement.parties.items()
+        ],
+        "common_rows": len(alignment),
+        "rows": {
+            "learn": len(rows.learn),
+            "validation": len(rows.validation),
+            "test": len(rows.test),
+        },
+        "guarantee": GUARANTEE,
+    }

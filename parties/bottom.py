@@ -1,0 +1,58 @@
+"""A party's own bottom model: built from the agreement, or the party's own module."""
+
+import inspect
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+
+from torch import nn
+
+from configs.agreement import CnnBottom, MlpBottom, ModuleBottom, Party
+from configs.errors import ConfigError
+from models.bottoms import cnn, mlp
+
+
+def build_bottom(plan: Party, module: str | None, shape: tuple[int, ...]) -> nn.Module:
+    """The network from features of ``shape`` to this party's embeddings.
+
+    Raises:
+        ConfigError: the module cannot be had, or is not the one that was agreed on.
+    """
+    width = plan.width or 0
+    match plan.bottom:
+        case MlpBottom(hidden=hidden):
+            size = 1
+            for side in shape:
+                size *= side
+            return nn.Sequential(nn.Flatten(), mlp(size, hidden, width))
+        case CnnBottom(channels=channels):
+            if len(shape) != 3:
+                raise ConfigError("bottom kind 'cnn' needs images", "use kind 'mlp' for tables")
+            return cnn((shape[0], shape[1], shape[2]), channels, width)
+        case ModuleBottom(source=source):
+            return _own(module, source, shape, width)
+
+
+def _own(path: str | None, source: str, shape: tuple[int, ...], width: int) -> nn.Module:
+    if path is None:
+        raise ConfigError(
+            "the agreement says bottom kind 'module'", "name it in the seat: module ="
+        )
+    name, _, attribute = path.partition(":")
+    try:
+        found = getattr(import_module(name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"cannot import {path}: {error}") from error
+    if not (inspect.isclass(found) and issubclass(found, nn.Module)):
+        raise ConfigError(f"{path} is no nn.Module")
+    if source_digest(found) != source:
+        raise ConfigError(
+            f"the source of {path} has digest {source_digest(found)}; agreed is {source}"
+        )
+    built: nn.Module = found(shape, width)
+    return built
+
+
+def source_digest(module: type[nn.Module]) -> str:
+    """The digest of the file that defines a module, as the agreement bears it."""
+    return "sha256:" + sha256(Path(inspect.getfile(module)).read_bytes()).hexdigest()

@@ -1,0 +1,79 @@
+"""This party's features of the common rows, fitted on the rows that may teach it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parties import preprocess
+from parties.align import Alignment
+from parties.party import Party
+from parties.rows import RowSets, split
+from parties.schedule import Index
+from protocol import vfl_pb2
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Features of all common rows, [common rows, ...], and the preprocessing that made them."""
+
+    values: Tensor
+    fitted: preprocess.Fitted
+
+
+class Features:
+    """The common rows of one party in the common order; forgotten rows are erased from it."""
+
+    def __init__(self, party: Party, alignment: Alignment) -> None:
+        self._party, self.rows = party, alignment.rows.copy()
+        self._cache: dict[bytes, Inputs] = {}
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The element type of the run."""
+        return DTYPES[self._party.agreement.dtype]
+
+    @property
+    def present(self) -> bool:
+        """Whether this party has features at all."""
+        return self._party.agreement.parties[self._party.name].width is not None
+
+    def split(self) -> RowSets:
+        """The parts of the common rows."""
+        holding = self._party.holding
+        ids = [holding.ids[row] for row in self.rows]
+        return split(self._party.agreement, ids, holding.in_test[self.rows])
+
+    def fit(self, rows: RowSets, which: vfl_pb2.Rows) -> Inputs:
+        """Features of all common rows by the statistics of some of them only."""
+        chosen = rows.of(which)
+        name = chosen.tobytes()
+        if name not in self._cache:
+            fitted = preprocess.fit(self._party.holding, self.rows[chosen])
+            self._cache[name] = Inputs(self._transformed(fitted), fitted)
+        return self._cache[name]
+
+    def forget(self, rows: Index) -> None:
+        """Erase rows: their place in the row map, and every cached feature."""
+        self.rows[rows] = -1
+        for inputs in self._cache.values():
+            inputs.values[rows] = 0
+        self._cache.clear()
+
+    def _transformed(self, fitted: preprocess.Fitted) -> Tensor:
+        live = self.rows >= 0
+        values = fitted.transform(self._party.holding, self.rows[live])
+        features = torch.zeros((len(self.rows), *values.shape[1:]), dtype=self.dtype)
+        features[torch.from_numpy(live)] = torch.from_numpy(np.asarray(values)).to(self.dtype)
+        return features
+
+
+def labels(party: Party, alignment: Alignment) -> Tensor:
+    """The active party's labels of the common rows, [common rows]."""
+    held = party.holding.labels
+    if held is None:
+        raise LookupError("only the active party has labels")
+    return torch.from_numpy(held[alignment.rows].astype(np.int64))

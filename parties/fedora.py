@@ -1,0 +1,253 @@
+"""FedORA between the parties: the active party keeps the dual and the step sizes (Alg. 1, 2).
+
+Letters of the paper: S_u = mean forgetting score on D_u, g_u = its gradient, γ = threshold,
+Ω = price, τ and σ = primal and dual step size, L_r = loss on retained rows, ρ = proximal weight.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from configs.agreement import Fedora
+from parties.federation import Answered, Batch, Federation, Use
+from parties.learn import HOLD, Plan, learn, validate
+from protocol import vfl_pb2
+from unlearning import thresholds
+from unlearning.objectives import forgetting_scores
+from unlearning.primal_dual import Dual, retain_steps
+from unlearning.step_sizes import StepRule, StepSizes
+from unlearning.stopping import Decision, Limits, Progress, decide
+
+BEFORE = "before this iteration"
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """What one outer iteration did."""
+
+    iteration: int
+    forgetting: float  # S_u
+    price: float  # Ω
+    primal_step: float  # τ
+    dual_step: float  # σ
+    dual_bound: float | None  # what σ may be at most; None before any gradient
+    gradient_norm: float  # ‖g_u‖
+    retain_loss: float | None  # mean over the sub-steps; None with δ = 0
+    change: float | None = None  # ‖ΔΘ‖, known one iteration later
+    validation_accuracy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unlearned:
+    """How FedORA went."""
+
+    iterations: list[Iteration]
+    decision: Decision
+    answered: Answered  # the last gradients of S_u in the first iteration
+
+
+def threshold(federation: Federation, original: Tensor) -> float:
+    """γ by the agreed policy; ``original`` are the original model's logits on validation rows."""
+    plan, classes = federation.agreement.unlearning.fedora, len(federation.agreement.labels.classes)
+    match plan.policy:
+        case "uniform":
+            return thresholds.uniform(classes, plan.weight)
+        case "heldout":
+            return thresholds.heldout(_class_matched(federation, original), classes, plan.weight)
+        case "proxy":
+            scores = forgetting_scores(_reference(federation), plan.weight)
+            return thresholds.proxy(scores, classes, plan.weight)
+
+
+def _reference(federation: Federation) -> Tensor:
+    """Logits on D_u of a model that learned a fixed part of D_r from scratch (ruling 9)."""
+    federation.fresh("reference", vfl_pb2.SAMPLE, vfl_pb2.REFERENCE)
+    epochs = federation.agreement.unlearning.fedora.reference_epochs
+    learn(federation, Plan("reference", vfl_pb2.REFERENCE, vfl_pb2.SAMPLE, epochs))
+    return federation.logits(vfl_pb2.FORGOTTEN)
+
+
+def _class_matched(federation: Federation, logits: Tensor) -> Tensor:
+    """The mean score of validation rows, weighted by the classes of D_u."""
+    rows, weight = federation.rows, federation.agreement.unlearning.fedora.weight
+    scores, truth = forgetting_scores(logits, weight), federation.labels[rows.validation]
+    classes, counts = torch.unique(federation.labels[rows.forgotten], return_counts=True)
+    means = torch.stack([scores[truth == label].mean() for label in classes])
+    known = ~means.isnan()  # a class without validation rows teaches nothing
+    shares = counts[known] / counts[known].sum()
+    return torch.dot(means[known], shares.to(means.dtype))
+
+
+def unlearn(federation: Federation, gamma: float, accuracy: float) -> Unlearned:
+    """Run FedORA from the present model; ``accuracy`` is the model's own on validation rows."""
+    return _Run(federation, gamma, accuracy).run()
+
+
+class _Run:
+    """One run of FedORA and what it keeps between iterations."""
+
+    def __init__(self, federation: Federation, gamma: float, accuracy: float) -> None:
+        self._federation, self._plan = federation, federation.agreement.unlearning.fedora
+        self._dual = Dual(threshold=gamma, cap=self._plan.price_cap)
+        self._steps = step_sizes(self._plan)
+        floor = accuracy - self._plan.utility_loss
+        self._limits = Limits(
+            iterations=self._plan.iterations,
+            utility_floor=max(0.0, floor),
+            slack=self._plan.tolerance,
+            still=self._plan.tolerance,
+        )
+        retained = len(federation.rows.retain)
+        self._batch = self._plan.batch or federation.agreement.training.batch
+        self._per_epoch = math.ceil(retained / self._batch)
+        share = self._plan.retain_share
+        self._sub_steps = retain_steps(share, retained, self._batch) if share else 0
+        self._iterations: list[Iteration] = []
+        self._answered = Answered(federation.rows.forgotten[:0], {})
+        self._asked = 0  # batches of D_r so far
+
+    def run(self) -> Unlearned:
+        """Iterate until ``decide`` says stop; roll the last iteration back where it says so."""
+        self._federation.party.watch.phase("fedora", self._plan.iterations * (self._sub_steps + 1))
+        for k in range(self._plan.iterations):
+            self._federation.keep(BEFORE, vfl_pb2.UNLEARN)
+            decision = decide(self._iterate(k), self._limits)
+            if decision.stops:
+                break
+        if decision.rolls_back:
+            self._federation.restore(BEFORE, self._federation.stream, vfl_pb2.UNLEARN)
+        self._federation.drop(BEFORE, vfl_pb2.UNLEARN)
+        return Unlearned(self._iterations, decision, self._answered)
+
+    def _iterate(self, k: int) -> Progress:
+        """One outer iteration: hold g_u on all of D_u, ascend the dual, walk the sub-steps."""
+        federation, score, losses = self._federation, [0.0], list[float]()
+
+        def act(batch: Batch) -> Use:
+            if batch.ask.rows == vfl_pb2.FORGOTTEN:
+                return self._hold(batch, score)
+            first = not losses
+            if first:
+                self._ascend(k, score[0], batch.reports)
+            loss = cross_entropy(batch.logits, batch.labels)
+            losses.append(loss.item())
+            return Use(loss, vfl_pb2.Gradient(primal=self._order(first=first)))
+
+        federation.sweep(vfl_pb2.UNLEARN, chain(self._forget_asks(k), self._retain_asks()), act)
+        if not self._sub_steps and not federation.diverged:  # δ = 0
+            self._ascend(k, score[0], federation.weigh(vfl_pb2.UNLEARN))
+            federation.primal(self._order(first=True), vfl_pb2.UNLEARN)
+        return self._progress(k, score[0], losses)
+
+    def _forget_asks(self, k: int) -> Iterator[vfl_pb2.Ask]:
+        """All of D_u, or a fresh mini-batch of it (ruling 6)."""
+        size = self._plan.score_rows
+        if size is None:
+            yield from self._federation.parts(vfl_pb2.FORGOTTEN)
+        else:
+            yield from islice(self._federation.batches(vfl_pb2.FORGOTTEN, k + 1, size), 1)
+
+    def _retain_asks(self) -> Iterator[vfl_pb2.Ask]:
+        """The next sub-steps' batches; they go through D_r epoch after epoch."""
+        for _ in range(self._sub_steps):
+            epoch, index = divmod(self._asked, self._per_epoch)
+            self._asked += 1
+            yield vfl_pb2.Ask(
+                rows=vfl_pb2.RETAIN,
+                order=vfl_pb2.SHUFFLED,
+                epoch=epoch + 1,
+                size=self._batch,
+                index=index,
+            )
+
+    def _hold(self, batch: Batch, score: list[float]) -> Use:
+        size = self._plan.score_rows
+        count = len(self._federation.rows.forgotten)
+        scores = forgetting_scores(batch.logits, self._plan.weight)
+        mean = scores.sum() / (count if size is None else len(batch.rows))
+        score[0] += mean.item()
+        return Use(mean, HOLD)
+
+    def _ascend(self, k: int, score: float, reports: list[vfl_pb2.Report]) -> None:
+        """Dual ascent and step sizes from the norms of all blocks (Eq. 20, 30-33)."""
+        reports = [*reports, self._federation.half.report()]
+        if k == 0:
+            self._answered = self._federation.answered
+        else:
+            moved = sum(report.moved_square for report in reports)
+            self._iterations[-1] = replace(self._iterations[-1], change=math.sqrt(moved))
+            self._steps = self._steps.adapt(moved)
+        held = sum(report.held_square for report in reports)
+        self._steps = self._steps.meet(held)
+        self._dual = self._dual.ascend(score, self._steps.dual)
+        bound = self._steps.dual_bound
+        self._iterations.append(
+            Iteration(
+                iteration=k,
+                forgetting=score,
+                price=self._dual.price,
+                primal_step=self._steps.primal,
+                dual_step=self._steps.dual,
+                dual_bound=bound if math.isfinite(bound) else None,
+                gradient_norm=math.sqrt(held),
+                retain_loss=None,
+            )
+        )
+
+    def _order(self, *, first: bool) -> vfl_pb2.Primal:
+        """τ, and Ω or what a party needs to move its own Ω."""
+        if self._plan.dual == "scalar":
+            return vfl_pb2.Primal(step_size=self._steps.primal, price=self._dual.price)
+        literal = vfl_pb2.LiteralDual(
+            step_size=self._steps.dual if first else None,
+            threshold=self._dual.threshold,
+            cap=self._plan.price_cap,
+        )
+        return vfl_pb2.Primal(step_size=self._steps.primal, literal=literal)
+
+    def _progress(self, k: int, score: float, losses: list[float]) -> Progress:
+        """What ``decide`` needs; validation rows are looked at now and then, and at the end."""
+        finite = not self._federation.diverged and all(map(math.isfinite, [score, *losses]))
+        accuracy = None
+        if finite and ((k + 1) % self._plan.check_every == 0 or k + 1 == self._plan.iterations):
+            accuracy = validate(self._federation)[1]
+        change = self._iterations[-2].change if len(self._iterations) > 1 else None
+        if self._iterations and self._iterations[-1].iteration == k:
+            mean = sum(losses) / len(losses) if losses else None
+            self._iterations[-1] = replace(
+                self._iterations[-1],
+                retain_loss=mean if finite else None,
+                validation_accuracy=accuracy,
+            )
+        return Progress(
+            iteration=k,
+            finite=finite,
+            shortfall=self._dual.threshold - score,
+            change=change or 0.0,
+            utility=accuracy,
+        )
+
+
+def step_sizes(plan: Fedora) -> StepSizes:
+    """The initial step sizes and the rule that moves them; without a rule they stay."""
+    rule = plan.adaptive
+    if rule is None:
+        still = StepRule(
+            primal_range=(plan.primal_step, plan.primal_step),
+            dual_range=(plan.dual_step, plan.dual_step),
+        )
+        return StepSizes(primal=plan.primal_step, dual=plan.dual_step, rule=still)
+    moving = StepRule(
+        calm=rule.slow,
+        restless=rule.fast,
+        grow=rule.growth,
+        shrink=rule.decay,
+        primal_range=(plan.primal_step * rule.smallest, plan.primal_step * rule.largest),
+        dual_range=(plan.dual_step * rule.smallest, plan.dual_step * rule.largest),
+    )
+    return StepSizes(primal=plan.primal_step, dual=plan.dual_step, rule=moving)

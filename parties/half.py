@@ -1,0 +1,190 @@
+"""One party's half of the split model: its network, optimiser, kept copies and held gradient."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from configs.agreement import Agreement
+from models import arithmetic
+from parties.features import Inputs
+from protocol import vfl_pb2
+from protocol.errors import RemoteProtocolError
+from unlearning.ascent import ascent_step
+from unlearning.primal_dual import LiteralDual, Pull, free_of_charge, primal_step
+
+Block = tuple[Tensor, ...]
+_DESCENDS = (vfl_pb2.TRAIN, vfl_pb2.REFERENCE, vfl_pb2.FINE_TUNE)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A network and the inputs that it was built for; None where a party has no features."""
+
+    network: nn.Module
+    inputs: Inputs | None
+
+    @property
+    def block(self) -> list[nn.Parameter]:
+        """The trainable parameters."""
+        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+
+
+@dataclass(slots=True)
+class Work:
+    """What one task gathers on the way, and leaves behind when the next begins."""
+
+    optimiser: torch.optim.Optimizer | None = None
+    anchor: Block = ()  # θ₀ of FedORA
+    held: Block = ()  # g_u
+    mark: Block = ()  # the parameters when the last gradient was held
+    moved: float = 0.0  # squared distance between the last two marks
+    dual: LiteralDual | None = None
+
+
+class Half:
+    """The state of one party's half; every change to it is one of these methods."""
+
+    def __init__(self, agreement: Agreement) -> None:
+        self._agreement = agreement
+        self._model: Model | None = None
+        self._slots: dict[str, tuple[Model, Block]] = {}
+        self._work = Work()
+
+    @property
+    def model(self) -> Model:
+        """The present model; only ``fresh`` and ``restore`` bring one."""
+        if self._model is None:
+            raise LookupError("no model yet")
+        return self._model
+
+    @property
+    def slots(self) -> list[str]:
+        """Names of the kept copies."""
+        return sorted(self._slots)
+
+    def fresh(self, model: Model, task: vfl_pb2.Task) -> None:
+        """Take a new model and begin a task with it."""
+        self._model = model
+        self._begin(task)
+
+    def arrange(self, arrange: vfl_pb2.Arrange, task: vfl_pb2.Task) -> vfl_pb2.Report | None:
+        """Carry out an arrangement other than ``fresh``.
+
+        Raises:
+            LookupError: there is no such copy, or no model yet.
+            RemoteProtocolError: it arranges nothing.
+        """
+        match arrange.WhichOneof("action"):
+            case "restore":
+                self._restore(arrange.restore.slot, task)
+            case "keep":
+                copy = arithmetic.snapshot(self.model.block)
+                self._slots[arrange.keep.slot] = (self.model, copy)
+            case "drop":
+                self._slots.pop(arrange.drop.slot, None)
+            case "weigh":
+                return self.report()
+            case "primal":
+                self._primal(arrange.primal, None)
+            case "climb":
+                ascent_step(self.model.block, self._work.held, arrange.climb.step_size)
+            case _:
+                raise RemoteProtocolError("arranges nothing")
+        return None
+
+    def use(self, gradient: vfl_pb2.Gradient, part: int) -> None:
+        """Do with the gradients that a backward pass left what the order says.
+
+        Raises:
+            RemoteProtocolError: the order does not say what they are for.
+        """
+        match gradient.WhichOneof("use"):
+            case "descend":
+                self._descend()
+            case "hold":
+                self._hold(part)
+            case "primal":
+                self._primal(gradient.primal, self._gradients())
+            case _:
+                raise RemoteProtocolError("sent a gradient without saying what it is for")
+
+    def _restore(self, slot: str, task: vfl_pb2.Task) -> None:
+        """Go back to a copy and begin a task."""
+        self._model, saved = self._slots[slot]
+        arithmetic.restore(self.model.block, saved)
+        self._begin(task)
+
+    def purge(self) -> list[str]:
+        """Drop everything that remembers earlier rows; says what there was."""
+        gone = [f"copy {slot!r} of the model" for slot in self.slots]
+        gone += ["optimiser state"] if self._work.optimiser else []
+        gone += ["held gradient and anchor of the unlearning"] if self._work.held else []
+        self._slots.clear()
+        self._work = Work()
+        return gone
+
+    def _descend(self) -> None:
+        """One step of the optimiser along the gradients that the last backward pass left."""
+        if self._work.optimiser is None:
+            raise LookupError("this task has no optimiser")
+        self._work.optimiser.step()
+        self._work.optimiser.zero_grad()
+
+    def _hold(self, part: int) -> None:
+        """Keep the gradient of the last backward pass as g_u; part 0 begins a new one."""
+        work, gradients = self._work, arithmetic.gradients(self.model.block)
+        self.model.network.zero_grad()
+        if part:
+            work.held = tuple(a + b for a, b in zip(work.held, gradients, strict=True))
+            return
+        present = arithmetic.snapshot(self.model.block)
+        work.moved = arithmetic.squared_distance(present, work.mark) if work.mark else 0.0
+        work.mark, work.held = present, gradients
+
+    def report(self) -> vfl_pb2.Report:
+        """The squared norms of the held gradient and of the change since the one before."""
+        held = arithmetic.squared_norm(self._work.held)
+        return vfl_pb2.Report(held_square=held, moved_square=self._work.moved)
+
+    def _primal(self, order: vfl_pb2.Primal, retain: Block | None) -> None:
+        """One primal sub-step (FedORA, Eq. 34); ``retain`` is the gradient of L_r on a batch."""
+        primal_step(
+            self.model.block,
+            retain,
+            Pull(self._work.held, self._price(order), self._work.anchor),
+            primal=order.step_size,
+            proximal=self._agreement.unlearning.fedora.proximal,
+        )
+
+    def _gradients(self) -> Block:
+        """Take the gradients that the last backward pass left."""
+        taken = arithmetic.gradients(self.model.block)
+        self.model.network.zero_grad()
+        return taken
+
+    def _price(self, order: vfl_pb2.Primal) -> float | Sequence[Tensor]:
+        if order.WhichOneof("dual") == "price":
+            return order.price
+        terms, work = order.literal, self._work
+        if terms.HasField("step_size"):  # the first sub-step of an iteration
+            dual = work.dual or free_of_charge(self.model.block, terms.threshold, terms.cap)
+            work.dual = dual.ascend(work.held, terms.step_size)
+        if work.dual is None:
+            raise LookupError("no literal dual has begun")
+        return work.dual.prices
+
+    def _begin(self, task: vfl_pb2.Task) -> None:
+        block = self.model.block
+        self._work = Work(optimiser=self._optimiser(task) if task in _DESCENDS and block else None)
+        if task == vfl_pb2.UNLEARN:
+            self._work.anchor = arithmetic.snapshot(block)
+
+    def _optimiser(self, task: vfl_pb2.Task) -> torch.optim.Optimizer:
+        plan, block = self._agreement.training, self.model.block
+        fine = self._agreement.unlearning.fine_tune.learning_rate
+        rate = fine if task == vfl_pb2.FINE_TUNE else plan.learning_rate
+        if plan.optimiser == "adam":
+            return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
+        return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)

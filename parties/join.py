@@ -1,0 +1,192 @@
+"""The greeting: each side proves who it is, and that both hold the same agreement."""
+
+import random
+from collections.abc import Callable
+from importlib.metadata import version
+from time import monotonic, sleep
+from typing import Protocol
+
+from configs.errors import ConfigError
+from configs.schema import differences
+from parties.party import Party
+from protocol import vfl_pb2
+from protocol.channel import Channel
+from protocol.credentials import verify
+from protocol.envelope import VERSION
+from protocol.errors import IdentityError, LineBroken, PeerSilent, RemoteProtocolError
+from protocol.hub import Hub
+from protocol.line import Line
+from protocol.message import Message
+from protocol.phases import Side
+
+CLOCK_WARNING, CLOCK_LIMIT = 5.0, 300.0  # seconds
+
+
+class Port(Protocol):
+    """Where spokes arrive."""
+
+    def accept(self, timeout: float) -> Line:
+        """The next spoke's line; raises ``PeerSilent`` or ``IdentityError``."""
+
+
+def software() -> str:
+    """Name and version of this program, as peers see it."""
+    return f"vfl {version('vfl')}"
+
+
+def greet(party: Party, connect: Callable[[], Line]) -> Channel:
+    """The spoke's side: dial until the hub is there, and prove each other.
+
+    Raises:
+        RemoteProtocolError: the hub does not come, refuses us, or is not the hub.
+    """
+    hub = party.agreement.active
+    party.watch.phase(f"waiting for {hub}")
+    deadline = monotonic() + party.agreement.limits.join_seconds
+    while True:
+        channel = Channel(connect(), Side.SPOKE, party.terms(hub), party.ledger.record)
+        nonce = party.entropy(32)
+        try:
+            channel.send(_hello(party, nonce))
+            welcome = channel.receive(max(1.0, deadline - monotonic()))
+            break
+        except LineBroken as error:
+            channel.close()
+            if monotonic() > deadline:
+                error.hint = error.hint or f"is {hub} started, and its address right?"
+                raise
+            sleep(random.uniform(0.2, 1.0))  # noqa: S311  jitter, no secret
+    _accept(party, channel, nonce, welcome)
+    return channel
+
+
+def _hello(party: Party, nonce: bytes) -> vfl_pb2.Hello:
+    return vfl_pb2.Hello(
+        oldest_version=VERSION,
+        newest_version=VERSION,
+        nonce=nonce,
+        agreement=party.canonical,
+        clock=party.now().timestamp(),
+        software=software(),
+    )
+
+
+def _accept(party: Party, channel: Channel, nonce: bytes, message: Message) -> None:
+    welcome = message.expect(vfl_pb2.Welcome)
+    if channel.session is None or len(channel.session) != 16 or len(welcome.nonce) != 32:
+        raise RemoteProtocolError("the hub's welcome lacks a session or nonce")
+    _compare_clocks(party, channel.terms.peer, welcome.clock)
+    bound = _bound(party.digest, channel, channel.terms.peer, party.name, nonce, welcome.nonce)
+    signer = verify(
+        party.trust, welcome.certificate, welcome.signature, party.now(), "welcome", *bound
+    )
+    if signer != channel.terms.peer:
+        raise IdentityError(f"{signer} stands in the place of {channel.terms.peer}")
+    signature = party.keyring.identity.sign("accept", *bound)
+    channel.send(vfl_pb2.Accept(certificate=party.keyring.identity.der, signature=signature))
+
+
+def welcome(party: Party, port: Port) -> Hub:
+    """The hub's side: take every passive party's place at the table.
+
+    Raises:
+        PeerSilent: not all came in time; the error names who is missing.
+        RemoteProtocolError: one came with another agreement; the error names the field.
+    """
+    expected = party.agreement.passive
+    party.watch.phase("waiting for the others", len(expected))
+    deadline = monotonic() + party.agreement.limits.join_seconds
+    session = party.entropy(16)
+    seated: dict[str, Channel] = {}
+    try:
+        while len(seated) < len(expected):
+            channel = _next(party, port, seated, deadline)
+            if channel is not None:
+                _seat(party, channel, session)
+                seated[channel.terms.peer] = channel
+                party.watch.step()
+    except Exception as error:
+        Hub(seated).abort("join", str(error))
+        raise
+    return Hub({name: seated[name] for name in expected})
+
+
+def _next(party: Party, port: Port, seated: dict[str, Channel], deadline: float) -> Channel | None:
+    try:
+        line = port.accept(max(0.0, deadline - monotonic()))
+    except IdentityError as error:  # somebody else may still come
+        party.watch.warn(f"refused a visitor: {error}")
+        return None
+    except PeerSilent:
+        missing = [name for name in party.agreement.passive if name not in seated]
+        raise PeerSilent(
+            f"{', '.join(missing)} did not join within {party.agreement.limits.join_seconds:g} s",
+            "are they started, with this hub's address?",
+        ) from None
+    return Channel(line, Side.HUB, party.terms(str(line.peer)), party.ledger.record)
+
+
+def _seat(party: Party, channel: Channel, session: bytes) -> None:
+    patience = party.agreement.limits.step_seconds
+    hello = channel.receive(patience).expect(vfl_pb2.Hello)
+    try:
+        _check_hello(party, channel.terms.peer, hello)
+    except Exception as error:
+        Hub({channel.terms.peer: channel}).abort("agreement", str(error))
+        raise
+    channel.session, nonce = session, party.entropy(32)
+    bound = _bound(party.digest, channel, party.name, channel.terms.peer, hello.nonce, nonce)
+    channel.send(
+        vfl_pb2.Welcome(
+            nonce=nonce,
+            clock=party.now().timestamp(),
+            software=software(),
+            certificate=party.keyring.identity.der,
+            signature=party.keyring.identity.sign("welcome", *bound),
+        )
+    )
+    accept = channel.receive(patience).expect(vfl_pb2.Accept)
+    signer = verify(
+        party.trust, accept.certificate, accept.signature, party.now(), "accept", *bound
+    )
+    if signer != channel.terms.peer:
+        raise IdentityError(f"{signer} signed in the place of {channel.terms.peer}")
+
+
+def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
+    if not hello.oldest_version <= VERSION <= hello.newest_version or len(hello.nonce) != 32:
+        raise RemoteProtocolError(
+            f"{peer} speaks versions {hello.oldest_version} to {hello.newest_version}, "
+            f"{party.name} version {VERSION}",
+            "install the same version of vfl at both",
+        )
+    try:
+        found = differences(party.canonical, hello.agreement)
+    except ConfigError as error:
+        raise RemoteProtocolError(f"{peer}: {error}") from error
+    if found:
+        listed = "; ".join(
+            f"{field} is {_short(ours)} at {party.name} and {_short(theirs)} at {peer}"
+            for field, ours, theirs in found[:10]
+        )
+        raise RemoteProtocolError(f"the agreements differ: {listed}", "start from the same file")
+    _compare_clocks(party, peer, hello.clock)
+
+
+def _compare_clocks(party: Party, peer: str, theirs: float) -> None:
+    apart = abs(theirs - party.now().timestamp())
+    if not apart <= CLOCK_LIMIT:
+        raise IdentityError(f"the clocks of {party.name} and {peer} are {apart:.0f} s apart")
+    if apart > CLOCK_WARNING:
+        party.watch.warn(f"the clocks of {party.name} and {peer} are {apart:.0f} s apart")
+
+
+def _bound(
+    agreement: bytes, channel: Channel, hub: str, spoke: str, nonce: bytes, answer: bytes
+) -> tuple[bytes, ...]:
+    """What both signatures of a greeting cover."""
+    return channel.session or b"", agreement, hub.encode(), spoke.encode(), nonce, answer
+
+
+def _short(value: object) -> str:
+    return f"{value!r:.60}"

@@ -1,0 +1,130 @@
+"""Learning together: split training with early stopping, and the two plain ways to unlearn."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from parties.errors import Diverged
+from parties.federation import Batch, Federation, Use
+from protocol import vfl_pb2
+from unlearning.ascent import clip_factor, knows_nothing
+
+DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
+HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What one epoch did."""
+
+    epoch: int
+    loss: float
+    validation_loss: float
+    validation_accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run of training."""
+
+    name: str  # as people see it
+    task: vfl_pb2.Task
+    rows: vfl_pb2.Rows
+    epochs: int
+    patience: int | None = None
+
+
+def learn(federation: Federation, plan: Plan) -> list[Epoch]:
+    """Train on ``plan.rows``; with patience, end at the model of the best validation loss.
+
+    Raises:
+        RemoteProtocolError: a party's embeddings are no longer finite.
+        Diverged: the loss is no longer finite.
+    """
+    batch = federation.agreement.training.batch
+    steps = math.ceil(len(federation.rows.of(plan.rows)) / batch)
+    federation.party.watch.phase(plan.name, plan.epochs * (steps + 1))
+    epochs: list[Epoch] = []
+    best = math.inf
+    for number in range(1, plan.epochs + 1):
+        epochs.append(_epoch(federation, plan, number, batch))
+        if plan.patience is None:
+            continue
+        if epochs[-1].validation_loss < best:
+            best = epochs[-1].validation_loss
+            federation.keep("best", plan.task)
+        elif number - best_epoch(epochs) >= plan.patience:
+            break
+    if plan.patience is not None:
+        federation.restore("best", federation.stream, plan.task)
+        federation.drop("best", plan.task)
+    return epochs
+
+
+def best_epoch(epochs: list[Epoch]) -> int:
+    """The epoch of the lowest validation loss."""
+    return min(epochs, key=lambda each: each.validation_loss).epoch
+
+
+def _epoch(federation: Federation, plan: Plan, number: int, size: int) -> Epoch:
+    losses: list[tuple[float, int]] = []
+
+    def descend(batch: Batch) -> Use:
+        loss = cross_entropy(batch.logits, batch.labels)
+        losses.append((loss.item(), len(batch.rows)))
+        if not math.isfinite(losses[-1][0]):
+            raise Diverged(
+                f"{plan.name}: the loss is no longer finite in epoch {number}",
+                "lower training.learning_rate",
+            )
+        return Use(loss, DESCEND)
+
+    federation.sweep(plan.task, federation.batches(plan.rows, number, size), descend)
+    loss, accuracy = validate(federation)
+    mean = sum(value * rows for value, rows in losses) / sum(rows for _, rows in losses)
+    return Epoch(number, mean, loss, accuracy)
+
+
+def validate(federation: Federation) -> tuple[float, float]:
+    """Loss and accuracy on the validation rows."""
+    rows = federation.rows.validation
+    logits, truth = federation.logits(vfl_pb2.VALIDATION), federation.labels[rows]
+    accuracy = (logits.argmax(dim=1) == truth).double().mean().item()
+    return cross_entropy(logits, truth).item(), accuracy
+
+
+def fine_tune(federation: Federation) -> list[Epoch]:
+    """Baseline: train the present model on the rows that stay."""
+    epochs = federation.agreement.unlearning.fine_tune.epochs
+    return learn(federation, Plan("fine-tune", vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, epochs))
+
+
+def ascend(federation: Federation) -> list[float]:
+    """Baseline: climb the loss on D_u, stopping at that of a uniform guess; the losses."""
+    plan = federation.agreement.unlearning.ascent
+    federation.party.watch.phase("gradient ascent", plan.steps)
+    losses: list[float] = []
+    for _ in range(plan.steps):
+        loss = hold(federation, vfl_pb2.ASCEND)
+        losses.append(loss)
+        if federation.diverged or knows_nothing(loss, len(federation.agreement.labels.classes)):
+            break
+        reports = [*federation.weigh(vfl_pb2.ASCEND), federation.half.report()]
+        factor = clip_factor(sum(report.held_square for report in reports), plan.clip)
+        federation.climb(plan.learning_rate * factor)
+    return losses
+
+
+def hold(federation: Federation, task: vfl_pb2.Task) -> float:
+    """Have every party hold its gradient of the mean cross entropy on D_u; that mean."""
+    count, total = len(federation.rows.forgotten), torch.zeros(())
+
+    def climb(batch: Batch) -> Use:
+        loss = cross_entropy(batch.logits, batch.labels, reduction="sum") / count
+        total.add_(loss.detach())
+        return Use(loss, HOLD)
+
+    federation.sweep(task, federation.parts(vfl_pb2.FORGOTTEN), climb)
+    return total.item()

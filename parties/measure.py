@@ -1,0 +1,283 @@
+"""What a request's comparison amounts to: the figures of the report, as plain JSON values."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import log_softmax
+
+from parties.compare import FEDORA, ORIGINAL, Comparison, Cost, Outcome
+from parties.federation import Federation
+from parties.requests import Chosen
+from parties.schedule import Index, key, permutation, torch_seed
+from unlearning.audit.canaries import loss_auc
+from unlearning.audit.divergence import JsRatio, js_divergence, js_ratio
+from unlearning.audit.entropy import predictive_entropy
+from unlearning.audit.leakage import leakage
+from unlearning.audit.membership import Outputs, class_matched, fit_attack, score_attack
+from unlearning.objectives import forgetting_scores
+
+MOST_MEMBERS = 5000  # rows of D_r that the attack learns from
+BINS = 24
+RETRAIN = "retrain"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The rows of the figures: labels, and which positions each figure reads."""
+
+    labels: dict[str, Tensor]  # row set -> true labels, as trained
+    plain: Index  # positions in D_u that are no canaries
+    canaries: Index  # positions in D_u
+    taught: Index  # positions in test from which the attack learns
+    matched: Index  # positions in the other half of test, in D_u's class mix
+    seed: int
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """A fresh generator: every figure is drawn alike for every model."""
+        return np.random.default_rng(self.seed)
+
+
+def ground(federation: Federation, chosen: Chosen) -> Ground:
+    """Lay out the rows for one request."""
+    rows, labels, seed = federation.rows, federation.labels, federation.agreement.seed
+    planted = np.isin(rows.forgotten, chosen.canaries)
+    halves = permutation(key(seed, "attack"), len(rows.test))
+    middle = len(halves) // 2
+    generator = np.random.default_rng(torch_seed(seed, "figures", chosen.request.name))
+    plain = np.flatnonzero(~planted)
+    pool = labels[rows.test[halves[middle:]]]
+    matched = class_matched(labels[rows.forgotten[plain]], pool, generator)
+    parts = {
+        "forgotten": rows.forgotten,
+        "retained": rows.retain,
+        "validation": rows.validation,
+        "test": rows.test,
+    }
+    return Ground(
+        labels={name: labels[part] for name, part in parts.items()},
+        plain=plain,
+        canaries=np.flatnonzero(planted),
+        taught=halves[:middle],
+        matched=halves[middle:][matched],
+        seed=torch_seed(seed, "figures"),
+    )
+
+
+def record(federation: Federation, chosen: Chosen, found: Comparison) -> dict[str, Any]:
+    """The request's part of ``metrics.json``, but for what was purged."""
+    where, rows = ground(federation, chosen), federation.rows
+    return {
+        "name": chosen.request.name,
+        "classes": list(chosen.request.classes),
+        "fraction": chosen.request.fraction,
+        "forgotten": len(rows.forgotten),
+        "retained": len(rows.retain),
+        "canaries": len(chosen.canaries),
+        "threshold": _threshold(federation, found),
+        "iterations": [asdict(each) for each in found.unlearned.iterations]
+        if found.unlearned
+        else [],
+        "stopped": found.unlearned.decision.value if found.unlearned else None,
+        "methods": _methods(federation, where, found, chosen),
+        "entropy": _entropies(found, where),
+        "label_attack": _label_attack(federation, found),
+        "canary_audit": _canary_audit(found, where) if len(where.canaries) else None,
+    }
+
+
+def _methods(
+    federation: Federation, where: Ground, found: Comparison, chosen: Chosen
+) -> list[dict[str, Any]]:
+    attack = _attack(found.outcome(ORIGINAL), where)
+    whole = chosen.request.classes if chosen.request.fraction == 1 else ()
+    gone = [federation.agreement.labels.classes.index(name) for name in whole]
+    full = _full_retrain(federation, found.outcome(RETRAIN).cost)
+    return [
+        {
+            "name": outcome.name,
+            "accuracy": _accuracies(outcome, where, gone),
+            "membership": _membership(attack, outcome, where),
+            "divergence": _divergences(outcome, found, where),
+            "cost": _cost(outcome.cost, full),
+        }
+        for outcome in found.outcomes
+    ]
+
+
+def _accuracies(outcome: Outcome, where: Ground, gone: Sequence[int]) -> dict[str, float | None]:
+    right = {
+        name: (outcome.logits[name].argmax(dim=1) == truth).double()
+        for name, truth in where.labels.items()
+    }
+    right["forgotten"] = right["forgotten"][where.plain]
+    figures: dict[str, float | None] = {name: each.mean().item() for name, each in right.items()}
+    remaining = ~torch.isin(where.labels["test"], torch.tensor(gone, dtype=torch.int64))
+    figures["test_remaining_classes"] = right["test"][remaining].mean().item() if gone else None
+    return figures
+
+
+def _attack(original: Outcome, where: Ground) -> Any:
+    """Ruling 3: fitted on the original's outputs for D_r and the first half of the test rows."""
+    members = where.generator.permutation(len(where.labels["retained"]))[:MOST_MEMBERS]
+    return fit_attack(
+        _outputs(original, where, "retained", members),
+        _outputs(original, where, "test", where.taught),
+    )
+
+
+def _membership(attack: Any, outcome: Outcome, where: Ground) -> dict[str, Any]:
+    verdict = score_attack(
+        attack,
+        _outputs(outcome, where, "forgotten", where.plain),
+        _outputs(outcome, where, "test", where.matched),
+        where.generator,
+    )
+    return {
+        "balanced_accuracy": verdict.balanced_accuracy.value,
+        "auc": verdict.auc.value,
+        "interval": [verdict.auc.low, verdict.auc.high],
+        "members": verdict.members,
+        "others": verdict.non_members,
+    }
+
+
+def _outputs(outcome: Outcome, where: Ground, part: str, positions: Index) -> Outputs:
+    return Outputs(outcome.logits[part][positions], where.labels[part][positions])
+
+
+def _divergences(outcome: Outcome, found: Comparison, where: Ground) -> dict[str, Any]:
+    """JS to the independent Retrains over that between them (ruling 5)."""
+    positions = {"forgotten": where.plain, "retained": None, "test": None}
+    ratios = {part: _ratio(outcome, found, part, rows) for part, rows in positions.items()}
+    return {part: {"js": each.to_retrain, "ratio": each.value} for part, each in ratios.items()}
+
+
+def _ratio(outcome: Outcome, found: Comparison, part: str, rows: Index | None) -> JsRatio:
+    def read(each: Outcome) -> Tensor:
+        logits = each.logits[part]
+        return log_softmax(logits if rows is None else logits[rows], dim=1)
+
+    retrains = [each for each in found.outcomes if _independent(each.name)]
+    ratio = js_ratio(read(outcome), [read(each) for each in retrains])
+    if outcome not in retrains:
+        return ratio
+    others = [js_divergence(read(outcome), read(each)) for each in retrains if each != outcome]
+    return JsRatio(sum(others) / len(others), ratio.between_retrains)
+
+
+def _independent(name: str) -> bool:
+    return name.startswith(RETRAIN) and not name.endswith("paired")
+
+
+def _full_retrain(federation: Federation, measured: Cost) -> Cost:
+    """Retrain at the shipped number of epochs, without early stopping (ruling 6)."""
+    passives = len(federation.agreement.passive)
+    rows = federation.agreement.training.epochs * len(federation.rows.retain) * passives
+    scale = rows / measured.rows
+    return Cost(measured.seconds * scale, rows, round(measured.size * scale))
+
+
+def _cost(cost: Cost, full: Cost) -> dict[str, float]:
+    return {
+        "seconds": cost.seconds,
+        "rows": cost.rows,
+        "bytes": cost.size,
+        "seconds_of_retrain": cost.seconds / full.seconds,
+        "rows_of_retrain": cost.rows / full.rows,
+        "bytes_of_retrain": cost.size / full.size,
+    }
+
+
+def _threshold(federation: Federation, found: Comparison) -> dict[str, Any]:
+    weight = federation.agreement.unlearning.fedora.weight
+
+    def score(name: str) -> float:
+        logits = found.outcome(name).logits["forgotten"]
+        return forgetting_scores(logits, weight).mean().item()
+
+    return {
+        "policy": federation.agreement.unlearning.fedora.policy,
+        "gamma": found.threshold,
+        "original_score": score(ORIGINAL),
+        "fedora_score": score(FEDORA),
+        "retrain_score": score(RETRAIN),
+    }
+
+
+def _entropies(found: Comparison, where: Ground) -> dict[str, Any]:
+    """Histograms of predictive entropy on D_u and on class-matched rows never seen."""
+    classes = found.outcome(ORIGINAL).logits["test"].shape[1]
+    edges = np.linspace(0, np.log(classes), BINS + 1)
+
+    def counts(logits: Tensor) -> list[int]:
+        clipped = np.clip(predictive_entropy(logits).numpy(), 0, edges[-1])
+        return [int(count) for count in np.histogram(clipped, edges)[0]]
+
+    def both(outcome: Outcome) -> dict[str, list[int]]:
+        return {
+            "forgotten": counts(outcome.logits["forgotten"][where.plain]),
+            "heldout": counts(outcome.logits["test"][where.matched]),
+        }
+
+    models = {name: both(found.outcome(name)) for name in (ORIGINAL, FEDORA, RETRAIN)}
+    return {"edges": edges.tolist(), **models}
+
+
+def _label_attack(federation: Federation, found: Comparison) -> dict[str, Any] | None:
+    """What one known label and the first unlearning gradients tell a passive party (ruling 1)."""
+    if found.unlearned is None or not found.unlearned.answered.gradients:
+        return None
+    rows = found.unlearned.answered.rows
+    labels = federation.labels[rows]
+    if len(torch.unique(labels)) < 2:
+        return None
+    each = [
+        leakage(gradient, labels, known=0)
+        for gradient in found.unlearned.answered.gradients.values()
+    ]
+    worst = max(each, key=lambda one: abs(one.cosine - 0.5))
+    return {
+        "cosine_auc": worst.cosine,
+        "norm_auc": max((one.norm for one in each), key=lambda auc: abs(auc - 0.5)),
+        "known_labels": 1,
+        "rows": worst.rows,
+    }
+
+
+def _canary_audit(found: Comparison, where: Ground) -> dict[str, Any]:
+    """Loss of the planted rows against held-out rows with labels made wrong alike (ruling 7)."""
+    classes = found.outcome(ORIGINAL).logits["test"].shape[1]
+    wrong = (where.labels["test"] + 1) % classes
+
+    def auc(name: str) -> float:
+        outcome = found.outcome(name)
+        truth = where.labels["forgotten"][where.canaries]
+        generator = where.generator
+        matched = class_matched(truth, wrong, generator)
+        return loss_auc(
+            Outputs(outcome.logits["forgotten"][where.canaries], truth),
+            Outputs(outcome.logits["test"][matched], wrong[matched]),
+        )
+
+    def ratio(name: str) -> float:
+        return _ratio(found.outcome(name), found, "forgotten", where.canaries).value
+
+    audit = {
+        "count": len(where.canaries),
+        **{f"{name}_auc": auc(name) for name in (ORIGINAL, FEDORA, RETRAIN)},
+        **{f"{name}_ratio": ratio(name) for name in (ORIGINAL, FEDORA)},
+    }
+    return {**audit, "verdict": _verdict(audit)}
+
+
+def _verdict(audit: dict[str, Any]) -> str:
+    before, after = audit["original_ratio"], audit["fedora_ratio"]
+    if before < 2:
+        return "the original is too near to Retrain on the canaries: this run proves nothing"
+    word = "at most" if after <= before / 2 else "more than"
+    return f"FedORA's distance to Retrain on the canaries is {word} half of the original's"

@@ -1,0 +1,50 @@
+"""One party at run time: what every role program has at hand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from configs.agreement import Agreement
+from configs.schema import canonical, digest
+from configs.seat import Seat
+from parties.data import Holding
+from parties.ledger import Ledger
+from parties.watch import Watch
+from protocol.credentials import Trust
+from protocol.envelope import Terms
+from protocol.keyring import Keyring
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A seat taken: settings, identity, data and the means to act on them."""
+
+    name: str
+    agreement: Agreement
+    seat: Seat
+    holding: Holding
+    keyring: Keyring
+    trust: Trust
+    state: Path  # this party's own folder of the run
+    incarnation: int
+    now: Callable[[], datetime]
+    entropy: Callable[[int], bytes]
+    watch: Watch
+    ledger: Ledger
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of our agreement."""
+        return digest(self.agreement)
+
+    @property
+    def canonical(self) -> str:
+        """Our agreement as the peers may read it."""
+        return canonical(self.agreement)
+
+    def terms(self, peer: str) -> Terms:
+        """The terms of our channel to ``peer``."""
+        return Terms(
+            self.name, peer, self.digest, self.incarnation, self.agreement.limits.magnitude
+        )

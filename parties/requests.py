@@ -1,0 +1,108 @@
+"""Requests to forget: which common rows they mean, and the canaries planted among them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from configs.agreement import Request
+from configs.errors import ConfigError
+from parties.align import Alignment
+from parties.errors import DataError, PolicyError
+from parties.party import Party
+from parties.rows import RowSets
+from parties.schedule import Index, key, permutation
+from psi.errors import PsiError
+from psi.ids import join_columns, normalise
+
+SHOWN = 10  # line numbers in an error
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A request and the common rows that it means."""
+
+    request: Request
+    rows: Index  # ascending; validation and test rows may be among them
+    canaries: Index  # training rows among them that learn a wrong label
+
+
+def choose(
+    party: Party, request: Request, alignment: Alignment, rows: RowSets, labels: Tensor
+) -> Chosen:
+    """The rows of one request: a part of some classes, or an ID file of our seat.
+
+    Raises:
+        ConfigError: the seat has no file for a request without classes.
+        DataError: the file names what is not common.
+        PolicyError: nothing would be left to learn from, or there are too few rows for canaries.
+    """
+    if request.classes:
+        rows_meant = _of_classes(party, request, rows, labels)
+    else:
+        rows_meant = _of_file(party, request, alignment)
+    learned = np.intersect1d(rows_meant, rows.learn)
+    if len(learned) == len(rows.learn):
+        raise PolicyError(f"request {request.name!r} leaves no training row")
+    if len(learned) < request.canaries:
+        raise PolicyError(
+            f"request {request.name!r} has {len(learned)} training rows; "
+            f"canaries = {request.canaries} do not fit"
+        )
+    order = permutation(key(party.agreement.seed, "canaries", request.name), len(learned))
+    return Chosen(request, rows_meant, np.sort(learned[order[: request.canaries]]))
+
+
+def plant(chosen: Sequence[Chosen], labels: Tensor, classes: int) -> None:
+    """Give every canary the next class's label, in place: a trace that only memory explains."""
+    for each in chosen:
+        labels[each.canaries] = (labels[each.canaries] + 1) % classes
+
+
+def _of_classes(party: Party, request: Request, rows: RowSets, labels: Tensor) -> Index:
+    known = party.agreement.labels.classes
+    parts = []
+    for name in request.classes:
+        members = rows.learn[(labels[rows.learn] == known.index(name)).numpy()]
+        secret = key(party.agreement.seed, "request", request.name, name)
+        order = permutation(secret, len(members))
+        parts.append(members[order[: round(request.fraction * len(members))]])
+    return np.sort(np.concatenate(parts))
+
+
+def _of_file(party: Party, request: Request, alignment: Alignment) -> Index:
+    path = party.seat.unlearn.get(request.name)
+    if path is None:
+        raise ConfigError(
+            f"request {request.name!r} names no classes, and the seat of {party.name} no file",
+            f'[seats.{party.name}.unlearn] {request.name} = "ids.txt"',
+        )
+    place = {party.holding.ids[row]: index for index, row in enumerate(alignment.rows)}
+    wanted = _ids(path)
+    unknown = [str(line) for line, identifier in wanted if identifier not in place]
+    if unknown:
+        raise DataError(
+            f"{path}: {len(unknown)} IDs are not among the common rows "
+            f"(lines {', '.join(unknown[:SHOWN])})",
+            "this run learned nothing from them; take them out of the file",
+        )
+    return np.unique([place[identifier] for _, identifier in wanted]).astype(np.int64)
+
+
+def _ids(path: Path) -> list[tuple[int, bytes]]:
+    """Line number and normalised ID of every line; several columns stand apart by tabs."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the request file {path}") from error
+    return [(number, _id(path, number, line)) for number, line in enumerate(lines, 1)]
+
+
+def _id(path: Path, number: int, line: str) -> bytes:
+    try:
+        parts = [normalise(part) for part in line.split("\t")]
+    except PsiError as error:
+        raise DataError(f"{path}: line {number} holds no ID") from error
+    return parts[0] if len(parts) == 1 else join_columns(parts)

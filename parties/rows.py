@@ -1,0 +1,133 @@
+"""Which common rows play which part; every party derives the same parts by itself."""
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configs.agreement import Agreement
+from parties.errors import PolicyError
+from parties.schedule import Index, key, permutation, shares
+from protocol import vfl_pb2
+from protocol.errors import RemoteProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class RowSets:
+    """The common rows by their index in the common order.
+
+    Attributes:
+        learn: D, training rows that no earlier request removed.
+        validation: rows for early stopping and thresholds.
+        test: rows for the report.
+        forgotten: D_u, the part of ``learn`` that the present request removes.
+    """
+
+    seed: int
+    share: float  # of D_r that the reference model learns
+    learn: Index
+    validation: Index
+    test: Index
+    forgotten: Index
+
+    @property
+    def retain(self) -> Index:
+        """D_r, training rows that stay."""
+        return np.setdiff1d(self.learn, self.forgotten, assume_unique=True)
+
+    def of(self, rows: vfl_pb2.Rows) -> Index:
+        """The rows that a word of the protocol means, ascending."""
+        match rows:
+            case vfl_pb2.LEARN:
+                return self.learn
+            case vfl_pb2.RETAIN:
+                return self.retain
+            case vfl_pb2.FORGOTTEN:
+                return self.forgotten
+            case vfl_pb2.VALIDATION:
+                return self.validation
+            case vfl_pb2.TEST:
+                return self.test
+            case vfl_pb2.SAMPLE:
+                return self._sample()
+        raise RemoteProtocolError(f"asks for rows {rows}, which vfl.proto does not know")
+
+    def shuffled(self, rows: vfl_pb2.Rows, stream: str, epoch: int) -> Index:
+        """The rows in the order of one epoch.
+
+        All of D is shuffled and the others are skipped: a paired Retrain meets its rows in the
+        order in which the original met them.
+        """
+        order = self.learn[permutation(key(self.seed, "batches", stream, epoch), len(self.learn))]
+        return order if rows == vfl_pb2.LEARN else order[np.isin(order, self.of(rows))]
+
+    def forget(self, requested: Index) -> "RowSets":
+        """The parts once ``requested`` rows must go; those outside training are dropped at once."""
+        return replace(
+            self,
+            forgotten=np.intersect1d(self.learn, requested),
+            validation=np.setdiff1d(self.validation, requested),
+            test=np.setdiff1d(self.test, requested),
+        )
+
+    def forgotten_for_good(self) -> "RowSets":
+        """The parts after the request: D_u is gone."""
+        return replace(self, learn=self.retain, forgotten=np.empty(0, np.int64))
+
+    def _sample(self) -> Index:
+        retain = self.retain
+        order = permutation(key(self.seed, "reference"), len(retain))
+        return np.sort(retain[order[: ceil(self.share * len(retain))]])
+
+
+class Batches:
+    """Cuts row sets into batches; the order of the present epoch is drawn once."""
+
+    def __init__(self, rows: RowSets, stream: str) -> None:
+        self.rows, self.stream = rows, stream
+        self._order: tuple[tuple[int, int, int], Index] | None = None
+
+    def of(self, ask: vfl_pb2.Ask) -> Index:
+        """The rows of one batch; raises ``RemoteProtocolError`` when there is no such batch."""
+        name = (ask.rows, ask.order, ask.epoch)
+        if self._order is None or self._order[0] != name:
+            shuffled = ask.order == vfl_pb2.SHUFFLED
+            rows = self.rows
+            order = (
+                rows.shuffled(ask.rows, self.stream, ask.epoch) if shuffled else rows.of(ask.rows)
+            )
+            self._order = (name, order)
+        batch = self._order[1][ask.index * ask.size : (ask.index + 1) * ask.size]
+        if not len(batch):
+            raise RemoteProtocolError(f"asks for batch {ask.index} of {len(self._order[1])} rows")
+        return batch
+
+
+def split(agreement: Agreement, ids: list[bytes], in_test: NDArray[np.bool_]) -> RowSets:
+    """Divide the common rows; ``ids`` and ``in_test`` are in the common order.
+
+    Raises:
+        PolicyError: a part would be empty.
+    """
+    plan = agreement.split
+    draw = shares(key(agreement.seed, "split"), ids)
+    test_share = 0.0 if plan.kind == "official" else (plan.test or 0.0)
+    test = in_test if plan.kind == "official" else draw < test_share
+    validation = ~test & (draw >= test_share) & (draw < test_share + plan.validation)
+    parts = {"training": ~test & ~validation, "validation": validation, "test": test}
+    for part, chosen in parts.items():
+        if not chosen.any():
+            raise PolicyError(
+                f"none of the {len(ids)} common rows is for {part}",
+                "change [split], or bring more rows",
+            )
+    learn, validation_rows, test_rows = (np.flatnonzero(chosen) for chosen in parts.values())
+    return RowSets(
+        seed=agreement.seed,
+        share=agreement.unlearning.fedora.reference_share,
+        learn=learn,
+        validation=validation_rows,
+        test=test_rows,
+        forgotten=np.empty(0, np.int64),
+    )

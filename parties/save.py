@@ -1,0 +1,92 @@
+"""What a party keeps of a run, in its own folder: written whole or not at all, with digests."""
+
+import json
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+
+from parties.errors import StorageError
+from parties.features import Features
+from parties.half import Half
+from parties.party import Party
+
+MODEL, ROWS, PREPROCESSING, TRAFFIC = (
+    "model.safetensors",
+    "rows.safetensors",
+    "preprocessing.json",
+    "traffic.json",
+)
+MANIFEST, INCARNATION = "manifest.json", "incarnation"
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file that is either old or new at every moment, also when the power fails.
+
+    Raises:
+        StorageError: the file system refuses.
+    """
+    beside = path.with_name(path.name + ".tmp")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def canonical(content: Any) -> bytes:
+    """JSON with sorted keys and an end of line."""
+    return (json.dumps(content, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
+
+
+def next_incarnation(state: Path) -> int:
+    """The number of this start of the party; it grows with every start.
+
+    Raises:
+        StorageError: the state folder cannot be used.
+    """
+    path = state / INCARNATION
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        last = int(path.read_text()) if path.exists() else 0
+    except (OSError, ValueError) as error:
+        raise StorageError(f"cannot use {state}", "choose another --out folder") from error
+    write(path, f"{last + 1}\n".encode())
+    return last + 1
+
+
+def save_half(party: Party, half: Half, features: Features) -> None:
+    """Write our half of the model, row map, preprocessing and traffic, and their digests."""
+    parts = {
+        name: tensor.detach().contiguous()
+        for name, tensor in half.model.network.state_dict().items()
+    }
+    files = {
+        ROWS: save({"rows": torch.from_numpy(features.rows)}),
+        TRAFFIC: canonical({"phases": party.ledger.by_phase(), "peers": party.ledger.by_peer()}),
+    }
+    if parts:
+        files[MODEL] = save(parts)
+    if half.model.inputs is not None:
+        files[PREPROCESSING] = canonical(half.model.inputs.fitted.statistics())
+    for name, content in files.items():
+        write(party.state / name, content)
+    manifest = {
+        "party": party.name,
+        "agreement": party.digest.hex(),
+        "threads": party.seat.threads,
+        "torch": torch.__version__,
+        "sha256": {name: sha256(content).hexdigest() for name, content in files.items()},
+    }
+    write(party.state / MANIFEST, canonical(manifest))

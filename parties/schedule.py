@@ -1,0 +1,44 @@
+"""Shared randomness: what every party must draw alike without a message, from the seed alone.
+
+Keystreams are AES-CTR and orders are sorted keystream words, so that the same agreement gives the
+same split and the same batches whatever the versions of NumPy and torch.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from hmac import digest as hmac
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+Index = NDArray[np.int64]
+
+
+def key(seed: int, *purpose: str | int) -> bytes:
+    """32 bytes that only this seed and purpose give."""
+    words = [_encoded(word) for word in (seed, *purpose)]
+    framed = b"".join(len(word).to_bytes(4, "big") + word for word in words)
+    return sha256(b"vfl/schedule/v1\n" + framed).digest()
+
+
+def torch_seed(seed: int, *purpose: str | int) -> int:
+    """A seed for torch's generators."""
+    return int.from_bytes(key(seed, *purpose)[:8], "big") >> 1
+
+
+def permutation(key: bytes, count: int) -> Index:
+    """A random order of ``count`` things."""
+    encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+    words = np.frombuffer(encryptor.update(bytes(8 * count)), "<u8")
+    return np.argsort(words, kind="stable")
+
+
+def shares(key: bytes, ids: Sequence[bytes]) -> NDArray[np.float64]:
+    """A number in [0, 1) for every ID: the same at every party that holds the ID."""
+    words = [hmac(key, identifier, "sha256")[:8] for identifier in ids]
+    return np.frombuffer(b"".join(words), ">u8") / 2.0**64
+
+
+def _encoded(word: str | int) -> bytes:
+    return word.encode() if isinstance(word, str) else b"#%d" % word

@@ -1,0 +1,94 @@
+"""Taking a seat: from a config and a name to a party with data, identity and a folder."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from configs.errors import ConfigError
+from configs.schema import Config
+from configs.seat import Seat
+from parties.data import read_holding
+from parties.ledger import Ledger
+from parties.party import Party
+from parties.save import next_incarnation
+from parties.watch import Listener, Watch
+from protocol.errors import IdentityError
+from protocol.keyring import read_keyring, trust
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a party works on this machine; what is given here wins over the seat."""
+
+    out: Path
+    data: Path | None = None
+    certificates: Path | None = None
+
+
+def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Party:
+    """Read the seat, its data and its certificates.
+
+    Raises:
+        ConfigError, DataError, IdentityError, StorageError: what cannot be used, and why.
+    """
+    agreement, seat = config.agreement, config.seat(name)
+    watch = Watch(name, listener)
+    watch.phase("reading data")
+    torch.set_num_threads(seat.threads)
+    torch.use_deterministic_algorithms(True)
+    folder = place.data or config.path.parent / (seat.folder or Path())
+    holding = read_holding(
+        seat.data,
+        folder=folder,
+        classes=agreement.labels.classes,
+        active=agreement.parties[name].role == "active",
+    )
+    keyring = read_keyring(place.certificates or config.path.parent / seat.certificates, name)
+    pins: dict[str, Sequence[str]] = {
+        peer: plan.pins for peer, plan in agreement.parties.items() if plan.pins
+    }
+    trusted = trust(keyring, agreement.federation, pins)
+    state = place.out / agreement.federation / name
+    party = Party(
+        name=name,
+        agreement=agreement,
+        seat=seat,
+        holding=holding,
+        keyring=keyring,
+        trust=trusted,
+        state=state,
+        incarnation=next_incarnation(state),
+        now=lambda: datetime.now(UTC),
+        entropy=os.urandom,
+        watch=watch,
+        ledger=Ledger(watch.crossed),
+    )
+    _know_oneself(party)
+    return party
+
+
+def hub_address(seat: Seat, name: str, given: str | None) -> str:
+    """Where to dial or listen; raises ``ConfigError`` without one."""
+    address = given or seat.hub or seat.listen
+    if address is None:
+        raise ConfigError(f"the seat of {name} has no address", 'hub = "host:7700", or --hub')
+    return address
+
+
+def admit(party: Party, certificate: object) -> str:
+    """The passive party that a visitor's certificate names; raises ``IdentityError``."""
+    name = party.trust.check(certificate, party.now())  # type: ignore[arg-type]
+    if name not in party.agreement.passive:
+        raise IdentityError(f"{name} is no passive party of this agreement")
+    return name
+
+
+def _know_oneself(party: Party) -> None:
+    """Our own certificate must pass the rules that our peers will hold it to."""
+    named = party.trust.check(party.keyring.identity.certificate, party.now())
+    if named != party.name:
+        raise IdentityError(f"the certificate of {party.name} names {named}")

@@ -1,0 +1,169 @@
+"""A whole federation on this machine: every seat its own process, or threads of this one."""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+from tempfile import TemporaryDirectory
+from threading import Thread
+from time import monotonic
+from typing import Any
+
+from cryptography import x509
+
+from configs.schema import Config, read_config
+from parties.errors import Failed
+from parties.memory_port import MemoryPort
+from parties.roles import METRICS, play_in_process
+from parties.seating import Place, take_seat
+from parties.watch import Event, Listener
+from protocol.credentials import fingerprint
+from protocol.keyring import issue, make_authority
+
+GRACE = 5.0  # seconds that the others get to end by themselves once one has failed
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is simulated, and where."""
+
+    config: Path
+    changes: tuple[str, ...]
+    out: Path
+    data: Path | None
+
+
+@contextmanager
+def _certified(plan: Plan) -> Iterator[tuple[Config, tuple[str, ...], Path]]:
+    """The config with every party's key pinned, the changes that pin it, and the key folder."""
+    config = read_config(plan.config, plan.changes)
+    federation = config.agreement.federation
+    with TemporaryDirectory(prefix="vfl-certs-") as folder:
+        keys = Path(folder) / "certs"
+        make_authority(keys, federation)
+        pins = []
+        for name in config.agreement.parties:
+            issue(keys, federation, name)
+            leaf = x509.load_pem_x509_certificate((keys / f"{name}.pem").read_bytes())
+            pins.append(f'parties.{name}.pins=["{fingerprint(leaf)}"]')
+        changes = (*plan.changes, *pins)
+        yield read_config(plan.config, changes), changes, keys
+
+
+def in_process(plan: Plan, listener: Listener) -> dict[str, Any]:
+    """Run every role in a thread of this process; the metrics of the run.
+
+    Raises:
+        Exception: the first failure of any party, as it was raised.
+    """
+    with _certified(plan) as (config, _, keys):
+        place, port = Place(plan.out, plan.data, keys), MemoryPort()
+
+        def seat(name: str) -> dict[str, Any] | None:
+            party = take_seat(config, name, place, listener)
+            return play_in_process(party, port, lambda: port.connect(name), plan.out)
+
+        with ThreadPoolExecutor(len(config.agreement.parties)) as pool:
+            runs = {name: pool.submit(seat, name) for name in config.agreement.parties}
+            wait(runs.values(), return_when="FIRST_EXCEPTION")
+            for run in runs.values():
+                if run.done() and run.exception():
+                    run.result()
+            metrics = runs[config.agreement.active].result()
+    if metrics is None:
+        raise RuntimeError("the active party returned no metrics")
+    return metrics
+
+
+def processes(plan: Plan, listener: Listener) -> dict[str, Any]:
+    """Run every seat as its own process over loopback with mutual TLS; the metrics of the run.
+
+    Raises:
+        Failed: a party failed; the others were ended.
+    """
+    with _certified(plan) as (config, changes, keys):
+        address = f"127.0.0.1:{_free_port()}"
+        events: Queue[Event | None] = Queue()
+        children = {
+            name: _start(plan, name, changes, keys, address, config.agreement.parties[name].role)
+            for name in config.agreement.parties
+        }
+        readers = [Thread(target=_read, args=(c, events), daemon=True) for c in children.values()]
+        for reader in readers:
+            reader.start()
+        failure = _follow(events, children, listener)
+    if failure is not None:
+        raise failure
+    written = plan.out / config.agreement.federation / METRICS
+    metrics: dict[str, Any] = json.loads(written.read_text())
+    return metrics
+
+
+def _start(
+    plan: Plan, name: str, changes: Sequence[str], keys: Path, address: str, role: str
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "parties", "--role", role, "--seat", name]
+    command += ["--config", str(plan.config), "--out", str(plan.out), "--format", "json"]
+    command += ["--certificates", str(keys), "--hub", address]
+    command += ["--data", str(plan.data)] if plan.data else []
+    for change in changes:
+        command += ["--set", change]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+
+def _read(child: subprocess.Popen[str], events: Queue[Event | None]) -> None:
+    """Move one child's events into the queue; None says that it has ended."""
+    for line in child.stdout or ():
+        if line.startswith("{"):
+            events.put(json.loads(line))
+    child.wait()
+    events.put(None)
+
+
+def _follow(
+    events: Queue[Event | None], children: dict[str, subprocess.Popen[str]], listener: Listener
+) -> Failed | None:
+    """Pass events on until every child has ended; the first failure, if any."""
+    failure: Failed | None = None
+    running, deadline = len(children), float("inf")
+    while running:
+        try:
+            event = events.get(timeout=max(0.1, min(1.0, deadline - monotonic())))
+        except Exception:  # noqa: BLE001  queue.Empty: look at the clock
+            event = {"event": "nothing"}
+        if event is None:
+            running -= 1
+            failure = failure or _unsaid(children)
+        elif event["event"] == "error":
+            failure = failure or Failed(
+                f"{event['party']}: {event['message']}", event["hint"], event["exit"]
+            )
+        elif event["event"] != "nothing":
+            listener(event)
+        if failure and deadline == float("inf"):
+            deadline = monotonic() + GRACE
+        if monotonic() > deadline:
+            for child in children.values():
+                child.kill()
+    return failure
+
+
+def _unsaid(children: dict[str, subprocess.Popen[str]]) -> Failed | None:
+    """A child that ended badly without a word."""
+    for name, child in children.items():
+        if child.poll():
+            return Failed(f"{name}: ended with exit code {child.returncode}", "", 1)
+    return None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

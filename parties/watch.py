@@ -1,0 +1,85 @@
+"""What a party shows while it works: phase, progress, bytes; whoever listens decides how."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from time import monotonic
+from typing import Any
+
+from protocol import vfl_pb2
+
+EVERY = 0.1  # seconds between two reports of one phase
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where one party stands, as its listener sees it."""
+
+    party: str
+    phase: str = "starting"
+    done: int = 0
+    total: int | None = None
+    size: int = 0  # bytes that crossed so far
+    seconds: float = 0.0  # in this phase
+
+    @property
+    def rate(self) -> float:
+        """Steps per second in this phase."""
+        return self.done / self.seconds if self.seconds else 0.0
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds to the end of this phase, where that can be told."""
+        return (self.total - self.done) / self.rate if self.total and self.rate else None
+
+
+Event = dict[str, Any]
+Listener = Callable[[Event], None]
+
+
+class Watch:
+    """One party's running commentary; ``listener`` takes plain dictionaries."""
+
+    def __init__(self, party: str, listener: Listener) -> None:
+        self._listener = listener
+        self._progress = Progress(party)
+        self._began = self._told = monotonic()
+
+    def phase(self, name: str, total: int | None = None) -> None:
+        """A new phase of ``total`` steps begins."""
+        self._began, self._progress.seconds = monotonic(), 0.0
+        self._progress.phase, self._progress.done, self._progress.total = name, 0, total
+        self._tell()
+
+    def at(self, place: vfl_pb2.Place) -> None:
+        """Follow the leader: its task and epoch are the phase, its steps ours."""
+        name = vfl_pb2.Task.Name(place.task).lower().replace("_", "-")
+        name += f", epoch {place.epoch}" if place.epoch else ""
+        if name != self._progress.phase:
+            self.phase(name)
+        self.step()
+
+    def step(self) -> None:
+        """One step is done."""
+        self._progress.done += 1
+        if monotonic() - self._told >= EVERY:
+            self._tell()
+
+    def crossed(self, size: int) -> None:
+        """Bytes went over the wire."""
+        self._progress.size += size
+
+    def note(self, text: str) -> None:
+        """Something worth a line in the log."""
+        self._say("note", text=text)
+
+    def warn(self, text: str) -> None:
+        """Something that a person should look at."""
+        self._say("warning", text=text)
+
+    def _tell(self) -> None:
+        self._told = monotonic()
+        self._progress.seconds = self._told - self._began
+        self._say("progress", **asdict(self._progress))
+
+    def _say(self, event: str, **fields: Any) -> None:
+        self._listener({"event": event, "party": self._progress.party, **fields})

@@ -1,0 +1,10 @@
+"""The types that all files here share: arrays of bytes, arrays of positions, and entropy."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int64]  # of rows, of slots, of bits in a column
+Entropy = Callable[[int], bytes]  # as many uniform bytes as asked for

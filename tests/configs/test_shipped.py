@@ -1,0 +1,114 @@
+"""Every shipped config reads, and its data is what its comments say."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configs.schema import Config, read_config
+from parties.data import Holding, read_holding
+from parties.preprocess import fit
+from tests.data_folder import needed
+
+SHIPPED = sorted((Path(__file__).parents[2] / "configs").glob("*/*.toml"))
+NAMES = [path.stem for path in SHIPPED]
+
+# (rows, rows of the test file, shape of one preprocessed row) of each party
+DOCUMENTED: dict[str, dict[str, tuple[int, int, tuple[int, ...]]]] = {
+    "digits": {
+        "office": (1707, 0, (0,)),
+        "left": (1707, 0, (1, 8, 4)),
+        "right": (1707, 0, (1, 8, 4)),
+    },
+    "breast": {"guest": (569, 0, (10,)), "host": (541, 0, (20,))},
+    "credit": {"guest": (30_000, 0, (13,)), "host": (27_000, 0, (10,))},
+    "income": {
+        "bank": (48_842, 16_281, (2,)),
+        "employer": (47_865, 15_943, (42,)),
+        "registry": (48_842, 16_281, (63,)),
+    },
+    "fashion": {
+        "shop": (70_000, 10_000, (0,)),
+        "left": (70_000, 10_000, (1, 28, 14)),
+        "right": (70_000, 10_000, (1, 28, 14)),
+    },
+}
+COMMON = {"digits": 1533, "breast": 541, "credit": 27_000, "income": 47_865, "fashion": 70_000}
+LABELS = {
+    "breast": [212, 357],
+    "credit": [23_364, 6636],
+    "income": [37_155, 11_687],
+    "fashion": [7000] * 10,
+}
+
+
+@cache
+def read(name: str) -> tuple[Config, dict[str, Holding]]:
+    config = read_config(SHIPPED[NAMES.index(name)])
+    agreement = config.agreement
+    seats = {name: config.seat(name).data for name in agreement.parties}
+    folder = needed(*seats.values())
+    classes = agreement.labels.classes
+    return config, {
+        name: read_holding(data, folder=folder, classes=classes, active=name == agreement.active)
+        for name, data in seats.items()
+    }
+
+
+def test_all_runs_ship() -> None:
+    assert sorted(DOCUMENTED) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=NAMES)
+def test_config_reads_and_seats_every_party(path: Path) -> None:
+    config = read_config(path)
+    assert config.agreement.federation == path.stem
+    assert set(config.inline) == set(config.agreement.parties) == set(DOCUMENTED[path.stem])
+    assert len(config.agreement.unlearn) >= 1
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=NAMES)
+def test_config_says_first_what_it_is_and_how_to_run_it(path: Path) -> None:
+    comment = re.match(r"(#.*\n)+", path.read_text())
+    assert comment is not None
+    command = f"vfl simulate configs/vertical/{path.name}"
+    assert command + ("" if path.stem == "digits" else " --data DIR") in comment[0]
+    assert path.stem == "digits" or "https://" in comment[0]
+
+
+@pytest.mark.parametrize("run", NAMES)
+def test_holdings_have_the_documented_rows(run: str) -> None:
+    config, found = read(run)
+    for name, (rows, test_rows, shape) in DOCUMENTED[run].items():
+        holding = found[name]
+        fitted = fit(holding, np.flatnonzero(~holding.in_test))
+        assert (len(holding), holding.in_test.sum(), fitted.shape) == (rows, test_rows, shape)
+        assert np.isfinite(fitted.transform(holding, np.arange(500))).all()
+        assert fitted.warnings == ()
+    common = set.intersection(*(set(holding.ids) for holding in found.values()))
+    assert len(common) == COMMON[run] >= config.agreement.psi.minimum
+
+
+@pytest.mark.parametrize("run", LABELS)
+def test_labels_have_the_published_counts(run: str) -> None:
+    config, found = read(run)
+    labels = found[config.agreement.active].labels
+    assert labels is not None
+    assert np.bincount(labels).tolist() == LABELS[run]
+
+
+def test_rows_of_parties_with_one_id_belong_together() -> None:
+    """The bank's label and the registry's age of an ID are those of one line of adult.data."""
+    config, found = read("income")
+    lines = (needed(config.seat("bank").data) / "adult/adult.data").read_text().split("\n")
+    bank, registry = found["bank"], found["registry"]
+    assert bank.labels is not None
+    assert registry.table is not None
+    for line in (1, 2, 17, 32_561):
+        identity = f"adult.data:{line}".encode()
+        cells = lines[line - 1].split(", ")
+        label = bank.labels[bank.ids.index(identity)]
+        assert config.agreement.labels.classes[label] == cells[14]
+        assert registry.table["age"].iloc[registry.ids.index(identity)] == float(cells[0])

@@ -1,0 +1,35 @@
+"""The folder of real data sets: $VFL_DATA, or ../shared/data beside the repository."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from configs.seat import CsvData, Data, IdxData, NumpyData, SklearnData
+
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+
+
+def folder() -> Path:
+    return Path(os.environ.get("VFL_DATA", BESIDE))
+
+
+def files(data: Data) -> list[Path]:
+    """The files that a seat's data names."""
+    match data:
+        case CsvData() | NumpyData():
+            named = [data.path, data.test_path]
+        case IdxData():
+            named = [data.images, data.labels, data.test_images, data.test_labels]
+        case SklearnData():
+            named = []
+    return [path for path in named if path is not None]
+
+
+def needed(*data: Data) -> Path:
+    """The folder, if it has all files of ``data``; the test is skipped with their names if not."""
+    absent = [str(folder() / path) for one in data for path in files(one)]
+    absent = [path for path in absent if not Path(path).is_file()]
+    if absent:
+        pytest.skip(f"NOT RUN, no {', '.join(sorted(set(absent)))}; set VFL_DATA")
+    return folder()

@@ -1,0 +1,190 @@
+"""Tests of CSV files: cells, lines, and every way to be refused by line and column name."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from configs.seat import Columns, CsvData
+from parties.csv_source import read_csv
+from parties.csv_text import MAX_LINE
+from parties.errors import DataError
+from parties.sources import Records
+
+CLASSES = ("no", "yes")
+
+
+def read(folder: Path, content: str | bytes, **options: Any) -> Records:
+    raw = content if isinstance(content, bytes) else content.encode()
+    (folder / "rows.csv").write_bytes(raw)
+    data = CsvData(kind="csv", path=Path("rows.csv"), **options)
+    [records] = read_csv(data, folder, CLASSES)
+    return records
+
+
+def column(records: Records, name: str) -> list[Any]:
+    assert records.table is not None
+    return list(records.table[name])
+
+
+def refusal(folder: Path, content: str | bytes, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        read(folder, content, **options)
+    return f"{caught.value} | {caught.value.hint}"
+
+
+def test_blanks_around_fields_are_no_part_of_them(tmp_path: Path) -> None:
+    records = read(tmp_path, '1, Private , "a, b"\n', names=("n", "c", "d"), categorical=("c", "d"))
+    assert (column(records, "c"), column(records, "d")) == (["Private"], ["a, b"])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_every_line_end_counts_lines_alike(tmp_path: Path, end: str) -> None:
+    records = read(tmp_path, end.join(["x", "1", "", "2", ""]))
+    assert (records.numbers.tolist(), column(records, "x")) == ([2, 4], [1, 2])
+
+
+def test_byte_order_mark_is_taken(tmp_path: Path) -> None:
+    assert column(read(tmp_path, b"\xef\xbb\xbfx\n1\n"), "x") == [1]
+
+
+def test_numeric_columns_are_all_but_the_others(tmp_path: Path) -> None:
+    text = "pid,age,town,pay,y\n1,2,x,3,no\n"
+    options = {"id": Columns(columns=("pid",)), "categorical": ("town",), "label": "y"}
+    records = read(tmp_path, text, **options)
+    assert records.table is not None
+    assert list(records.table) == ["age", "pay", "town"]
+
+
+def test_numbers_are_exact(tmp_path: Path) -> None:
+    written = ["0.1", "-1e-5", "+7", ".5", "123456789.123456789", "1e-320"]
+    assert column(read(tmp_path, "\n".join(["x", *written])), "x") == [float(x) for x in written]
+
+
+def test_empty_cells_and_marks_are_absent_values(tmp_path: Path) -> None:
+    text = "x,c,z\n?,?,1\n,,1\nN/A,N/A,1\n4,e,1\n"
+    records = read(tmp_path, text, categorical=("c",), missing=("?", "N/A"))
+    np.testing.assert_equal(column(records, "x"), [np.nan, np.nan, np.nan, 4])
+    assert column(records, "c") == [None, None, None, "e"]
+
+
+def test_literal_nan_may_be_a_mark(tmp_path: Path) -> None:
+    np.testing.assert_equal(
+        column(read(tmp_path, "x\nnan\n1\n", missing=("nan",)), "x"), [np.nan, 1]
+    )
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "x,y\n", "# x\n"])
+def test_file_without_records_is_refused(tmp_path: Path, content: str) -> None:
+    assert "rows.csv has no records" in refusal(tmp_path, content, comment="#")
+
+
+def test_no_id_column_is_refused_with_the_columns(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "pid,age\n1,2\n", id=Columns(columns=("id",)))
+    assert "rows.csv has no column 'id' (id)" in said
+    assert "its columns are pid, age" in said
+
+
+def test_unknown_columns_are_refused_with_their_uses(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "a,b\n1,2\n", label="y", numeric=("c",), categorical=("d",))
+    assert "no column 'y' (label), 'c' (numeric), 'd' (categorical)" in said
+
+
+def test_file_without_header_does_not_show_its_first_record(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "39,State-gov\n50,Private\n", numeric=("age",))
+    assert "looks like a record" in said
+    assert "State-gov" not in said
+
+
+def test_column_of_the_test_file_that_is_absent_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "test.csv").write_text("a\n1\n")
+    said = refusal(tmp_path, "a,b\n1,2\n", test_path=Path("test.csv"))
+    assert "test.csv has no column 'b' (numeric)" in said
+
+
+def test_column_with_two_uses_is_refused(tmp_path: Path) -> None:
+    text = "id,a\n1,2\n"
+    said = refusal(tmp_path, text, id=Columns(columns=("id",)), numeric=("id", "a"))
+    assert "column 'id' has two uses" in said
+    said = refusal(tmp_path, text, numeric=("a",), categorical=("a",))
+    assert "column 'a' has two uses" in said
+
+
+def test_id_column_twice_is_refused(tmp_path: Path) -> None:
+    assert "column 3 has the name of an earlier one" in refusal(tmp_path, "id,a,id\n1,2,3\n")
+
+
+def test_column_without_a_name_is_refused(tmp_path: Path) -> None:
+    assert "column 2 has no name" in refusal(tmp_path, "id,,a\n1,2,3\n")
+
+
+@pytest.mark.parametrize("cell", ["Bonn", "1_000", "１", "1;2", "12 km", "-", "N/A", "0x1F", "1e"])
+def test_text_in_a_numeric_column_is_refused_with_line_and_column(
+    tmp_path: Path, cell: str
+) -> None:
+    said = refusal(tmp_path, f"age,pay\n1,2\n3,{cell}\n")
+    assert "text in numeric column 'pay': 1 line of rows.csv (3)" in said
+    assert "under categorical" in said
+    assert cell == "-" or cell not in said
+
+
+@pytest.mark.parametrize("cell", ["nan", "NaN", "inf", "-Infinity", "1e400"])
+def test_nan_and_infinity_in_a_numeric_column_are_refused(tmp_path: Path, cell: str) -> None:
+    said = refusal(tmp_path, f"age\n1\n{cell}\n")
+    assert "NaN or infinity in numeric column 'age': 1 line of rows.csv (3)" in said
+
+
+def test_number_whose_square_overflows_is_refused(tmp_path: Path) -> None:
+    assert "a number beyond 1e+100 in numeric column" in refusal(tmp_path, "age\n1\n1e308\n")
+
+
+def test_all_faulty_columns_are_reported_together(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "a,b,c\n1,x,3\n4,inf,z\n")
+    assert "NaN or infinity and text in numeric column 'b': 2 lines of rows.csv (2, 3)" in said
+    assert "text in numeric column 'c': 1 line of rows.csv (3)" in said
+
+
+@pytest.mark.parametrize("row", ["1", "1,2,3", "1,2,"])
+def test_ragged_row_is_refused_with_its_line(tmp_path: Path, row: str) -> None:
+    said = refusal(tmp_path, f"a,b\n1,2\n\n{row}\n")
+    assert "not 2 fields, one for each column, in 1 line of rows.csv (4)" in said
+
+
+def test_unclosed_quote_is_refused_with_the_line_where_it_opens(tmp_path: Path) -> None:
+    assert "line 3 ends inside a quoted" in refusal(tmp_path, 'a\n1\n"2\n3\n4"\n5\n')
+    assert "line 3: unexpected end of data" in refusal(tmp_path, 'a\n1\n"2\n3\n4\n')
+
+
+def test_text_after_a_quote_is_refused(tmp_path: Path) -> None:
+    assert "line 2: ',' expected" in refusal(tmp_path, 'a,b\n"1"2,3\n')
+
+
+def test_text_that_is_not_utf8_is_refused_with_its_line(tmp_path: Path) -> None:
+    assert "line 3 is not UTF-8" in refusal(tmp_path, b"a\n1\n\xff\n")
+
+
+def test_zero_byte_is_refused_with_its_line(tmp_path: Path) -> None:
+    assert "line 2 holds a zero byte" in refusal(tmp_path, "a\n1\0\n")
+
+
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [(b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "xlsx"), (b"\xd0\xcf\x11\xe0", "xls")],
+)
+def test_packed_file_renamed_csv_is_refused(tmp_path: Path, start: bytes, name: str) -> None:
+    said = refusal(tmp_path, start + b"\0" * 20)
+    assert "is no CSV file but" in said
+    assert name in said
+
+
+def test_line_without_end_is_refused(tmp_path: Path) -> None:
+    text = "a\n" + "1" * (MAX_LINE + 1)
+    assert f"line 2 has more than {MAX_LINE} characters" in refusal(tmp_path, text)
+
+
+def test_field_without_end_is_refused(tmp_path: Path) -> None:
+    assert "line 2: field larger than" in refusal(tmp_path, "a\n" + "1" * 200_000)

@@ -1,0 +1,106 @@
+"""Tests of NumPy archives: plain arrays only, and every way to be refused."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from configs.seat import Columns, Data, NumpyData
+from parties.data import Holding, read_holding
+from parties.errors import DataError
+
+CLASSES = tuple("0123456789")
+
+
+def held(folder: Path, data: Data, active: bool = False) -> Holding:
+    return read_holding(data, folder=folder, classes=CLASSES, active=active)
+
+
+def refusal(folder: Path, data: Data, active: bool = False) -> str:
+    with pytest.raises(DataError) as caught:
+        held(folder, data, active)
+    return f"{caught.value} | {caught.value.hint}"
+
+
+FEATURES = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+
+def npz(folder: Path, arrays: dict[str, Any], **options: Any) -> NumpyData:
+    np.savez(folder / "rows.npz", allow_pickle=True, **arrays)
+    return NumpyData(kind="numpy", path=Path("rows.npz"), **options)
+
+
+def test_npz_rows(tmp_path: Path) -> None:
+    arrays = {"features": FEATURES, "y": np.array([3, 0, 3]), "pid": np.array(["a", "b", "c"])}
+    data = npz(tmp_path, arrays, label="y", id=Columns(columns=("pid",)))
+    holding = held(tmp_path, data, active=True)
+    assert holding.ids == [b"a", b"b", b"c"]
+    assert holding.table is not None
+    assert holding.labels is not None
+    assert holding.labels.tolist() == [3, 0, 3]
+    np.testing.assert_equal(holding.table.to_numpy(), FEATURES)
+
+
+def test_npz_rows_without_ids_are_named_by_row(tmp_path: Path) -> None:
+    holding = held(tmp_path, npz(tmp_path, {"features": FEATURES}))
+    assert holding.ids == [b"rows.npz:0", b"rows.npz:1", b"rows.npz:2"]
+
+
+def test_npz_with_labels_only(tmp_path: Path) -> None:
+    data = npz(tmp_path, {"y": np.array(["1", "2"])}, label="y", features=None)
+    holding = held(tmp_path, data, active=True)
+    assert (holding.table, len(holding)) == (None, 2)
+
+
+def test_npz_with_test_archive(tmp_path: Path) -> None:
+    np.savez(tmp_path / "test.npz", features=FEATURES)
+    holding = held(tmp_path, npz(tmp_path, {"features": FEATURES}, test_path=Path("test.npz")))
+    assert holding.in_test.tolist() == [False] * 3 + [True] * 3
+
+
+def test_pickled_array_is_refused(tmp_path: Path) -> None:
+    said = refusal(tmp_path, npz(tmp_path, {"features": np.array([{}], dtype=object)}))
+    assert "no archive of plain arrays" in said
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", pickle.dumps([1, 2]), b"\x93NUMPY"])
+def test_file_that_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rows.npz").write_bytes(content)
+    data = NumpyData(kind="numpy", path=Path("rows.npz"))
+    assert "no archive of plain arrays" in refusal(tmp_path, data)
+
+
+def test_absent_array_is_refused_with_those_there(tmp_path: Path) -> None:
+    said = refusal(tmp_path, npz(tmp_path, {"x": FEATURES}))
+    assert "no array 'features' | it has x" in said
+
+
+def test_arrays_of_other_lengths_are_refused(tmp_path: Path) -> None:
+    data = npz(tmp_path, {"features": FEATURES, "y": np.array([1, 2])}, label="y")
+    assert "one row for each record: features [3, 2], y [2]" in refusal(tmp_path, data, True)
+
+
+def test_archive_without_rows_is_refused(tmp_path: Path) -> None:
+    assert "one row for each" in refusal(tmp_path, npz(tmp_path, {"features": np.empty((0, 2))}))
+
+
+def test_float_labels_are_refused(tmp_path: Path) -> None:
+    data = npz(tmp_path, {"y": np.array([1.0, 2.0])}, label="y", features=None)
+    assert "array 'y' of rows.npz is float64 [2]" in refusal(tmp_path, data, True)
+
+
+@pytest.mark.parametrize("bad", [np.array([1.0]), np.array([["x"]]), np.empty((2, 0))])
+def test_features_of_another_shape_or_type_are_refused(tmp_path: Path, bad: Any) -> None:
+    assert "features are numbers, [rows, columns]" in refusal(
+        tmp_path, npz(tmp_path, {"features": bad})
+    )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_nan_and_infinity_in_an_array_are_refused_with_rows(tmp_path: Path, bad: float) -> None:
+    features = FEATURES.copy()
+    features[1, 0] = bad
+    said = refusal(tmp_path, npz(tmp_path, {"features": features}))
+    assert "NaN or infinity in array 'features': 1 row of rows.npz (1)" in said

@@ -1,0 +1,180 @@
+"""Tests of the preprocessing: scikit-learn's numbers from training rows alone, kept as JSON."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from parties.data import Holding
+from parties.errors import DataError
+from parties.preprocess import MAX_CATEGORIES, fit, read_statistics
+
+COUNT = 40
+TRAINING = np.arange(30)
+ALL = np.arange(COUNT)
+
+
+def holding(table: pd.DataFrame | None, count: int = COUNT) -> Holding:
+    ids = [b"%d" % row for row in range(count)]
+    return Holding(ids=ids, in_test=np.zeros(count, bool), table=table)
+
+
+def mixed() -> pd.DataFrame:
+    """Two numeric and two categorical columns, with absent values and a late category."""
+    random = np.random.default_rng(0)
+    age, pay = random.normal(40, 9, COUNT), random.lognormal(3, 2, COUNT)
+    age[[3, 17, 35]] = np.nan
+    town = random.choice(["Bonn", "Kiel", "Ulm"], COUNT).astype(object)
+    town[[5, 33]] = None
+    town[31] = "Jena"
+    sex = pd.Series(random.choice(["f", "m"], COUNT), dtype=object)
+    return pd.DataFrame({"age": age, "pay": pay, "town": pd.Series(town), "sex": sex})
+
+
+def test_numbers_worked_out_by_hand() -> None:
+    table = pd.DataFrame({"x": [1.0, np.nan, 5.0, 3.0, 100.0]})
+    found = fit(holding(table, 5), np.arange(4))  # median 3; 1, 3, 5, 3: mean 3, variance 2
+    [how] = found.numeric.values()
+    assert (how.median, how.mean) == (3, 3)
+    np.testing.assert_allclose(how.scale, np.sqrt(2))
+    expected = (np.array([1, 3, 5, 3, 100]) - 3) / np.sqrt(2)
+    np.testing.assert_allclose(found.transform(holding(table, 5), np.arange(5))[:, 0], expected)
+
+
+def test_transform_equals_column_transformer() -> None:
+    table = mixed()
+    numeric = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    reference = ColumnTransformer([("n", numeric, ["age", "pay"]), ("c", encoder, ["town", "sex"])])
+    reference.fit(table.iloc[TRAINING])
+    fitted = fit(holding(table), TRAINING)
+    ours = fitted.transform(holding(table), ALL)
+    np.testing.assert_allclose(ours, reference.transform(table), rtol=0, atol=1e-12)
+    assert ours.shape == (COUNT, fitted.width)
+    assert fitted.shape == (2 + 4 + 2,)
+    assert ours.dtype == np.float64
+
+
+def test_only_the_given_rows_are_looked_at() -> None:
+    table = mixed()
+    before = fit(holding(table), TRAINING).statistics()
+    table.loc[30:, "age"] *= 1000
+    table.loc[30:, "sex"] = "x"
+    assert fit(holding(table), TRAINING).statistics() == before
+    assert fit(holding(table), TRAINING[:-1]).statistics() != before
+
+
+def test_rows_come_in_the_order_asked_for() -> None:
+    fitted = fit(holding(mixed()), TRAINING)
+    rows = np.array([7, 3, 38, 3])
+    np.testing.assert_equal(
+        fitted.transform(holding(mixed()), rows), fitted.transform(holding(mixed()), ALL)[rows]
+    )
+
+
+def test_absent_value_is_a_category_of_its_own() -> None:
+    fitted = fit(holding(mixed()), TRAINING)
+    assert fitted.categorical["town"] == ("Bonn", "Kiel", "Ulm", None)
+    found = fitted.transform(holding(mixed()), np.array([5, 33]))
+    np.testing.assert_equal(found[:, 2:6], [[0, 0, 0, 1], [0, 0, 0, 1]])
+
+
+def test_category_that_no_training_row_has_is_all_zeros() -> None:
+    found = fit(holding(mixed()), TRAINING).transform(holding(mixed()), np.array([31]))
+    np.testing.assert_equal(found[0, 2:6], [0, 0, 0, 0])
+
+
+def test_statistics_go_through_json_and_transform_identically() -> None:
+    fitted = fit(holding(mixed()), TRAINING)
+    kept = json.loads(json.dumps(fitted.statistics(), allow_nan=False, sort_keys=True))
+    restored = read_statistics(kept)
+    np.testing.assert_allclose(
+        restored.transform(holding(mixed()), ALL),
+        fitted.transform(holding(mixed()), ALL),
+        rtol=0,
+        atol=1e-12,
+    )
+    assert (restored.shape, restored.statistics()) == (fitted.shape, fitted.statistics())
+
+
+def test_images_pass_unchanged_and_their_shape_is_kept() -> None:
+    images = np.random.default_rng(1).random((4, 1, 8, 5), np.float32)
+    held = Holding(ids=[b"a", b"b", b"c", b"d"], in_test=np.zeros(4, bool), images=images)
+    fitted = read_statistics(json.loads(json.dumps(fit(held, np.arange(2)).statistics())))
+    assert (fitted.shape, fitted.width) == ((1, 8, 5), 40)
+    np.testing.assert_equal(fitted.transform(held, np.array([3, 0])), images[[3, 0]])
+
+
+def test_party_with_labels_only_has_no_width() -> None:
+    fitted = fit(holding(None), TRAINING)
+    assert (fitted.shape, fitted.width) == ((0,), 0)
+    assert fitted.transform(holding(None), TRAINING).shape == (30, 0)
+
+
+def test_constant_column_is_scaled_by_one_with_a_warning() -> None:
+    table = pd.DataFrame({"x": [7.0] * COUNT, "y": np.arange(COUNT), "c": ["a"] * COUNT})
+    table.loc[35, "x"] = 9.0
+    fitted = fit(holding(table), TRAINING)
+    assert fitted.numeric["x"].scale == 1
+    assert [warning.split("'")[1] for warning in fitted.warnings] == ["x", "c"]
+    np.testing.assert_equal(fitted.transform(holding(table), np.array([0, 35]))[:, 0], [0, 2])
+
+
+def test_column_with_absent_values_is_not_called_constant() -> None:
+    table = pd.DataFrame({"c": pd.Series(["a", None] * (COUNT // 2), dtype=object)})
+    assert fit(holding(table), TRAINING).warnings == ()
+
+
+def test_repr_shows_no_category() -> None:
+    assert "Bonn" not in repr(fit(holding(mixed()), TRAINING))
+
+
+# Refusals
+
+
+def test_no_training_rows_are_refused() -> None:
+    with pytest.raises(DataError, match="no training rows"):
+        fit(holding(mixed()), np.empty(0, np.int64))
+
+
+def test_column_without_a_value_in_the_training_rows_is_refused() -> None:
+    table = mixed()
+    table.loc[:29, "age"] = np.nan
+    with pytest.raises(DataError, match="no value of column 'age' in the training rows"):
+        fit(holding(table), TRAINING)
+
+
+def test_too_many_categories_are_refused() -> None:
+    count = MAX_CATEGORIES + 1
+    table = pd.DataFrame({"pid": [f"p{row}" for row in range(count)]})
+    with pytest.raises(DataError, match="column 'pid' has 1001 categories, above 1000"):
+        fit(holding(table, count), np.arange(count))
+
+
+def test_number_too_far_from_the_training_rows_is_refused() -> None:
+    table = mixed()
+    table.loc[35, "pay"] = 1e90
+    with pytest.raises(DataError, match="column 'pay' has numbers over 1e\\+30 scales"):
+        fit(holding(table), TRAINING).transform(holding(table), ALL)
+
+
+def test_other_columns_than_those_fitted_are_refused() -> None:
+    fitted = fit(holding(mixed()), TRAINING)
+    with pytest.raises(DataError, match="other columns or images") as caught:
+        fitted.transform(holding(mixed().drop(columns="sex")), ALL)
+    assert "age, pay, town, sex" in caught.value.hint
+    with pytest.raises(DataError, match="other columns or images"):
+        fitted.transform(holding(None), ALL)
+
+
+@pytest.mark.parametrize(
+    "kept", [None, [], {}, {"numeric": [{"column": "x"}], "categorical": [], "image": None}]
+)
+def test_what_are_no_statistics_are_refused(kept: object) -> None:
+    with pytest.raises(DataError, match="no statistics of a preprocessing"):
+        read_statistics(kept)

@@ -1,0 +1,79 @@
+"""Tests of the sets that come with scikit-learn: parts, columns, labels and their refusals."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits
+
+from configs.seat import Columns, Data, Part, SklearnData
+from parties.data import Holding, read_holding
+from parties.errors import DataError
+
+CLASSES = tuple("0123456789")
+
+
+def held(folder: Path, data: Data, active: bool = False) -> Holding:
+    return read_holding(data, folder=folder, classes=CLASSES, active=active)
+
+
+def refusal(folder: Path, data: Data, active: bool = False) -> str:
+    with pytest.raises(DataError) as caught:
+        held(folder, data, active)
+    return f"{caught.value} | {caught.value.hint}"
+
+
+def test_digits_are_images_scaled_by_sixteen(tmp_path: Path) -> None:
+    data = SklearnData(kind="sklearn", name="digits", label=True)
+    holding = held(tmp_path, data, active=True)
+    assert holding.images is not None
+    assert holding.images.shape == (1797, 1, 8, 8)
+    assert holding.images.dtype == np.float32
+    np.testing.assert_equal(holding.images[:, 0], load_digits().images.astype("f4") / 16)
+    np.testing.assert_equal(holding.labels, load_digits().target)
+    assert holding.ids[17] == b"digits:17"
+
+
+def test_part_is_cut_out_of_images(tmp_path: Path) -> None:
+    part = Part(rows=(2, 5), columns=(4, 8))
+    images = held(tmp_path, SklearnData(kind="sklearn", name="digits", part=part)).images
+    assert images is not None
+    np.testing.assert_equal(images[:, 0] * 16, load_digits().images[:, 2:5, 4:8])
+
+
+def test_digits_with_labels_only(tmp_path: Path) -> None:
+    data = SklearnData(kind="sklearn", name="digits", features=False, label=True)
+    assert held(tmp_path, data, active=True).images is None
+
+
+def test_bundled_labels_go_by_name(tmp_path: Path) -> None:
+    data = SklearnData(kind="sklearn", name="breast_cancer", label=True, columns=(0, 3))
+    classes = ("benign", "malignant")  # scikit-learn counts them the other way round
+    holding = read_holding(data, folder=tmp_path, classes=classes, active=True)
+    np.testing.assert_equal(holding.labels, 1 - load_breast_cancer().target)
+    assert holding.numeric == ("mean radius", "mean area")
+
+
+def test_part_outside_the_image_is_refused(tmp_path: Path) -> None:
+    data = SklearnData(kind="sklearn", name="digits", part=Part(columns=(4, 9)))
+    said = refusal(tmp_path, data)
+    assert "columns [4, 9] is not inside" in said
+    assert "8 rows and 8 columns" in said
+
+
+@pytest.mark.parametrize("columns", [(0, 30), (-1,), (1, 1), ()])
+def test_columns_outside_the_table_are_refused(tmp_path: Path, columns: tuple[int, ...]) -> None:
+    data = SklearnData(kind="sklearn", name="breast_cancer", columns=columns)
+    assert "they are 0 to 29" in refusal(tmp_path, data)
+
+
+def test_columns_of_images_and_parts_of_tables_are_refused(tmp_path: Path) -> None:
+    digits = SklearnData(kind="sklearn", name="digits", columns=(1,))
+    assert "images, no columns" in refusal(tmp_path, digits)
+    wine = SklearnData(kind="sklearn", name="wine", part=Part(rows=(0, 1)))
+    assert "columns, no images" in refusal(tmp_path, wine)
+
+
+def test_id_columns_of_a_set_without_any_are_refused(tmp_path: Path) -> None:
+    digits = SklearnData(kind="sklearn", name="digits", id=Columns(columns=("id",)))
+    assert "no ID columns" in refusal(tmp_path, digits)

@@ -1,0 +1,99 @@
+"""The attacks that psi/README.md admits, carried out: what it says they can do, and no more."""
+
+import numpy as np
+import pytest
+from psi_run import SESSION, absorbed, parties
+
+from psi.aes import keystream
+from psi.ids import hashed
+from psi.leader import Leader
+from psi.okvs import decode, layout
+from psi.oprf import Readings, positions
+from psi.zero_share import zero_shares
+
+
+def people(*numbers: int) -> list[bytes]:
+    return [f"person {number}".encode() for number in numbers]
+
+
+def guessed(leader: Leader, member: str, store: np.ndarray, guesses: list[bytes]) -> np.ndarray:
+    """What a leader that kept its keys computes for any ``guesses``: 0 where it could confirm one.
+
+    It treats its own matrix A as if it were the member's C, which is true where D is zero.
+    """
+    pairing = leader._pairings[member]
+    terms, hashes = pairing.terms, hashed(guesses, SESSION)
+    readings = Readings(len(guesses), terms.width)
+    where = positions(leader._position_key, SESSION, hashes, terms.rows)
+    for keys in pairing._kept:  # type: ignore[attr-defined]
+        readings.read(keystream(keys[0], terms.rows // 8), next(where))
+    pads, _ = readings.outputs(terms)
+    return decode(layout(terms), store, hashes) ^ pads
+
+
+def attacked(member_ids: dict[str, list[bytes]], guesses: list[bytes]) -> list[np.ndarray]:
+    """Run a leader with one ID against ``member_ids`` and guess in every store."""
+    leader, members = parties(people(0), member_ids)
+    absorbed_and_kept(leader, members)
+    return [guessed(leader, name, members[name].store(), guesses) for name in members]
+
+
+def absorbed_and_kept(leader: Leader, members: dict) -> None:
+    """As an honest leader, but without forgetting the keys of the base OT."""
+    for pairing in leader._pairings.values():
+        evaluate = pairing.evaluate
+        pairing.evaluate = lambda p=pairing, e=evaluate: (setattr(p, "_kept", p._keys), e())
+    absorbed(leader, members)
+
+
+def hits(residual: np.ndarray) -> list[int]:
+    return np.flatnonzero(~residual.any(axis=1)).tolist()
+
+
+@pytest.fixture
+def zero_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader's attack of PSI_TRANSPORT 1.6: D is zero everywhere."""
+    monkeypatch.setattr("psi.leader.zeros_at", lambda _, rows: np.zeros(rows // 8, np.uint8))
+
+
+def test_an_honest_matrix_confirms_no_guess() -> None:
+    (residual,) = attacked({"shop": people(*range(5, 50))}, people(*range(100)))
+    assert hits(residual) == []
+
+
+@pytest.mark.usefixtures("zero_matrix")
+def test_an_all_zero_matrix_confirms_every_guess_with_two_parties() -> None:
+    (residual,) = attacked({"shop": people(*range(5, 50))}, people(*range(100)))
+    assert hits(residual) == list(range(5, 50))
+
+
+@pytest.mark.usefixtures("zero_matrix")
+def test_an_all_zero_matrix_confirms_only_rows_of_all_members_with_three_parties() -> None:
+    first, second = attacked(
+        {"shop": people(*range(5, 50)), "bank": people(*range(40, 90))}, people(*range(100))
+    )
+    assert hits(first) == hits(second) == []
+    assert hits(first ^ second) == list(range(40, 50))
+
+
+def test_leader_and_one_of_two_members_together_see_the_other_pair() -> None:
+    ids = people(*range(30))
+    leader, members = parties(ids, {"shop": people(*range(10, 60)), "bank": people(500)})
+    absorbed(leader, members)
+    residual = leader._pairings["shop"].residual(members["shop"].store())
+    theirs = zero_shares(members["bank"]._pair_keys, hashed(ids, SESSION), 8)
+    assert hits(residual) == []
+    assert hits(residual ^ theirs) == list(range(10, 30))
+
+
+def test_leader_and_one_of_three_members_together_see_no_pair() -> None:
+    ids = people(*range(30))
+    leader, members = parties(
+        ids, {"shop": ids, "bank": people(500), "lab": people(*range(20, 30))}
+    )
+    absorbed(leader, members)
+    theirs = zero_shares(members["bank"]._pair_keys, hashed(ids, SESSION), 8)
+    stores = {name: members[name].store() for name in members}
+    residual = {name: leader._pairings[name].residual(stores[name]) for name in members}
+    assert hits(residual["shop"] ^ theirs) == hits(residual["lab"] ^ theirs) == []
+    assert hits(residual["shop"] ^ residual["lab"] ^ theirs) == list(range(20, 30))

@@ -1,0 +1,119 @@
+"""IDs, their order and their digest: normal forms, unambiguous columns, separated hashes."""
+
+import hashlib
+import hmac
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from psi.alignment import alignment_digest, common_order
+from psi.domain import framed
+from psi.errors import PsiError
+from psi.ids import hashed, join_columns, normalise
+
+SESSION = b"a session of tests"
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("  ada\t\n", "ada"),
+        ("\u00a0ada\u3000", "ada"),  # no-break and ideographic space
+        ("Ａ１２", "A12"),  # full width
+        ("ﬁle", "file"),  # ligature
+        ("e\u0301", "é"),  # combining accent
+        ("Å", "Å"),  # ångström sign
+        ("①", "1"),
+        ("Ada", "Ada"),  # no case folding
+        ("007", "007"),  # no numeric rewriting
+        ("a  b", "a  b"),
+        ("ß", "ß"),
+    ],
+)
+def test_normal_forms(text: str, normal: str) -> None:
+    assert normalise(text) == normal.encode()
+
+
+@given(st.text())
+def test_normalising_twice_changes_nothing(text: str) -> None:
+    try:
+        once = normalise(text)
+    except PsiError:
+        return
+    assert normalise(once.decode()) == once
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\u3000\t"])
+def test_empty_id(text: str) -> None:
+    with pytest.raises(PsiError, match="an ID is empty"):
+        normalise(text)
+
+
+def test_id_that_is_no_text() -> None:
+    with pytest.raises(PsiError, match="not valid Unicode") as caught:
+        normalise("ada\ud800")
+    assert "ada" not in str(caught.value)
+
+
+@given(st.lists(st.binary(), min_size=1), st.lists(st.binary(), min_size=1))
+def test_joined_columns_are_unambiguous(left: list[bytes], right: list[bytes]) -> None:
+    assert (join_columns(left) == join_columns(right)) == (left == right)
+
+
+def test_no_columns() -> None:
+    with pytest.raises(PsiError, match="no columns"):
+        join_columns([])
+
+
+def test_hash_is_sha256_of_domain_session_and_id() -> None:
+    row = hashed([b"ada"], SESSION)
+    expected = hashlib.sha256(b"vfl/psi/id/v1\n" + bytes([0, 0, 0, 18]) + SESSION + b"ada")
+    assert row.shape == (1, 16)
+    assert row.dtype == np.uint8
+    assert row.tobytes() == expected.digest()[:16]
+
+
+def test_hashes_are_separated_by_session() -> None:
+    assert not np.array_equal(hashed([b"ada"], SESSION), hashed([b"ada"], SESSION + b"2"))
+
+
+def test_hash_of_no_ids() -> None:
+    assert hashed([], SESSION).shape == (0, 16)
+
+
+@given(st.text(min_size=1), st.lists(st.binary()), st.lists(st.binary()))
+def test_framing_is_unambiguous(label: str, left: list[bytes], right: list[bytes]) -> None:
+    assert (framed(label, *left) == framed(label, *right)) == (left == right)
+
+
+def test_common_order_does_not_depend_on_the_row_order() -> None:
+    ids = [f"person {number}".encode() for number in range(100)]
+    there, back = common_order(ids, b"key"), common_order(ids[::-1], b"key")
+    assert [ids[row] for row in there] == [ids[::-1][row] for row in back]
+    keyed = [hmac.digest(b"key", ids[row], "sha256") for row in there]
+    assert keyed == sorted(keyed)
+    assert there.dtype == np.int64
+
+
+def test_common_order_depends_on_the_key() -> None:
+    ids = [f"person {number}".encode() for number in range(100)]
+    assert not np.array_equal(common_order(ids, b"key"), common_order(ids, b"other"))
+
+
+def test_common_order_of_nothing() -> None:
+    assert common_order([], b"key").shape == (0,)
+
+
+def test_alignment_digest_binds_order_session_and_agreement() -> None:
+    ids, agreement = [b"ada", b"bob"], bytes(32)
+    digests = {
+        alignment_digest(ids, SESSION, agreement),
+        alignment_digest(ids[::-1], SESSION, agreement),
+        alignment_digest(ids[:1], SESSION, agreement),
+        alignment_digest(ids, SESSION + b"2", agreement),
+        alignment_digest(ids, SESSION, b"1" * 32),
+    }
+    assert len(digests) == 5
+    assert {len(digest) for digest in digests} == {32}

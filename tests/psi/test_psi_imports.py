@@ -1,0 +1,35 @@
+"""The import rule: psi knows itself, the standard library and three others."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import psi
+
+FILES = sorted(Path(psi.__file__).parent.glob("*.py"))
+ALLOWED = {"psi", "numpy", "cryptography", "rbcl"} | sys.stdlib_module_names
+FORBIDDEN = {"pickle", "marshal", "shelve", "random", "socket", "threading", "multiprocessing"}
+
+
+def imported(source: str) -> set[str]:
+    """The top-level names of all imports in ``source``."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "relative").split(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_imports(file: Path) -> None:
+    names = imported(file.read_text())
+    assert names <= ALLOWED - FORBIDDEN
+    assert ("rbcl" in names) == (file.name == "group.py")
+
+
+def test_a_planted_breach_is_seen() -> None:
+    assert imported("from protocol.channel import Channel\nimport pickle") == {"protocol", "pickle"}

@@ -1,0 +1,349 @@
+"""Every refusal, by the name of what is refused: one fault per test."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from psi_run import SESSION, absorbed, accepted, parties
+
+from psi.errors import PsiError, UsedTwice
+from psi.group import IDENTITY
+from psi.leader import Leader
+from psi.member import Member
+
+IDS = [b"ada", b"bob", b"cyd"]
+NON_CANONICAL = bytes([0xED] + [0xFF] * 30 + [0x7F])  # p itself, which stands for 0
+
+
+def pair(other: list[bytes] = IDS) -> tuple[Leader, Member]:
+    leader, members = parties(IDS, {"shop": other})
+    return leader, members["shop"]
+
+
+def offered() -> tuple[Leader, Member, bytes]:
+    leader, member = pair()
+    return leader, member, member.offer({"shop": member.start()})
+
+
+def stored() -> tuple[Leader, Member, np.ndarray]:
+    leader, member = pair()
+    absorbed(leader, {"shop": member})
+    return leader, member, member.store()
+
+
+def finished() -> tuple[Leader, Member, np.ndarray]:
+    leader, member, store = stored()
+    leader.store("shop", store)
+    return leader, member, leader.finish().tags["shop"]
+
+
+def with_point(message: bytes, point: bytes, at: int = 0) -> bytes:
+    return message[:at] + point + message[at + 32 :]
+
+
+# Sets, names, sessions
+
+
+def test_empty_own_set() -> None:
+    with pytest.raises(PsiError, match="leader: a set of 0 IDs"):
+        Leader([], sizes={"shop": 1}, session=SESSION)
+    with pytest.raises(PsiError, match="shop: a set of 0 IDs"):
+        Member([], name="shop", members=["shop"], session=SESSION, leader_size=1)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1 << 60])
+def test_declared_size_out_of_range(size: int) -> None:
+    with pytest.raises(PsiError, match="shop: a set of"):
+        Leader(IDS, sizes={"shop": size}, session=SESSION)
+    with pytest.raises(PsiError, match="leader: a set of"):
+        Member(IDS, name="shop", members=["shop"], session=SESSION, leader_size=size)
+
+
+def test_duplicate_ids_by_row_and_never_by_value() -> None:
+    with pytest.raises(PsiError, match="rows 0 and 2, 1 and 3") as caught:
+        Leader([b"ada", b"bob", b"ada", b"bob"], sizes={"shop": 1}, session=SESSION)
+    assert "ada" not in str(caught.value) + caught.value.hint
+
+
+def test_many_duplicate_ids_are_counted() -> None:
+    with pytest.raises(PsiError, match="and 4 more pairs"):
+        Member([b"ada"] * 10, name="shop", members=["shop"], session=SESSION, leader_size=1)
+
+
+def test_leader_without_members() -> None:
+    with pytest.raises(PsiError, match="no member"):
+        Leader(IDS, sizes={}, session=SESSION)
+
+
+def test_short_session() -> None:
+    with pytest.raises(PsiError, match="session id has 5 bytes"):
+        Leader(IDS, sizes={"shop": 1}, session=b"short")
+
+
+def test_empty_name() -> None:
+    with pytest.raises(PsiError, match="empty name"):
+        Leader(IDS, sizes={"": 1}, session=SESSION)
+
+
+@pytest.mark.parametrize("members", [["bank"], ["shop", "shop"], []])
+def test_member_names_that_cannot_be(members: list[str]) -> None:
+    with pytest.raises(PsiError, match="different names"):
+        Member(IDS, name="shop", members=members, session=SESSION, leader_size=1)
+
+
+# Public shares
+
+
+def refused_shares(change: Callable[[dict[str, bytes]], object], match: str) -> None:
+    _, members = parties(IDS, {"shop": IDS, "bank": IDS})
+    shares = {name: member.start() for name, member in members.items()}
+    change(shares)
+    with pytest.raises(PsiError, match=match):
+        members["shop"].offer(shares)
+
+
+def test_missing_share() -> None:
+    refused_shares(lambda shares: shares.pop("bank"), "got 1 public shares")
+
+
+def test_share_of_an_unknown_member() -> None:
+    refused_shares(lambda shares: shares.update(spy=bytes(32)), "got 3 public shares")
+
+
+def test_truncated_share() -> None:
+    refused_shares(lambda shares: shares.update(bank=bytes(31)), "bank: public share has 31")
+
+
+def test_changed_own_share() -> None:
+    refused_shares(lambda shares: shares.update(shop=bytes(32)), "came back changed")
+
+
+def test_repeated_share() -> None:
+    refused_shares(lambda shares: shares.update(bank=shares["shop"]), "the same public share")
+
+
+def test_share_of_small_order() -> None:
+    refused_shares(lambda shares: shares.update(bank=bytes(32)), "bank: .* small order")
+
+
+# The offer
+
+
+@pytest.mark.parametrize(
+    "change", [lambda m: m[:-1], lambda m: m + b"x", lambda m: m[:-32], lambda m: m + m[:32],
+               lambda m: b""],
+    ids=["truncated", "over-long", "point missing", "point too many", "empty"],
+)  # fmt: skip
+def test_offer_of_wrong_length(change: Callable[[bytes], bytes]) -> None:
+    leader, _, offer = offered()
+    with pytest.raises(PsiError, match=r"shop: offer has .* bytes of points, legal are"):
+        leader.answer("shop", change(offer))
+
+
+@pytest.mark.parametrize("at", [0, 32, 64 * 5])
+def test_offer_with_non_canonical_point(at: int) -> None:
+    leader, _, offer = offered()
+    with pytest.raises(PsiError, match=f"shop: offer, point {at // 32}: not the canonical"):
+        leader.answer("shop", with_point(offer, NON_CANONICAL, at))
+
+
+def test_offer_with_identity_point() -> None:
+    leader, _, offer = offered()
+    with pytest.raises(PsiError, match="shop: offer, point 1: the identity"):
+        leader.answer("shop", with_point(offer, IDENTITY, 32))
+
+
+def test_offer_of_unknown_member() -> None:
+    leader, _, offer = offered()
+    with pytest.raises(PsiError, match="'spy' is no member"):
+        leader.answer("spy", offer)
+
+
+# The answer
+
+
+@pytest.mark.parametrize("change", [lambda m: m[:-1], lambda m: m + b"x", lambda m: b""])
+def test_answer_of_wrong_length(change: Callable[[bytes], bytes]) -> None:
+    leader, member, offer = offered()
+    with pytest.raises(PsiError, match="leader: answer has"):
+        member.accept(change(leader.answer("shop", offer)))
+
+
+@pytest.mark.parametrize("point", [NON_CANONICAL, IDENTITY], ids=["non-canonical", "identity"])
+def test_answer_with_bad_point(point: bytes) -> None:
+    leader, member, offer = offered()
+    with pytest.raises(PsiError, match="leader: answer, point 0"):
+        member.accept(with_point(leader.answer("shop", offer), point, 16))
+
+
+# The matrix
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda b: b[:, :-1], lambda b: np.hstack([b, b]), lambda b: b[0], lambda b: b[:0],
+     lambda b: b.astype(np.int64), lambda b: np.vstack([b, b])],
+    ids=["truncated", "over-long", "flat", "empty", "other type", "too many columns"],
+)  # fmt: skip
+def test_block_of_wrong_shape(change: Callable[[np.ndarray], np.ndarray]) -> None:
+    leader, member = pair()
+    accepted(leader, {"shop": member})
+    block = next(leader.matrix())["shop"]
+    with pytest.raises(PsiError, match="leader: a block of the matrix is"):
+        member.absorb(change(block))
+
+
+def test_block_after_the_last_column() -> None:
+    leader, member = pair()
+    absorbed(leader, {"shop": member})
+    with pytest.raises(PsiError, match="legal is uint8"):
+        member.absorb(np.zeros((1, 1024), np.uint8))
+
+
+def test_matrix_with_missing_columns() -> None:
+    leader, member = pair()
+    accepted(leader, {"shop": member})
+    member.absorb(next(leader.matrix())["shop"][:5])
+    with pytest.raises(PsiError, match="ended after 5 columns"):
+        member.store()
+
+
+# The store
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda s: s[:-1], lambda s: np.vstack([s, s]), lambda s: s[:, :4], lambda s: s.ravel(),
+     lambda s: s.view(np.uint32)],
+    ids=["truncated", "over-long", "narrow", "flat", "other type"],
+)  # fmt: skip
+def test_store_of_wrong_size(change: Callable[[np.ndarray], np.ndarray]) -> None:
+    leader, _, store = stored()
+    with pytest.raises(PsiError, match="shop: store is"):
+        leader.store("shop", change(store))
+
+
+def test_store_of_unknown_member() -> None:
+    leader, _, store = stored()
+    with pytest.raises(PsiError, match="'spy' is no member"):
+        leader.store("spy", store)
+
+
+def test_store_without_solution_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, member = pair()
+    absorbed(leader, {"shop": member})
+    monkeypatch.setattr("psi.okvs.solve", lambda *_: None)
+    with pytest.raises(PsiError, match="no solution"):
+        member.store()
+    with pytest.raises(UsedTwice):
+        member.store()
+
+
+# The tags
+
+
+def test_repeated_tag() -> None:
+    _, member, tags = finished()
+    with pytest.raises(PsiError, match="ascending, or one is repeated"):
+        member.finish(np.vstack([tags[:1], tags]))
+
+
+def test_tags_out_of_order() -> None:
+    _, member, tags = finished()
+    with pytest.raises(PsiError, match="ascending"):
+        member.finish(tags[::-1])
+
+
+def test_tag_not_held() -> None:
+    _, member, tags = finished()
+    tags[-1] = 0xFF
+    with pytest.raises(PsiError, match="name 1 rows that shop does not hold"):
+        member.finish(tags)
+
+
+def test_two_own_rows_with_one_tag() -> None:
+    _, member, tags = finished()
+    member._tags = member._tags[[0, 0, 1]]
+    with pytest.raises(PsiError, match="two of its own rows have one tag"):
+        member.finish(tags[:0])
+
+
+@pytest.mark.parametrize(
+    "change", [lambda t: t[:, :11], lambda t: t.ravel(), lambda t: t.astype(np.int64)],
+    ids=["truncated", "flat", "other type"],
+)  # fmt: skip
+def test_tags_of_wrong_shape(change: Callable[[np.ndarray], np.ndarray]) -> None:
+    _, member, tags = finished()
+    with pytest.raises(PsiError, match="leader: tags for shop are"):
+        member.finish(change(tags))
+
+
+# Turns
+
+
+def test_member_used_twice() -> None:
+    _, member, tags = finished()
+    member.finish(tags)
+    for step in (
+        member.start,
+        lambda: member.offer({}),
+        lambda: member.accept(b""),
+        lambda: member.absorb(tags),
+        member.store,
+        lambda: member.finish(tags),
+    ):
+        with pytest.raises(UsedTwice, match="a second time"):
+            step()
+
+
+def test_leader_used_twice() -> None:
+    leader, _, _ = finished()
+    for step in (
+        lambda: leader.answer("shop", b""),
+        leader.matrix,
+        lambda: leader.store("shop", np.empty((0, 8), np.uint8)),
+        leader.finish,
+    ):
+        with pytest.raises(UsedTwice, match="a second time"):
+            step()
+
+
+def test_a_refused_message_cannot_be_sent_again() -> None:
+    leader, _, offer = offered()
+    with pytest.raises(PsiError):
+        leader.answer("shop", b"")
+    with pytest.raises(UsedTwice):
+        leader.answer("shop", offer)
+
+
+def test_steps_out_of_order() -> None:
+    leader, member = pair()
+    for early in (
+        leader.matrix,
+        leader.finish,
+        lambda: leader.store("shop", np.empty((0, 8), np.uint8)),
+        lambda: member.offer({}),
+        lambda: member.absorb(np.empty((1, 1024), np.uint8)),
+        member.store,
+    ):
+        with pytest.raises(PsiError, match="too early"):
+            early()
+
+
+def test_store_before_the_end_of_the_matrix() -> None:
+    leader, member = pair()
+    accepted(leader, {"shop": member})
+    next(leader.matrix())
+    with pytest.raises(PsiError, match="too early") as caught:
+        leader.store("shop", np.empty((0, 8), np.uint8))
+    assert "next is the last block of matrix" in caught.value.hint
+
+
+def test_finish_without_every_store() -> None:
+    leader, members = parties(IDS, {"shop": IDS, "bank": IDS})
+    absorbed(leader, members)
+    leader.store("shop", members["shop"].store())
+    with pytest.raises(PsiError, match="leader, with bank: finish was called too early"):
+        leader.finish()
+    leader.store("bank", members["bank"].store())
+    assert leader.finish().rows.tolist() == [0, 1, 2]

@@ -1,0 +1,88 @@
+"""Tests of the membership audit: features by hand, matching, a leak it must find, and none."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from unlearning.audit.membership import (
+    Outputs,
+    class_matched,
+    features,
+    fit_attack,
+    score_attack,
+)
+
+
+def outputs(rows: int, sharpness: float, seed: int) -> Outputs:
+    """Rows whose true class stands out by ``sharpness``."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(3, (rows,), generator=generator)
+    logits = torch.randn(rows, 3, generator=generator)
+    return Outputs(logits + sharpness * torch.nn.functional.one_hot(labels, 3), labels)
+
+
+def test_features_by_hand() -> None:
+    logits = torch.tensor([[0.2, 0.7, 0.1]]).log()
+    [row] = features(Outputs(logits, torch.tensor([0])))
+    loss, margin = -math.log(0.2), math.log(0.2 / 0.7)
+    entropy = -(0.2 * math.log(0.2) + 0.7 * math.log(0.7) + 0.1 * math.log(0.1))
+    assert row.tolist() == pytest.approx([0.7, 0.2, 0.1, loss, margin, entropy, 0.0], abs=1e-6)
+
+
+def test_features_do_not_tell_which_class_it_is() -> None:
+    there = Outputs(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([0]))
+    here = Outputs(torch.tensor([[0.0, 1.0, 2.0]]), torch.tensor([2]))
+    np.testing.assert_allclose(features(there), features(here))
+
+
+def test_a_memorised_forget_set_is_found() -> None:
+    attack = fit_attack(outputs(600, 4.0, seed=1), outputs(300, 1.0, seed=2))
+    found = score_attack(
+        attack, outputs(200, 4.0, seed=3), outputs(200, 1.0, seed=4), np.random.default_rng(0)
+    )
+    assert found.auc.value > 0.85
+    assert found.auc.low < found.auc.value < found.auc.high
+    assert found.balanced_accuracy.low > 0.7
+    assert (found.members, found.non_members) == (200, 200)
+
+
+def test_a_forget_set_like_unseen_rows_is_at_chance() -> None:
+    attack = fit_attack(outputs(600, 4.0, seed=1), outputs(300, 1.0, seed=2))
+    null = score_attack(
+        attack, outputs(800, 1.0, seed=5), outputs(800, 1.0, seed=6), np.random.default_rng(0)
+    )
+    assert null.auc.value == pytest.approx(0.5, abs=0.04)
+    assert null.balanced_accuracy.value == pytest.approx(0.5, abs=0.04)
+
+
+def test_the_same_generator_gives_the_same_interval() -> None:
+    attack = fit_attack(outputs(60, 4.0, seed=1), outputs(60, 1.0, seed=2))
+    sides = outputs(50, 2.0, seed=3), outputs(50, 1.0, seed=4)
+    first, second = (score_attack(attack, *sides, np.random.default_rng(7)) for _ in range(2))
+    assert first == second
+
+
+def mix(labels: Tensor) -> list[int]:
+    return torch.bincount(labels, minlength=3).tolist()
+
+
+def test_matched_rows_have_the_class_mix_of_the_forget_set() -> None:
+    wanted = torch.tensor([0] * 40 + [2] * 20)
+    pool = torch.tensor([0] * 20 + [1] * 50 + [2] * 90)
+    chosen = class_matched(wanted, pool, np.random.default_rng(0))
+    assert mix(pool[torch.from_numpy(chosen)]) == [20, 0, 10]
+    assert len(set(chosen.tolist())) == len(chosen)
+
+
+def test_matching_never_takes_more_rows_than_were_forgotten() -> None:
+    wanted, pool = torch.tensor([0, 1, 1]), torch.tensor([0, 1] * 50)
+    chosen = class_matched(wanted, pool, np.random.default_rng(0))
+    assert mix(pool[torch.from_numpy(chosen)]) == [1, 2, 0]
+
+
+def test_a_class_without_held_out_rows_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"class \[2\]"):
+        class_matched(torch.tensor([0, 2]), torch.tensor([0, 1]), np.random.default_rng(0))

@@ -1,0 +1,60 @@
+"""Tests of the threshold policies: values by hand, and that no illegal γ leaves them."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unlearning.objectives import forgetting_scores
+from unlearning.thresholds import heldout, proxy, uniform
+
+
+def test_uniform_is_a_fraction_of_the_largest_score() -> None:
+    assert uniform(10, 2.0) == pytest.approx(0.95 * 2.0 * math.log(10))
+
+
+@pytest.mark.parametrize("policy", [heldout, proxy])
+def test_reference_scores_are_averaged(policy: type) -> None:
+    scores = torch.tensor([-3.0, -1.0])
+    assert policy(scores, 10, 2.0) == pytest.approx(-2.0)
+
+
+def test_factor_scales_the_entropy_behind_the_score() -> None:
+    # S = 2 (2 H − log 10) = −2 means H = (log 10 − 1) / 2; half of it gives S = 2 (H − log 10).
+    entropy = (math.log(10) - 1.0) / 2.0
+    expected = 2.0 * (entropy - math.log(10))
+    assert proxy(torch.tensor([-2.0]), 10, 2.0, factor=0.5) == pytest.approx(expected)
+
+
+def test_factor_cannot_ask_for_more_than_uniform() -> None:
+    assert proxy(torch.tensor([1.0]), 2, 2.0, factor=9.0) == pytest.approx(2.0 * math.log(2))
+
+
+def test_a_sure_reference_gives_the_smallest_threshold() -> None:
+    scores = forgetting_scores(torch.tensor([[1e4, 0.0]]), 2.0)
+    assert proxy(scores, 2, 2.0) == pytest.approx(-2.0 * math.log(2))
+
+
+@given(st.lists(st.floats(-50, 50), min_size=3, max_size=3), st.floats(0.1, 9), st.floats(0, 5))
+def test_threshold_of_honest_scores_is_always_legal(
+    logits: list[float], weight: float, factor: float
+) -> None:
+    scores = forgetting_scores(torch.tensor([logits], dtype=torch.float64), weight)
+    assert abs(proxy(scores, 3, weight, factor)) <= weight * math.log(3) * (1 + 1e-6)
+
+
+def test_scores_of_another_weight_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"'heldout' gave -40\.0.*legal is"):
+        heldout(torch.tensor([-40.0]), 10, 2.0)
+
+
+def test_scores_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="gave nan"):
+        proxy(torch.tensor([math.nan]), 10, 2.0)
+
+
+def test_a_fraction_beyond_uniform_is_refused() -> None:
+    with pytest.raises(ValueError, match="'uniform' gave"):
+        uniform(10, 2.0, fraction=1.1)
