@@ -76,7 +76,8 @@ class Split(Table):
     def _shares(self) -> Self:
         if self.kind == "official" and "test" in self.model_fields_set:
             raise ValueError("an official split takes its test rows from the test files; drop test")
-        if self.kind == "keyed" and (self.test is None or self.test + self.validation >= 1):
+        test = 0.0 if self.kind == "official" else self.test
+        if test is None or test + self.validation >= 1:
             raise ValueError("validation and test must leave rows for training")
         return self
 
@@ -85,6 +86,12 @@ class Labels(Table):
     """What is predicted: the names of the classes, in order."""
 
     classes: Annotated[tuple[str, ...], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _different(self) -> Self:
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError("two classes bear one name")
+        return self
 
 
 class MlpTop(Table):
@@ -109,7 +116,7 @@ class Training(Table):
     optimiser: Literal["adam", "sgd"] = "adam"
     learning_rate: Positive = 1e-3
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of sgd
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     batch: Count = 64
     epochs: Count = 20
     patience: Count | None = None  # epochs without a better validation loss; None: no early stop

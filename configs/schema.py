@@ -4,7 +4,6 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from configs.agreement import Agreement
 from configs.errors import ConfigError
+from configs.keys import keys_at, nearest
 from configs.seat import Seat
 
 MAX_PROBLEMS = 20
@@ -57,6 +57,8 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
     """
     raw = _toml(path)
     seats = raw.pop("seats", {})
+    if not isinstance(seats, dict):
+        raise ConfigError(f"{path}: seats must be tables, [seats.<party>]")
     for change in changes:
         _change(raw, change)
     agreement = _validated(Agreement, raw, path, "")
@@ -88,8 +90,10 @@ def differences(ours: str, theirs: str) -> list[tuple[str, Any, Any]]:
     """
     try:
         other = json.loads(theirs)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError("the peer's agreement is not JSON") from error
+    if not isinstance(other, dict):
+        raise ConfigError("the peer's agreement is not a JSON object")
     return list(_differences("", json.loads(ours), other))
 
 
@@ -122,9 +126,12 @@ def _change(raw: dict[str, Any], change: str) -> None:
     except tomllib.TOMLDecodeError:
         value = text
     *tables, last = key.strip().split(".")
-    for table in tables:
-        raw = raw.setdefault(table, {})
-    raw[last] = value
+    table: Any = raw
+    for name in tables:
+        table = table.setdefault(name, {}) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{key} is no setting: {'.'.join(tables)} is no table")
+    table[last] = value
 
 
 def _validated(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
@@ -140,37 +147,8 @@ def _problem(model: type[BaseModel], issue: Any, prefix: str) -> str:
     place = [str(part) for part in issue["loc"]]
     where = prefix + ".".join(place)
     if issue["type"] == "extra_forbidden":
-        return f"unknown key {where!r}{_nearest(place[-1], _keys(model, place[:-1]))}"
+        return f"unknown key {where!r}{nearest(place[-1], keys_at(model, place[:-1]))}"
     if issue["type"] == "missing":
         return f"{where!r} is missing"
     said = issue["msg"].removeprefix("Value error, ")
     return f"{where}: {said}" if where else said
-
-
-def _nearest(word: str, known: Sequence[str]) -> str:
-    near = get_close_matches(word, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; legal: {', '.join(known)}"
-
-
-def _keys(model: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """The legal keys of the table at ``place``, found in the model's own JSON schema."""
-    schema = model.model_json_schema()
-    return sorted(_walk(schema, schema, list(place)))
-
-
-def _walk(schema: Any, node: Any, place: list[str]) -> set[str]:
-    while "$ref" in node:
-        node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
-    variants = node.get("anyOf", []) + node.get("oneOf", []) + node.get("allOf", [])
-    found: set[str] = set().union(*(_walk(schema, variant, place) for variant in variants))
-    if not place:
-        return found | set(node.get("properties", {}))
-    inner = (
-        node.get("properties", {}).get(place[0])
-        or node.get("items")
-        or node.get("additionalProperties")
-    )
-    mapping = node.get("discriminator", {}).get("mapping", {})
-    if place[0] in mapping:
-        return _walk(schema, {"$ref": mapping[place[0]]}, place[1:])
-    return found | (_walk(schema, inner, place[1:]) if isinstance(inner, dict) else set())

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from configs.seat import CsvData, Data, IdxData, NumpyData, Sample, SklearnData
-from parties.csv_source import read_csv
 from parties.errors import DataError
-from parties.idx_source import read_idx
-from parties.npz_source import read_numpy
-from parties.sklearn_source import read_sklearn
-from parties.sources import ABSENT, SHOWN, UNKNOWN, Images, Index, Mask, Records
+from parties.sources.csv_source import read_csv
+from parties.sources.idx_source import read_idx
+from parties.sources.npz_source import read_numpy
+from parties.sources.records import ABSENT, SHOWN, UNKNOWN, Images, Index, Mask, Records
+from parties.sources.sklearn_source import read_sklearn
 from psi.errors import PsiError
 from psi.ids import join_columns, normalise
 

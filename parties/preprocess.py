@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from parties.data import Holding
 from parties.errors import DataError
-from parties.sources import Index
+from parties.sources.records import Index
 
 Features: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 

@@ -10,8 +10,8 @@ from parties.errors import StorageError
 from parties.join import Port
 from parties.party import Party
 from parties.passive import run_passive
-from parties.report import page, write_metrics
-from parties.save import write
+from parties.report.page import page
+from parties.save import canonical, write
 from parties.seating import Place, admit, hub_address, take_seat
 from parties.watch import Listener
 from protocol.errors import LineBroken
@@ -53,6 +53,6 @@ def lead(party: Party, port: Port, out: Path) -> dict[str, Any]:
     """Run the active party and write its report."""
     metrics = run_active(party, port)
     folder = out / party.agreement.federation
-    write_metrics(metrics, folder / METRICS)
+    write(folder / METRICS, canonical(metrics))
     write(folder / REPORT, page(metrics).encode())
     return metrics

@@ -1,7 +1,9 @@
 """What a party keeps of a run, in its own folder: written whole or not at all, with digests."""
 
 import json
+import math
 import os
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -26,28 +28,53 @@ MANIFEST, INCARNATION = "manifest.json", "incarnation"
 def write(path: Path, content: bytes) -> None:
     """Write a file that is either old or new at every moment, also when the power fails.
 
+    Only this account may read it, since labels and row numbers may speak in it.
+
     Raises:
-        StorageError: the file system refuses.
+        StorageError: the file system refuses; the old file stays.
     """
-    beside = path.with_name(path.name + ".tmp")
+    beside = path.with_name(f".{path.name}.tmp")
     try:
-        with beside.open("wb") as file:
+        with open(beside, "wb", opener=_private) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
         folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        os.fsync(folder)
+        os.close(folder)
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}") from error
+        beside.unlink(missing_ok=True)
+        raise StorageError(f"cannot write {path}: {error.strerror}", "is the disk full?") from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def canonical(content: Any) -> bytes:
-    """JSON with sorted keys and an end of line."""
-    return (json.dumps(content, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
+    """JSON with sorted keys, no spaces and one newline at the end.
+
+    Raises:
+        ValueError: a number is not finite; it names the place.
+    """
+    for place, value in _numbers(content, "$"):
+        if not math.isfinite(value):
+            raise ValueError(f"{place} is {value}; legal is a finite number, or null if not run")
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"{text}\n".encode()
+
+
+def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
+    """Every real number of a document with the place where it stands."""
+    if isinstance(value, float):
+        yield place, value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            yield from _numbers(part, f"{place}.{name}")
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            yield from _numbers(part, f"{place}[{number}]")
 
 
 def next_incarnation(state: Path) -> int:

@@ -51,7 +51,7 @@ class Teller:
         if self._json:
             self._line({"event": "result", "party": self._command, "folder": str(folder)})
             return
-        from parties.report import table
+        from parties.report.terminal import table
         from parties.roles import METRICS, REPORT
 
         self.console.print(table(metrics))

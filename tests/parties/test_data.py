@@ -11,6 +11,7 @@ import pytest
 from configs.seat import Columns, CsvData, Data, IdxData, Sample, SklearnData
 from parties.data import Holding, read_holding
 from parties.errors import DataError
+from parties.sources.records import MAX_BYTES
 from psi.ids import join_columns
 
 CLASSES = ("no", "yes")
@@ -155,6 +156,12 @@ def test_folder_pipe_and_device_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
         data = CsvData(kind="csv", path=path, label="y")
         assert "no regular file" in refusal(tmp_path, data)
+
+
+def test_file_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
+    data = csv(tmp_path)
+    os.truncate(tmp_path / "rows.csv", MAX_BYTES + 1)  # sparse
+    assert "more than 2 GiB" in refusal(tmp_path, data)
 
 
 # Refused IDs

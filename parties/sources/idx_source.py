@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from configs.seat import IdxData
 from parties.errors import DataError
-from parties.sources import MAX_BYTES, UNKNOWN, Index, Records, cropped, file_bytes, row_ids
+from parties.sources.records import MAX_BYTES, UNKNOWN, Index, Records, cropped, file_bytes, row_ids
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from parties.plots import ROOM_FOR_NAMES, ROOM_FOR_TEXT, Panel, Show, name_lines
-from parties.svg import FAINT, INK, drawn
+from parties.report.plots import ROOM_FOR_NAMES, ROOM_FOR_TEXT, Panel, Show, name_lines
+from parties.report.svg import FAINT, INK, drawn
 
 STICK_GAP = 0.24  # of the height of a row
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from configs.seat import CsvData
-from parties.csv_text import Sheet, read_sheet
 from parties.errors import DataError
-from parties.sources import Index, Records, class_indices, counted, paths, row_ids
+from parties.sources.csv_text import Sheet, read_sheet
+from parties.sources.records import Index, Records, class_indices, counted, paths, row_ids
 
 MAX_PROBLEMS = 20
 LARGEST = 1e100  # the squares of larger numbers overflow

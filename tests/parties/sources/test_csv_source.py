@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from configs.seat import Columns, CsvData
-from parties.csv_source import read_csv
-from parties.csv_text import MAX_LINE
 from parties.errors import DataError
-from parties.sources import Records
+from parties.sources.csv_source import read_csv
+from parties.sources.csv_text import MAX_LINE
+from parties.sources.records import Records
 
 CLASSES = ("no", "yes")
 
@@ -43,6 +43,10 @@ def test_blanks_around_fields_are_no_part_of_them(tmp_path: Path) -> None:
 def test_every_line_end_counts_lines_alike(tmp_path: Path, end: str) -> None:
     records = read(tmp_path, end.join(["x", "1", "", "2", ""]))
     assert (records.numbers.tolist(), column(records, "x")) == ([2, 4], [1, 2])
+
+
+def test_line_of_blanks_is_skipped_and_counted(tmp_path: Path) -> None:
+    assert read(tmp_path, "x,y\n   \n1,2\n").numbers.tolist() == [3]
 
 
 def test_byte_order_mark_is_taken(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from parties import figures
-from parties.comparison import (
+from parties.report import figures
+from parties.report.comparison import (
     FORGOTTEN_RATIO,
     TEST_ACCURACY,
     Outcome,
@@ -22,10 +22,20 @@ from parties.comparison import (
     outcome,
     reference,
 )
-from parties.method_table import Cell, MethodTable, method_table
-from parties.plots import Panel
-from parties.quantities import NARROW, count, listing, number, seconds, share, signed, size, times
-from parties.sentences import closing, headline, what, who
+from parties.report.method_table import Cell, MethodTable, method_table
+from parties.report.plots import Panel
+from parties.report.quantities import (
+    NARROW,
+    count,
+    listing,
+    number,
+    seconds,
+    share,
+    signed,
+    size,
+    times,
+)
+from parties.report.sentences import closing, headline, what, who
 
 SIGNS = {
     Outcome.REACHED: "●",

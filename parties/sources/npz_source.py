@@ -11,7 +11,7 @@ import pandas as pd
 
 from configs.seat import Columns, NumpyData
 from parties.errors import DataError
-from parties.sources import (
+from parties.sources.records import (
     MAX_BYTES,
     Array,
     Records,

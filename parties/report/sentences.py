@@ -1,6 +1,6 @@
 """What the report says in words: cells, gaps, verdicts and the closing sentence of a request."""
 
-from parties.comparison import (
+from parties.report.comparison import (
     FORGOTTEN_RATIO,
     TEST_ACCURACY,
     Kind,
@@ -14,7 +14,7 @@ from parties.comparison import (
     outcome,
     reference,
 )
-from parties.quantities import NARROW, count, listing, number, share, signed, times
+from parties.report.quantities import NARROW, count, listing, number, share, signed, times
 
 HOLDINGS = {"active": "the labels", "passive": "features only"}
 
@@ -153,7 +153,7 @@ def _chosen(request: Record) -> str:
 
 def _beside(request: Record) -> str:
     """Say what was requested outside the training rows, and what was planted."""
-    held = sum((request["dropped"] or {}).values())
+    held = sum(rows or 0 for rows in (request["dropped"] or {}).values())
     planted = request["canaries"]
     dropped = f" {count(held)} more lay among validation and test rows and were dropped there."
     return (dropped if held else "") + (f" {count(planted)} rows were planted." if planted else "")

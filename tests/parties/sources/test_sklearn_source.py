@@ -55,10 +55,11 @@ def test_bundled_labels_go_by_name(tmp_path: Path) -> None:
 
 
 def test_part_outside_the_image_is_refused(tmp_path: Path) -> None:
-    data = SklearnData(kind="sklearn", name="digits", part=Part(columns=(4, 9)))
-    said = refusal(tmp_path, data)
-    assert "columns [4, 9] is not inside" in said
-    assert "8 rows and 8 columns" in said
+    for part in (Part(columns=(4, 9)), Part(rows=(4, 9))):
+        said = refusal(tmp_path, SklearnData(kind="sklearn", name="digits", part=part))
+        assert "is not inside the images of digits" in said
+        assert "[4, 9]" in said
+        assert "8 rows and 8 columns" in said
 
 
 @pytest.mark.parametrize("columns", [(0, 30), (-1,), (1, 1), ()])

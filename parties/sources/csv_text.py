@@ -10,7 +10,7 @@ import numpy as np
 
 from configs.seat import CsvData
 from parties.errors import DataError
-from parties.sources import Index, counted, file_bytes, foreign_format
+from parties.sources.records import Index, counted, file_bytes, foreign_format
 
 MAX_LINE = 1 << 20  # characters
 _QUOTES = "a record is one line; inside a quoted field a double quote is doubled"

@@ -72,6 +72,13 @@ def test_file_that_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> N
     assert "no archive of plain arrays" in refusal(tmp_path, data)
 
 
+def test_archive_that_unpacks_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parties.sources.npz_source.MAX_BYTES", 100)
+    assert "unpacks to more than" in refusal(tmp_path, npz(tmp_path, {"features": FEATURES}))
+
+
 def test_absent_array_is_refused_with_those_there(tmp_path: Path) -> None:
     said = refusal(tmp_path, npz(tmp_path, {"x": FEATURES}))
     assert "no array 'features' | it has x" in said

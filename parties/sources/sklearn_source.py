@@ -9,7 +9,7 @@ from sklearn import datasets
 
 from configs.seat import Part, SklearnData
 from parties.errors import DataError
-from parties.sources import Images, Records, class_indices, cropped, row_ids
+from parties.sources.records import Images, Records, class_indices, cropped, row_ids
 
 DARKEST = 16  # of the digits' pixels
 

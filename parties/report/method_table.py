@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from parties.comparison import (
+from parties.report.comparison import (
     METHODS,
     Measure,
     Record,
@@ -14,8 +14,8 @@ from parties.comparison import (
     methods,
     reference,
 )
-from parties.quantities import count, number, seconds, share, size
-from parties.sentences import gap_text, proof_text, reference_text, value_text
+from parties.report.quantities import count, number, seconds, share, size
+from parties.report.sentences import gap_text, proof_text, reference_text, value_text
 
 COSTS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("time", "seconds", seconds),
@@ -60,7 +60,7 @@ def method_table(request: Record) -> MethodTable:
     measures = columns(request)
     groups = [(title, len(list(some))) for title, some in groupby(m.group for m in measures)]
     return MethodTable(
-        groups=[*groups, ("Effort, and its part of Retrain’s", len(COSTS))],
+        groups=[*groups, ("Effort, part of Retrain’s", len(COSTS))],
         titles=[*(measure.title for measure in measures), *(title for title, _, _ in COSTS)],
         short=[*(measure.short for measure in measures), *(title for title, _, _ in COSTS)],
         lines=_lines(request, measures),

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parties.comparison import (
+from parties.report.comparison import (
     Record,
     label,
     look,
     methods,
     reference,
 )
-from parties.marks import Mark, Row, Scale, marks
-from parties.plots import Course, Line, Panel, Sides, Values, bars, butterfly, curves
-from parties.quantities import number, seconds, share, size, times
-from parties.svg import BLUE, FAINT, GREEN, INK, VERMILLION
+from parties.report.marks import Mark, Row, Scale, marks
+from parties.report.plots import Course, Line, Panel, Sides, Values, bars, butterfly, curves
+from parties.report.quantities import number, seconds, share, size, times
+from parties.report.svg import BLUE, FAINT, GREEN, INK, VERMILLION
 
 ACCENTS = {"original": VERMILLION, "fedora": BLUE}
 PHASES = {"psi": "alignment (PSI)"}
@@ -93,7 +93,7 @@ def _distances(request: Record, rows: str, title: str) -> Panel | None:
     shown = []
     for method in methods(request):
         ratio = look(method, "divergence", rows, "ratio")
-        at = [] if ratio is None else [Mark(ratio, _accent(method))]
+        at = [Mark(ratio, _accent(method))] if ratio else []
         shown.append(Row(label(method["name"]), at, times(ratio)))
     scale = Scale(label="JS ratio, logarithmic", goal=1.0, start=1.0, log=True)
     return marks(title, "Dashed: as near as another Retrain is.", shown, scale)

@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from parties.quantities import number
-from parties.svg import BLUE, FAINT, INK, VERMILLION, drawn
+from parties.report.quantities import number
+from parties.report.svg import BLUE, FAINT, INK, VERMILLION, drawn
 
 Values: TypeAlias = Sequence[float | None]
 Heights: TypeAlias = NDArray[np.float64]

@@ -1,0 +1,42 @@
+"""Which keys a table of a config may have, and which one was probably meant."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """The end of a sentence that says what was meant, or what is legal."""
+    near = get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; legal: {', '.join(known)}"
+
+
+def keys_at(model: type[BaseModel], place: Sequence[str]) -> list[str]:
+    """The legal keys of the table at ``place``, as the model's own JSON schema has them."""
+    schema = model.model_json_schema()
+    return sorted(_walk(schema, schema, list(place)))
+
+
+def _walk(schema: Any, node: Any, place: list[str]) -> set[str]:
+    while "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+    found: set[str] = set()
+    for variant in node.get("anyOf", []) + node.get("oneOf", []) + node.get("allOf", []):
+        found |= _walk(schema, variant, place)
+    if not place:
+        return found | set(node.get("properties", {}))
+    mapping = node.get("discriminator", {}).get("mapping", {})
+    if place[0] in mapping:
+        return _walk(schema, {"$ref": mapping[place[0]]}, place[1:])
+    for inner in _inside(node, place[0]):
+        found |= _walk(schema, inner, place[1:])
+    return found
+
+
+def _inside(node: Any, name: str) -> list[Any]:
+    """The schemas of what stands under ``name``: a property, an entry of a table, or of a list."""
+    named = node.get("properties", {}).get(name)
+    entries = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
+    return [inner for inner in (named, node.get("items"), *entries) if isinstance(inner, dict)]

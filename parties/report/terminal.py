@@ -1,0 +1,59 @@
+"""The report on the terminal: a table and a sentence a request, then the traffic."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from parties.report.comparison import Record, outcome
+from parties.report.method_table import Cell, method_table
+from parties.report.quantities import NARROW, count, seconds, size
+from parties.report.sentences import closing
+
+STYLES = {"fedora": "bold", "mean": "italic"}
+
+
+def table(metrics: Record) -> RenderableType:
+    """Return what the terminal shows: a table and a sentence per request, then the traffic."""
+    shown: list[RenderableType] = []
+    for request in metrics["requests"] or []:
+        shown += [_methods(request), Text(_summary(request)), Text()]
+    if metrics["traffic"]:
+        shown.append(_traffic(metrics["traffic"]))
+    return Group(*shown)
+
+
+def _summary(request: Record) -> str:
+    return f"{outcome(request).value}. {closing(request)}"
+
+
+def _methods(request: Record) -> Table:
+    methods = method_table(request)
+    grid = _grid(f"{request['name']}: every method beside Retrain", "method", methods.short)
+    for line in methods.lines:
+        grid.add_row(Text(line.name), *map(_compact, line.cells), style=STYLES.get(line.kind, ""))
+    return grid
+
+
+def _compact(cell: Cell) -> Text:
+    """Return a figure without its gap, an AUC with half its interval."""
+    return Text(f"{cell.value}{cell.margin}".replace(NARROW, " "))
+
+
+def _traffic(traffic: Sequence[Record]) -> Table:
+    grid = _grid("Traffic", "phase", ["time", "bytes", "messages"])
+    for row in traffic:
+        figures = [seconds(row["seconds"]), size(row["bytes"]), count(row["messages"])]
+        grid.add_row(Text(row["phase"]), *(Text(figure) for figure in figures))
+    return grid
+
+
+def _grid(title: str, first: str, others: Sequence[str]) -> Table:
+    """Return an empty table; names are Text throughout, so that none can be markup."""
+    grid = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, padding=0)
+    grid.add_column(Text(first), no_wrap=True)
+    for other in others:
+        grid.add_column(Text(other), justify="right", no_wrap=True)
+    return grid

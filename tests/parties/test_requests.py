@@ -1,0 +1,164 @@
+"""Requests to forget, from the row set they mean to the model they leave: test 41 of the plan."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from trio import agreement, certify, party, seats, write_data
+
+from configs.agreement import Agreement
+from configs.errors import ConfigError
+from configs.schema import _validated
+from parties.active import run_active
+from parties.errors import DataError, PolicyError
+from parties.memory_port import MemoryPort
+from parties.passive import run_passive
+from parties.rows import split
+
+QUICK = {
+    "fedora": {"iterations": 2, "check_every": 2, "reference_epochs": 1, "utility_loss": 1.0},
+    "retrains": 2,
+    "ascent": {"steps": 1},
+    "fine_tune": {"epochs": 1},
+}
+TRAINING = {"learning_rate": 0.01, "batch": 32, "epochs": 2}
+
+
+def run(folder: Path, *, ids: dict[str, str] | None = None, **changes) -> dict:
+    """A whole run in this process; the metrics."""
+    write_data(folder)
+    certify(folder)
+    for name, text in (ids or {}).items():
+        (folder / f"{name}.txt").write_text(text)
+    plan = agreement(**{"training": TRAINING, "unlearning": QUICK, **changes})
+    port, events = MemoryPort(), []
+    parties = {name: party(folder, name, plan, events, ids or {}) for name in plan["parties"]}
+    with ThreadPoolExecutor(3) as pool:
+        active = pool.submit(run_active, parties["hub"], port)
+        others = [
+            pool.submit(run_passive, parties[name], lambda name=name: port.connect(name))
+            for name in ("left", "right")
+        ]
+        metrics = active.result(60)
+        for other in others:
+            other.result(10)
+    return metrics
+
+
+def request(**fields) -> tuple[dict, ...]:
+    return ({"name": "request", **fields},)
+
+
+def the(metrics: dict) -> dict:
+    return metrics["requests"][0]
+
+
+def test_half_of_a_class(tmp_path: Path) -> None:
+    metrics = run(tmp_path, unlearn=request(classes=["a"], fraction=0.5))
+    found = the(metrics)
+    assert 0 < found["forgotten"] < metrics["run"]["rows"]["learn"] / 3
+    assert found["forgotten"] + found["retained"] == metrics["run"]["rows"]["learn"]
+    names = [method["name"] for method in found["methods"]]
+    assert names == [
+        "original", "fedora", "fine-tune", "gradient-ascent", "retrain", "retrain-2",
+        "retrain-paired",
+    ]  # fmt: skip
+    assert set(found["purged"]) == {"hub", "left", "right"}
+    assert all("optimiser state" in " ".join(gone) or gone for gone in found["purged"].values())
+
+
+def test_all_of_a_class_reports_the_remaining_classes(tmp_path: Path) -> None:
+    found = the(run(tmp_path, unlearn=request(classes=["a"])))
+    retrain = next(each for each in found["methods"] if each["name"] == "retrain")
+    assert retrain["accuracy"]["forgotten"] == 0.0  # never saw the class
+    assert retrain["accuracy"]["test_remaining_classes"] > retrain["accuracy"]["test"]
+
+
+def test_one_row_of_a_file(tmp_path: Path) -> None:
+    metrics = run(tmp_path, unlearn=request(), ids={"request": training_ids(tmp_path, 1)})
+    assert the(metrics)["forgotten"] == 1
+
+
+def test_a_repeated_id_counts_once(tmp_path: Path) -> None:
+    ids = training_ids(tmp_path, 3)
+    metrics = run(tmp_path, unlearn=request(), ids={"request": ids + ids})
+    assert the(metrics)["forgotten"] == 3
+
+
+def test_rows_outside_training_are_dropped_and_reported(tmp_path: Path) -> None:
+    everyone = common_ids(tmp_path)
+    ids = "\n".join(everyone[:60]) + "\n"
+    found = the(run(tmp_path, unlearn=request(), ids={"request": ids}))
+    assert found["dropped"]["test"] > 0
+    assert found["forgotten"] + sum(found["dropped"].values()) == 60
+
+
+def test_no_row_in_training_is_a_no_op(tmp_path: Path) -> None:
+    learned = set(training_ids(tmp_path, 10_000).split())
+    ids = "\n".join(name for name in common_ids(tmp_path) if name not in learned)
+    found = the(run(tmp_path, unlearn=request(), ids={"request": ids}))
+    assert found["forgotten"] == 0
+    assert "nothing to forget" in found["stopped"]
+
+
+def test_unknown_ids_are_refused_by_line_without_naming_them(tmp_path: Path) -> None:
+    ids = training_ids(tmp_path, 1) + "stranger-77\n"
+    with pytest.raises(DataError, match=r"1 IDs are not among the common rows \(lines 2\)") as said:
+        run(tmp_path, unlearn=request(), ids={"request": ids})
+    assert "stranger" not in str(said.value)
+
+
+def test_an_id_that_only_some_parties_hold_is_refused(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    only_here = set(ids_of(tmp_path, "hub")) - set(common_ids(tmp_path))
+    ids = f"{sorted(only_here)[0]}\n"
+    with pytest.raises(DataError, match="not among the common rows"):
+        run(tmp_path, unlearn=request(), ids={"request": ids})
+
+
+def test_all_training_rows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="leaves no training row"):
+        run(tmp_path, unlearn=request(classes=["a", "b", "c"]))
+
+
+def test_a_request_without_classes_or_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="names no classes, and the seat of hub no file"):
+        run(tmp_path, unlearn=request())
+
+
+def test_a_second_request_starts_from_the_purged_state(tmp_path: Path) -> None:
+    first = {"name": "first", "classes": ["a"], "fraction": 0.4}
+    second = {"name": "second", "classes": ["a", "b"], "fraction": 0.5}
+    one, two = run(tmp_path, unlearn=(first, second))["requests"]
+    assert two["forgotten"] + two["retained"] == one["retained"]
+
+
+def test_canaries_learn_a_wrong_label(tmp_path: Path) -> None:
+    found = the(run(tmp_path, unlearn=request(classes=["a", "b"], fraction=0.5, canaries=8)))
+    assert found["canary_audit"]["count"] == 8
+    assert found["canary_audit"]["verdict"]
+
+
+def ids_of(folder: Path, name: str) -> list[str]:
+    return [line.split(",")[0] for line in (folder / f"{name}.csv").read_text().split()[1:]]
+
+
+def common_ids(folder: Path) -> list[str]:
+    write_data(folder)
+    return sorted(set.intersection(*(set(ids_of(folder, name)) for name in seats(folder))))
+
+
+def training_ids(folder: Path, count: int) -> str:
+    """IDs that the agreement's split puts into training, found as a party finds them."""
+    ids = common_ids(folder)
+    plan = _validated(Agreement, agreement(), folder, "")
+    encoded = [name.encode() for name in ids]
+    rows = split(plan, encoded, np.zeros(len(ids), bool))
+    return "".join(f"{ids[row]}\n" for row in rows.learn[:count])
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)

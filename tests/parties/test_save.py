@@ -1,0 +1,59 @@
+"""Files are canonical where they are compared, and there as a whole or not at all."""
+
+import json
+import math
+import stat
+from pathlib import Path
+
+import pytest
+
+from parties.errors import StorageError
+from parties.save import canonical, next_incarnation, write
+
+
+def test_canonical_json_is_sorted_compact_and_ends_in_a_newline() -> None:
+    written = canonical({"b": [1, 2.5, None], "a": {"é": True}})
+    assert written == '{"a":{"é":true},"b":[1,2.5,null]}\n'.encode()
+
+
+def test_canonical_json_does_not_depend_on_the_order_of_keys() -> None:
+    content = {"one": 1, "two": {"x": [1.5], "y": None}}
+    assert canonical(content) == canonical(dict(reversed(content.items())))
+    assert json.loads(canonical(content)) == content
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_is_refused_by_its_place(value: float) -> None:
+    with pytest.raises(ValueError, match=r"\$\.methods\[1\]\.test"):
+        canonical({"methods": [{"test": 1.0}, {"test": value}]})
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "report"
+    target.write_text("old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(StorageError, match="No space"):
+        write(target, b"new")
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_files_are_for_this_account_alone(tmp_path: Path) -> None:
+    write(tmp_path / "file", b"content")
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
+
+
+def test_every_start_has_a_higher_incarnation(tmp_path: Path) -> None:
+    assert [next_incarnation(tmp_path / "state") for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_damaged_incarnation_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "incarnation").write_text("many")
+    with pytest.raises(StorageError, match="cannot use"):
+        next_incarnation(tmp_path)

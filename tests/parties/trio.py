@@ -1,0 +1,154 @@
+"""A whole federation inside a test: real certificates, real PSI, memory lines, halves in reach."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import torch
+
+from configs.agreement import Agreement
+from configs.schema import Config, _validated
+from configs.seat import Seat
+from parties import join
+from parties.align import follow, lead
+from parties.federation import Federation
+from parties.memory_port import MemoryPort
+from parties.party import Party
+from parties.passive import Answerer
+from parties.seating import Place, take_seat
+from protocol import vfl_pb2
+from protocol.errors import ProtocolError
+from protocol.keyring import issue, make_authority
+
+PARTIES = ("hub", "left", "right")
+
+
+def agreement(**changes: Any) -> dict[str, Any]:
+    """A small agreement of three parties, all with features; ``changes`` replace whole tables."""
+    return {
+        "federation": "trio",
+        "seed": 5,
+        "dtype": "float64",
+        "parties": {
+            "hub": {"role": "active", "width": 3, "bottom": {"kind": "mlp", "hidden": [5]}},
+            "left": {"role": "passive", "width": 4, "bottom": {"kind": "mlp", "hidden": [6]}},
+            "right": {"role": "passive", "width": 2, "bottom": {"kind": "mlp", "hidden": []}},
+        },
+        "labels": {"classes": ["a", "b", "c"]},
+        "psi": {"minimum": 10},
+        "training": {"learning_rate": 0.01, "batch": 16, "epochs": 2},
+        "limits": {"join_seconds": 20.0, "step_seconds": 10.0, "idle_seconds": 20.0},
+        **changes,
+    }
+
+
+def write_data(folder: Path, rows: int = 240) -> None:
+    """Three tables about partly the same people, in different orders."""
+    generator = np.random.default_rng(3)
+    label = generator.integers(0, 3, rows)
+    for number, name in enumerate(PARTIES):
+        values = generator.normal(size=(rows, 3)) + label[:, None] * (number + 1) / 2
+        chosen = generator.permutation(rows)[: rows - 10 * number]
+        lines = ["id,x,y,z" + (",label" if name == "hub" else "")]
+        for row in chosen:
+            cells = [f"p{row}", *(f"{value:.6f}" for value in values[row])]
+            lines.append(",".join([*cells, *(["abc"[label[row]]] if name == "hub" else [])]))
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+
+def seats(folder: Path, requests: Iterable[str] = ()) -> dict[str, Seat]:
+    """The seats that go with ``write_data``; ``requests`` have an ID file each."""
+    plan = {name: {"kind": "csv", "path": f"{name}.csv"} for name in PARTIES}
+    for data in plan.values():
+        data["id"] = {"columns": ["id"]}  # type: ignore[assignment]
+    plan["hub"]["label"] = "label"
+    files = {"hub": {name: str(folder / f"{name}.txt") for name in requests}}
+    return {
+        name: _validated(
+            Seat, {"folder": str(folder), "data": data, "unlearn": files.get(name, {})}, folder, ""
+        )
+        for name, data in plan.items()
+    }
+
+
+def party(
+    folder: Path,
+    name: str,
+    plan: Mapping[str, Any],
+    events: list[Any],
+    requests: Iterable[str] = (),
+) -> Party:
+    """One seat taken."""
+    read = _validated(Agreement, dict(plan), folder, "")
+    config = Config(folder / "trio.toml", read, seats(folder, requests))
+    place = Place(folder / "runs", folder, folder / "certs")
+    return take_seat(config, name, place, events.append)
+
+
+def certify(folder: Path) -> None:
+    """Certificates for all."""
+    make_authority(folder / "certs", "trio")
+    for name in PARTIES:
+        issue(folder / "certs", "trio", name)
+
+
+@contextmanager
+def federation(folder: Path, **changes: Any) -> Iterator[tuple[Federation, dict[str, Answerer]]]:
+    """The active party's federation, and the passive parties that answer it."""
+    write_data(folder)
+    certify(folder)
+    plan, port = agreement(**changes), MemoryPort()
+    answerers: dict[str, Answerer] = {}
+
+    def answer(name: str) -> None:
+        us = party(folder, name, plan, [])
+        channel = join.greet(us, lambda: port.connect(name))
+        answerers[name] = Answerer(us, channel, follow(us, channel))
+        try:
+            while answerers[name].answer(channel.receive(20.0)):
+                pass
+        except ProtocolError:
+            return  # the test ended
+
+    threads = [Thread(target=answer, args=(name,), daemon=True) for name in ("left", "right")]
+    for thread in threads:
+        thread.start()
+    us = party(folder, "hub", plan, [])
+    hub = join.welcome(us, port)
+    leading = Federation(us, hub, lead(us, hub))
+    try:
+        yield leading, answerers
+    finally:
+        hub.abort("test", "over")
+        hub.close()
+        for thread in threads:
+            thread.join(10)
+
+
+def networks(leading: Federation, answerers: Mapping[str, Answerer]) -> dict[str, torch.nn.Module]:
+    """Every party's network."""
+    halves = {name: each._half for name, each in answerers.items()} | {"hub": leading.half}
+    return {name: half.model.network for name, half in halves.items()}
+
+
+def inputs(leading: Federation, answerers: Mapping[str, Answerer]) -> dict[str, torch.Tensor]:
+    """Every party's features of the common rows."""
+    halves = {name: each._half for name, each in answerers.items()} | {"hub": leading.half}
+    return {name: half.model.inputs.values for name, half in halves.items()}  # type: ignore[union-attr]
+
+
+def now() -> datetime:
+    """The clock."""
+    return datetime.now(UTC)
+
+
+def forget_some(leading: Federation, count: int = 20) -> None:
+    """Name the first rows of D as those to forget."""
+    leading.forget(np.sort(leading.rows.learn[:count]))
+
+
+TRAIN, UNLEARN = vfl_pb2.TRAIN, vfl_pb2.UNLEARN
