@@ -180,14 +180,19 @@ class Federation:
     def sweep(
         self, task: vfl_pb2.Task, asks: Iterable[vfl_pb2.Ask], act: Callable[[Batch], Use]
     ) -> None:
-        """Pass over batches; the gradient of one and the question for the next are one message."""
+        """Pass over batches; the gradient of one and the question for the next are one message.
+
+        Ends early, with ``diverged`` set, when a party's embeddings are no longer finite.
+        """
         waiting = iter(asks)
         ask = next(waiting, None)
         if ask is not None:
             self._ask(task, ask)
-        while ask is not None and not self.diverged:
+        while ask is not None:
             with self._clock(task, "forward"):
                 batch = self._batch(task, ask)
+            if self.diverged:
+                return
             with self._clock(task, "backward"):
                 use = act(batch)
                 use.loss.backward()  # type: ignore[no-untyped-call]

@@ -14,6 +14,7 @@ from protocol.errors import (
     Aborted,
     Equivocation,
     LocalProtocolError,
+    PeerSilent,
     ProtocolError,
     RemoteProtocolError,
 )
@@ -92,7 +93,7 @@ class Channel:
         """Say ``body`` with ``tensors``; its turn is checked before a byte leaves.
 
         Raises:
-            LocalProtocolError: it is not our turn.
+            LocalProtocolError: it is not our turn, or the message is incomplete or too large.
             PeerSilent: the peer takes nothing for ``timeout`` seconds.
         """
         message = Message(body, tensors)
@@ -116,14 +117,22 @@ class Channel:
         started = monotonic()
         with self._blame():
             intake, envelope, message = self._next(timeout)
-            check(envelope, self.terms, self.session, self._incarnation, self._heard)
-            self._arrive(envelope)
+            check(
+                envelope,
+                self.terms,
+                self.session,
+                self._incarnation,
+                self._heard,
+                control=not message.tensors,
+            )
+            self._arrive(envelope, message.body)
             check_range(message.tensors, self.terms.magnitude)
             self._conversation.received(type(message.body))
+            self._heard.add(intake.digest)
+            self._note(Way.IN, message, intake.size, monotonic() - started)
             if isinstance(message.body, vfl_pb2.Abort):
-                raise Aborted(f"gave up: {message.body.reason[:500]}", message.body.code)
-        self._heard.add(intake.digest)
-        self._note(Way.IN, message, intake.size, monotonic() - started)
+                reason = "".join(c if c.isprintable() else "?" for c in message.body.reason[:500])
+                raise Aborted(f"gave up: {reason}", message.body.code)
         return message
 
     def abort(self, code: str, reason: str) -> None:
@@ -136,7 +145,12 @@ class Channel:
         self.line.close()
 
     def _next(self, timeout: float) -> tuple[_Intake, vfl_pb2.Envelope, Message]:
-        """The next message that is not a repetition; a repetition gets the same answer again."""
+        """The next message that is not a repetition.
+
+        A spoke answers a repetition as before. The hub does not: its answer would be a repetition
+        to the spoke, which would repeat its own, and so on for ever.
+        """
+        deadline = monotonic() + timeout
         while True:
             intake = _Intake(self.line, timeout)
             envelope, message = decode(intake)
@@ -144,15 +158,21 @@ class Channel:
                 return intake, envelope, message
             if not compare_digest(intake.digest, self._heard.last):
                 raise Equivocation(f"said two things as message {envelope.seq}")
-            for frame in self._reply:
-                self.line.send(frame, timeout)
+            if self.side is Side.SPOKE:
+                for frame in self._reply:
+                    self.line.send(frame, timeout)
+            if monotonic() > deadline:
+                raise PeerSilent(f"said nothing new for {timeout:.3g} s")
 
-    def _arrive(self, envelope: vfl_pb2.Envelope) -> None:
-        """A spoke follows the hub's place; a reply must bear the place of its question."""
+    def _arrive(self, envelope: vfl_pb2.Envelope, body: Body) -> None:
+        """A spoke follows the hub's place; a reply must bear the place of its question.
+
+        An Abort bears the place that the spoke had reached, which may lie behind the hub's.
+        """
         if self.side is Side.SPOKE:
             self.place = envelope.place
             self.session = self.session or envelope.session or None
-        elif envelope.place != self.place:
+        elif envelope.place != self.place and not isinstance(body, vfl_pb2.Abort):
             raise RemoteProtocolError(f"answers for {describe(envelope.place)}")
         self._incarnation = envelope.incarnation
 

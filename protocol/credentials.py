@@ -13,7 +13,7 @@ from hmac import compare_digest
 from typing import cast
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -52,8 +52,8 @@ class Trust:
         Raises:
             IdentityError: the first rule that the certificate breaks.
         """
+        self._issued(certificate)  # first: nothing in it is believed, or even parsed, before
         name = self._party(certificate)
-        self._issued(certificate)
         _check_validity(certificate, now)
         _check_leaf(certificate)
         pin = fingerprint(certificate)
@@ -83,7 +83,7 @@ class Trust:
     def _issued(self, certificate: x509.Certificate) -> None:
         try:
             certificate.verify_directly_issued_by(self.authority)
-        except (ValueError, TypeError, InvalidSignature) as error:
+        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm) as error:
             raise IdentityError(
                 f"the certificate was not issued by the authority of {self.federation!r}",
                 "every party must hold the same ca.pem",

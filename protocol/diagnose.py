@@ -14,13 +14,10 @@ _PATIENCE = 5.0  # seconds
 
 def diagnose(address: str, keyring: Keyring, hub: str) -> ProtocolError:
     """What is wrong with the way to ``address``, in words; certificates are never worth a retry."""
-    if address.startswith("unix:"):
-        return LineBroken(f"nobody answers at {address}")
-    host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), _PATIENCE) as plain:
+        with _connect(address) as plain:
             return _handshake(plain, address, keyring, hub)
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, FileNotFoundError):
         return LineBroken(f"nobody listens at {address}", f"start {hub} first, or check the port")
     except socket.gaierror:
         return LineBroken(f"the name in {address} is unknown", "check the hub's host name")
@@ -28,6 +25,16 @@ def diagnose(address: str, keyring: Keyring, hub: str) -> ProtocolError:
         return LineBroken(f"{address} does not answer", "is a firewall between?")
     except OSError as error:
         return LineBroken(f"cannot reach {address}: {error.strerror or error}")
+
+
+def _connect(address: str) -> socket.socket:
+    if address.startswith("unix:"):
+        plain = socket.socket(socket.AF_UNIX)
+        plain.settimeout(_PATIENCE)
+        plain.connect(address.removeprefix("unix:"))
+        return plain
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host.strip("[]"), int(port)), _PATIENCE)
 
 
 def _handshake(plain: socket.socket, address: str, keyring: Keyring, hub: str) -> ProtocolError:

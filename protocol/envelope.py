@@ -43,6 +43,8 @@ def check(
     session: bytes | None,
     incarnation: int | None,
     heard: Transcript,
+    *,
+    control: bool,
 ) -> None:
     """Compare every field with what it must be.
 
@@ -52,11 +54,12 @@ def check(
         session: None before it is agreed; agreements are compared from then on.
         incarnation: the peer's, as its first message said; None before.
         heard: what the peer said before this message.
+        control: the message has no tensor, so that its envelope must bear the transcript.
 
     Raises:
         RemoteProtocolError: names the field.
     """
-    _present(envelope)
+    _present(envelope, control=control)
     if envelope.version != VERSION:
         raise RemoteProtocolError(f"speaks version {envelope.version}; here it is {VERSION}")
     _equal("sender", envelope.sender, terms.peer)
@@ -72,11 +75,14 @@ def check(
         _same("transcript", envelope.transcript, heard.head)
 
 
-def _present(envelope: vfl_pb2.Envelope) -> None:
-    missing = [name for name in _NEEDED if not envelope.HasField(name)]
+def _present(envelope: vfl_pb2.Envelope, *, control: bool) -> None:
+    needed = (*_NEEDED, "transcript") if control else _NEEDED
+    missing = [name for name in needed if not envelope.HasField(name)]
     missing += [f"place.{name}" for name in _PLACE if not envelope.place.HasField(name)]
     if missing:
         raise RemoteProtocolError(f"an envelope without {', '.join(missing)}")
+    if envelope.place.task not in vfl_pb2.Task.values()[1:]:
+        raise RemoteProtocolError(f"place.task is {envelope.place.task}, which is no task")
 
 
 def _equal(field: str, found: object, wanted: object) -> None:

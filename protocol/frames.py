@@ -7,10 +7,12 @@ next frames    the rest of the tensors' bytes, at most CHUNK each
 from collections.abc import Callable, Iterator
 from struct import Struct
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from protocol import vfl_pb2
-from protocol.errors import RemoteProtocolError
+from protocol.complete import require_complete
+from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.message import FIELDS, Message
 from protocol.tensors import describe, sizes, unpack
 
@@ -21,13 +23,13 @@ _LENGTH = Struct("<I")
 
 
 def encode(message: Message, envelope: vfl_pb2.Envelope) -> Iterator[bytes]:
-    """The frames of ``message``, each at most ``MAX_FRAME`` bytes."""
-    header = vfl_pb2.Header(
-        envelope=envelope,
-        tensors=[describe(tensor) for tensor in message.tensors],
-        **{FIELDS[type(message.body)]: message.body},  # type: ignore[arg-type]
-    ).SerializeToString()
-    parts = [memoryview(tensor.data).cast("B") for tensor in message.tensors]
+    """The frames of ``message``, each at most ``MAX_FRAME`` bytes.
+
+    Raises:
+        LocalProtocolError: the message lacks a field, or is larger than what travels.
+    """
+    header = _described(message, envelope)
+    parts = [np.ascontiguousarray(tensor).data.cast("B") for tensor in message.tensors]
     room = CHUNK
     pieces: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
     for part in parts:
@@ -40,6 +42,20 @@ def encode(message: Message, envelope: vfl_pb2.Envelope) -> Iterator[bytes]:
     yield b"".join(pieces)
 
 
+def _described(message: Message, envelope: vfl_pb2.Envelope) -> bytes:
+    shapes = [describe(tensor) for tensor in message.tensors]
+    sizes(shapes, LocalProtocolError)
+    require_complete(message.body, len(shapes), LocalProtocolError)
+    header = vfl_pb2.Header(
+        envelope=envelope,
+        tensors=shapes,
+        **{FIELDS[type(message.body)]: message.body},  # type: ignore[arg-type]
+    ).SerializeToString()
+    if len(header) > MAX_HEADER:
+        raise LocalProtocolError(f"a header of {len(header)} bytes; at most {MAX_HEADER} travel")
+    return header
+
+
 def decode(receive: Callable[[], bytes]) -> tuple[vfl_pb2.Envelope, Message]:
     """Read one message; ``receive`` brings the next frame.
 
@@ -48,11 +64,13 @@ def decode(receive: Callable[[], bytes]) -> tuple[vfl_pb2.Envelope, Message]:
     """
     frame = receive()
     header, start = _header(frame)
-    body = header.WhichOneof("body")
-    if body is None or not header.HasField("envelope"):
+    field = header.WhichOneof("body")
+    if field is None or not header.HasField("envelope"):
         raise RemoteProtocolError("a message without envelope or content")
+    body = getattr(header, field)
+    require_complete(body, len(header.tensors), RemoteProtocolError)
     payload = _payload(sum(sizes(header.tensors)), memoryview(frame)[start:], receive)
-    return header.envelope, Message(getattr(header, body), unpack(header.tensors, payload))
+    return header.envelope, Message(body, unpack(header.tensors, payload))
 
 
 def _header(frame: bytes) -> tuple[vfl_pb2.Header, int]:

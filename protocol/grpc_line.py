@@ -19,7 +19,8 @@ from protocol.line import Mailbox
 
 _METHOD, _SERVICE = "Talk", "vfl.Line"
 _OPTIONS = [
-    ("grpc.max_receive_message_length", MAX_FRAME),
+    # Twice the cap: what is a little too large is refused in words by ``frames``, the rest here.
+    ("grpc.max_receive_message_length", 2 * MAX_FRAME),
     ("grpc.max_send_message_length", MAX_FRAME),
     ("grpc.max_metadata_size", 8192),
     ("grpc.enable_retries", 0),
@@ -77,7 +78,9 @@ class GrpcLine:
             for frame in frames:
                 self.inbox.put(frame)
         except grpc.RpcError as error:
-            self.inbox.end(explain(error))
+            why = explain(error)
+            self.inbox.end(why)
+            self.outbox.end(why)  # nobody takes what we say any more
         else:
             self.inbox.end()
 
@@ -192,7 +195,8 @@ def dial(address: str, keyring: Keyring, hub: str) -> GrpcLine:
                     f"the hub refused our certificate (ticket {error.details()})",
                     "its operator finds the reason under this ticket",
                 )
-        return LineBroken(f"closed the connection ({error.code().name.lower()})")
+        details = f"{error.code().name.lower()}: {error.details()!r:.100}"
+        return LineBroken(f"closed the connection ({details})")
 
     line = GrpcLine(None, channel.close)
     talk: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(

@@ -1,7 +1,7 @@
 """A line: the dumb carrier of frames to one peer. The one seam to the network."""
 
-from contextlib import suppress
-from queue import Empty, Full, Queue
+from collections import deque
+from threading import Condition
 from typing import Protocol
 
 from protocol.errors import LineBroken, PeerSilent, ProtocolError
@@ -30,33 +30,38 @@ class Mailbox:
     """A bounded queue of frames with an end."""
 
     def __init__(self) -> None:
-        self._queue: Queue[bytes | None] = Queue(QUEUE)
+        self._frames: deque[bytes] = deque()
         self._end: ProtocolError | None = None
+        self._changed = Condition()
 
     def put(self, frame: bytes, timeout: float | None = None) -> None:
-        """Add a frame; raises ``PeerSilent`` when none was taken for ``timeout`` seconds."""
-        try:
-            self._queue.put(frame, timeout=timeout)
-        except Full:
-            raise PeerSilent(f"takes no message for {timeout:g} s") from None
+        """Add a frame; raises ``PeerSilent`` when none was taken for ``timeout`` seconds.
+
+        After the end it raises at once, even if it was waiting: nobody will take the frame.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._end or len(self._frames) < QUEUE, timeout):
+                raise PeerSilent(f"takes no message for {timeout:.3g} s")
+            if self._end is not None:
+                raise self._end
+            self._frames.append(frame)
+            self._changed.notify_all()
 
     def end(self, why: ProtocolError | None = None) -> None:
         """No more frames come; what waits is still delivered."""
-        self._end = self._end or why or LineBroken("closed the connection")
-        with suppress(Full):  # a full queue needs no wake-up call
-            self._queue.put_nowait(None)
+        with self._changed:
+            self._end = self._end or why or LineBroken("closed the connection")
+            self._changed.notify_all()
 
     def get(self, timeout: float | None = None) -> bytes:
         """The next frame; after the end always the error that ``end`` was told."""
-        if self._end is not None and self._queue.empty():
-            raise self._end
-        try:
-            frame = self._queue.get(timeout=timeout)
-        except Empty:
-            raise PeerSilent(f"silent for {timeout:g} s") from None
-        if frame is not None:
-            return frame
-        raise self._end or LineBroken("closed the connection")
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._frames or self._end, timeout):
+                raise PeerSilent(f"silent for {timeout:.3g} s")
+            if self._frames:
+                self._changed.notify_all()
+                return self._frames.popleft()
+            raise self._end or LineBroken("closed the connection")
 
 
 class MemoryLine:

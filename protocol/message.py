@@ -41,6 +41,17 @@ FIELDS: dict[type[Body], str] = {
     getattr(vfl_pb2, field.message_type.name): field.name  # type: ignore[union-attr]
     for field in _BODY.fields
 }
+WITH_TENSOR: frozenset[type[Body]] = frozenset(  # these bring one tensor, the others none
+    (
+        vfl_pb2.Matrix,
+        vfl_pb2.Store,
+        vfl_pb2.Matches,
+        vfl_pb2.Embedding,
+        vfl_pb2.Step,
+        vfl_pb2.Gradient,
+        vfl_pb2.Forget,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)

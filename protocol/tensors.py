@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol import vfl_pb2
-from protocol.errors import LocalProtocolError, RemoteProtocolError
+from protocol.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 
 Tensor: TypeAlias = NDArray[Any]
 
@@ -36,26 +36,28 @@ def describe(tensor: Tensor) -> vfl_pb2.TensorShape:
     return vfl_pb2.TensorShape(dtype=code, dims=tensor.shape)  # type: ignore[arg-type]
 
 
-def sizes(shapes: Iterable[vfl_pb2.TensorShape]) -> list[int]:
+def sizes(
+    shapes: Iterable[vfl_pb2.TensorShape], fault: type[ProtocolError] = RemoteProtocolError
+) -> list[int]:
     """Bytes of each described tensor, computed in exact integers before anything is allocated.
 
     Raises:
-        RemoteProtocolError: a type, rank, dimension or the total is outside what is legal.
+        fault: a type, rank, dimension or the total is outside what is legal.
     """
-    found = [_size(shape) for shape in shapes]
+    found = [_size(shape, fault) for shape in shapes]
     if sum(found) > MAX_PAYLOAD:
-        raise RemoteProtocolError(f"tensors of {sum(found)} bytes; at most {MAX_PAYLOAD} travel")
+        raise fault(f"tensors of {sum(found)} bytes; at most {MAX_PAYLOAD} travel")
     return found
 
 
-def _size(shape: vfl_pb2.TensorShape) -> int:
+def _size(shape: vfl_pb2.TensorShape, fault: type[ProtocolError]) -> int:
     dtype = DTYPES.get(shape.dtype)
     if dtype is None:
-        raise RemoteProtocolError(f"tensor type {shape.dtype} is unknown; legal: {_legal()}")
+        raise fault(f"tensor type {shape.dtype} is unknown; legal: {_legal()}")
     if not 1 <= len(shape.dims) <= MAX_RANK:
-        raise RemoteProtocolError(f"a tensor of rank {len(shape.dims)}; legal: 1 to {MAX_RANK}")
+        raise fault(f"a tensor of rank {len(shape.dims)}; legal: 1 to {MAX_RANK}")
     if not all(1 <= dim < MAX_DIM for dim in shape.dims):
-        raise RemoteProtocolError(f"tensor dimensions {list(shape.dims)}; each must be 1 to 2^31")
+        raise fault(f"tensor dimensions {list(shape.dims)}; each must be 1 to 2^31")
     return prod(shape.dims) * dtype.itemsize
 
 

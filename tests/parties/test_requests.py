@@ -1,50 +1,18 @@
 """Requests to forget, from the row set they mean to the model they leave: test 41 of the plan."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from trio import agreement, certify, party, seats, write_data
+from runs import run
+from trio import agreement, seats, write_data
 
 from configs.agreement import Agreement
 from configs.errors import ConfigError
 from configs.schema import _validated
-from parties.active import run_active
 from parties.errors import DataError, PolicyError
-from parties.memory_port import MemoryPort
-from parties.passive import run_passive
 from parties.rows import split
-
-QUICK = {
-    "fedora": {"iterations": 2, "check_every": 2, "reference_epochs": 1, "utility_loss": 1.0},
-    "retrains": 2,
-    "ascent": {"steps": 1},
-    "fine_tune": {"epochs": 1},
-}
-TRAINING = {"learning_rate": 0.01, "batch": 32, "epochs": 2}
-
-
-def run(folder: Path, *, ids: dict[str, str] | None = None, **changes) -> dict:
-    """A whole run in this process; the metrics."""
-    write_data(folder)
-    certify(folder)
-    for name, text in (ids or {}).items():
-        (folder / f"{name}.txt").write_text(text)
-    plan = agreement(**{"training": TRAINING, "unlearning": QUICK, **changes})
-    port, events = MemoryPort(), []
-    parties = {name: party(folder, name, plan, events, ids or {}) for name in plan["parties"]}
-    with ThreadPoolExecutor(3) as pool:
-        active = pool.submit(run_active, parties["hub"], port)
-        others = [
-            pool.submit(run_passive, parties[name], lambda name=name: port.connect(name))
-            for name in ("left", "right")
-        ]
-        metrics = active.result(60)
-        for other in others:
-            other.result(10)
-    return metrics
 
 
 def request(**fields) -> tuple[dict, ...]:

@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from unlearning.audit.membership import (
     Outputs,
+    _weighted_auc,
     class_matched,
     features,
     fit_attack,
@@ -86,3 +88,12 @@ def test_matching_never_takes_more_rows_than_were_forgotten() -> None:
 def test_a_class_without_held_out_rows_is_refused() -> None:
     with pytest.raises(ValueError, match=r"class \[2\]"):
         class_matched(torch.tensor([0, 2]), torch.tensor([0, 1]), np.random.default_rng(0))
+
+
+def test_weighted_auc_equals_scikit_learns_also_with_ties() -> None:
+    generator = np.random.default_rng(3)
+    truth = np.repeat(np.array([1, 0]), [40, 60])
+    chances = np.round(generator.random(100), 1) + 0.1 * truth
+    weights = generator.integers(1, 4, (5, 100)).astype(np.float64)
+    expected = [roc_auc_score(truth, chances, sample_weight=row) for row in weights]
+    assert _weighted_auc(truth, chances, weights) == pytest.approx(expected, abs=1e-12)

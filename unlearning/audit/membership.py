@@ -5,15 +5,12 @@ non-members: the first half of the held-out rows) and scored on another model's 
 against rows of the other half with the same class mix. Validation rows are never attacked.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
@@ -22,6 +19,7 @@ from torch.nn.functional import cross_entropy, log_softmax
 from unlearning.audit.divergence import Interval
 from unlearning.objectives import entropy
 
+RESAMPLES = 500
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
@@ -74,9 +72,11 @@ def score_attack(
     table = np.concatenate([features(forgotten), features(non_members)])
     truth = _truth(len(forgotten.labels), len(non_members.labels))
     chances = attack.predict_proba(table)[:, 1]
-    interval = partial(_bootstrap, truth, chances, generator)
     return Verdict(
-        interval(_balanced_accuracy), interval(_auc), int(truth.sum()), int((1 - truth).sum())
+        _balanced_accuracy(truth, chances, generator),
+        _auc(truth, chances, generator),
+        int(truth.sum()),
+        int((1 - truth).sum()),
     )
 
 
@@ -114,26 +114,45 @@ def _truth(members: int, non_members: int) -> Rows:
     return np.repeat(np.array([1, 0]), [members, non_members])
 
 
-def _balanced_accuracy(truth: Rows, chances: Floats) -> float:
-    return float(balanced_accuracy_score(truth, chances > 0.5))
+def _balanced_accuracy(truth: Rows, chances: Floats, generator: np.random.Generator) -> Interval:
+    """Return (TPR + TNR) / 2; to resample a proportion is to draw a binomial."""
+    drawn, value = np.zeros(RESAMPLES), 0.0
+    for side in (0, 1):
+        right = (chances[truth == side] > 0.5) == bool(side)
+        value += float(right.mean()) / 2
+        drawn += generator.binomial(len(right), right.mean(), RESAMPLES) / len(right) / 2
+    return _interval(value, drawn, len(truth))
 
 
-def _auc(truth: Rows, chances: Floats) -> float:
-    return float(roc_auc_score(truth, chances))
+def _auc(truth: Rows, chances: Floats, generator: np.random.Generator) -> Interval:
+    """Return the AUC; members and non-members are resampled apart."""
+    draws = np.concatenate([np.ones((1, len(truth))), _draws(truth, generator)])
+    aucs = _weighted_auc(truth, chances, draws)
+    return _interval(float(aucs[0]), aucs[1:], len(truth))
 
 
-def _bootstrap(
-    truth: Rows,
-    chances: Floats,
-    generator: np.random.Generator,
-    figure: Callable[[Rows, Floats], float],
-    resamples: int = 500,
-) -> Interval:
-    """Return ``figure`` with its interval; members and non-members are resampled apart."""
-    sides = [np.flatnonzero(truth == side) for side in (0, 1)]
-    drawn = [
-        np.concatenate([generator.choice(side, len(side)) for side in sides])
-        for _ in range(resamples)
-    ]
-    low, high = np.quantile([figure(truth[rows], chances[rows]) for rows in drawn], [0.025, 0.975])
-    return Interval(figure(truth, chances), float(low), float(high), len(truth))
+def _draws(truth: Rows, generator: np.random.Generator) -> Floats:
+    """Return how often each row is drawn in each resample, ``[resamples, rows]``."""
+    draws = np.empty((RESAMPLES, len(truth)))
+    for side in (0, 1):
+        rows = np.flatnonzero(truth == side)
+        draws[:, rows] = generator.multinomial(
+            len(rows), np.full(len(rows), 1 / len(rows)), RESAMPLES
+        )
+    return draws
+
+
+def _weighted_auc(truth: Rows, chances: Floats, draws: Floats) -> Floats:
+    """Return the AUC of every row of weights: the chance that a member outranks, ties by half."""
+    order = np.argsort(chances, kind="stable")
+    starts = np.flatnonzero(np.diff(chances[order], prepend=-np.inf))  # of equal chances
+    members = np.add.reduceat(draws[:, order] * truth[order], starts, axis=1)
+    others = np.add.reduceat(draws[:, order] * (1 - truth[order]), starts, axis=1)
+    below = np.cumsum(others, axis=1) - others / 2
+    aucs: Floats = (members * below).sum(axis=1) / (members.sum(axis=1) * others.sum(axis=1))
+    return aucs
+
+
+def _interval(value: float, drawn: Floats, n: int) -> Interval:
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Interval(value, float(low), float(high), n)

@@ -1,0 +1,48 @@
+"""A whole run of the trio in this process, from certificates to metrics."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from trio import agreement, certify, party, write_data
+
+from parties.active import run_active
+from parties.memory_port import MemoryPort
+from parties.passive import run_passive
+
+FEDORA = {"iterations": 2, "check_every": 2, "reference_epochs": 1, "utility_loss": 1.0}
+QUICK = {"retrains": 2, "ascent": {"steps": 1}, "fine_tune": {"epochs": 1}}
+TRAINING = {"learning_rate": 0.01, "batch": 32, "epochs": 2}
+
+
+def run(
+    folder: Path,
+    *,
+    ids: dict[str, str] | None = None,
+    fedora: dict[str, Any] | None = None,
+    before: Callable[[Path], None] | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """The metrics of a run; ``ids`` are request files, ``before`` may change the data."""
+    write_data(folder)
+    certify(folder)
+    if before:
+        before(folder)
+    for name, text in (ids or {}).items():
+        (folder / f"{name}.txt").write_text(text)
+    unlearning = QUICK | {"fedora": FEDORA | (fedora or {})}
+    plan = agreement(**{"training": TRAINING, "unlearning": unlearning, **changes})
+    port = MemoryPort()
+    parties = {name: party(folder, name, plan, [], ids or {}) for name in plan["parties"]}
+
+    def follow(name: str) -> None:
+        run_passive(parties[name], lambda: port.connect(name))
+
+    with ThreadPoolExecutor(3) as pool:
+        active = pool.submit(run_active, parties["hub"], port)
+        others = [pool.submit(follow, name) for name in ("left", "right")]
+        metrics = active.result(60)
+        for other in others:
+            other.result(10)
+    return metrics

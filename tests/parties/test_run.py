@@ -1,0 +1,239 @@
+"""Whole runs: who stores what, what stops a run, and that one agreement gives one run."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from threading import Event, Thread
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from runs import run
+from safetensors.torch import load_file
+from trio import PARTIES, agreement, certify, federation, forget_some, party, write_data
+
+from parties import fedora
+from parties.active import run_active
+from parties.errors import Diverged, PolicyError
+from parties.learn import Plan, learn
+from parties.memory_port import MemoryPort
+from parties.passive import run_passive
+from protocol import vfl_pb2
+from protocol.errors import Aborted, PeerSilent, RemoteProtocolError
+
+FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
+
+
+def test_a_party_stores_its_own_half_and_nothing_else(tmp_path: Path) -> None:
+    run(tmp_path, unlearn=FORGET)
+    for name in ("left", "right"):
+        folder = tmp_path / "runs" / "trio" / name
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "incarnation", "manifest.json", "model.safetensors", "preprocessing.json",
+            "rows.safetensors", "traffic.json",
+        ]  # fmt: skip
+        manifest = json.loads((folder / "manifest.json").read_text())
+        for file, digest in manifest["sha256"].items():
+            assert sha256((folder / file).read_bytes()).hexdigest() == digest
+
+
+def test_forgotten_rows_are_gone_from_the_row_map_of_every_party(tmp_path: Path) -> None:
+    metrics = run(tmp_path, unlearn=FORGET)
+    forgotten = metrics["requests"][0]["forgotten"]
+    maps = [
+        load_file(tmp_path / "runs" / "trio" / name / "rows.safetensors")["rows"]
+        for name in PARTIES
+    ]
+    erased = [np.flatnonzero(rows.numpy() == -1) for rows in maps]
+    assert [len(rows) for rows in erased] == [forgotten] * 3
+    assert (erased[0] == erased[1]).all()
+    assert (erased[0] == erased[2]).all()
+
+
+def test_one_agreement_gives_one_run(tmp_path: Path) -> None:
+    runs = [run(folder, unlearn=FORGET) for folder in fresh(tmp_path, 2)]
+    models = [
+        (folder / "runs" / "trio" / "left" / "model.safetensors").read_bytes()
+        for folder in (tmp_path / "0", tmp_path / "1")
+    ]
+    assert models[0] == models[1]
+    for metrics in runs:
+        for method in metrics["requests"][0]["methods"]:
+            method["cost"] = {}
+    assert runs[0]["requests"] == runs[1]["requests"]
+    assert runs[0]["training"] == runs[1]["training"]
+
+
+def test_another_seed_gives_another_run(tmp_path: Path) -> None:
+    one, two = (
+        run(folder, seed=seed)["training"]["epochs"][-1]["loss"]
+        for seed, folder in enumerate(fresh(tmp_path, 2))
+    )
+    assert one != two
+
+
+def fresh(folder: Path, count: int) -> list[Path]:
+    folders = [folder / str(number) for number in range(count)]
+    for each in folders:
+        each.mkdir()
+    return folders
+
+
+def test_early_stopping_ends_at_the_best_epoch(tmp_path: Path) -> None:
+    training = {"learning_rate": 0.2, "batch": 16, "epochs": 30, "patience": 2}
+    epochs = run(tmp_path, training=training)["training"]
+    best = epochs["best_epoch"]
+    assert len(epochs["epochs"]) == best + 2 < 30
+    losses = [epoch["validation_loss"] for epoch in epochs["epochs"]]
+    assert losses[best - 1] == min(losses)
+
+
+def test_an_intersection_that_is_too_small_stops_every_party(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"fewer common rows than psi\.minimum = 1000"):
+        run(tmp_path, psi={"minimum": 1000})
+
+
+def test_an_empty_intersection_stops_every_party(tmp_path: Path) -> None:
+    def rename(folder: Path) -> None:
+        text = (folder / "left.csv").read_text()
+        (folder / "left.csv").write_text(text.replace("\np", "\nq"))
+
+    with pytest.raises(PolicyError, match="no common rows"):
+        run(tmp_path, before=rename)
+
+
+def test_passive_parties_learn_that_and_why_it_stopped(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    certify(tmp_path)
+    plan, port, said = agreement(psi={"minimum": 1000}), MemoryPort(), {}
+
+    def follow(name: str) -> None:
+        with pytest.raises(Aborted) as raised:
+            run_passive(party(tmp_path, name, plan, []), lambda: port.connect(name))
+        said[name] = raised.value
+
+    threads = [Thread(target=follow, args=(name,)) for name in ("left", "right")]
+    for thread in threads:
+        thread.start()
+    with pytest.raises(PolicyError):
+        run_active(party(tmp_path, "hub", plan, []), port)
+    for thread in threads:
+        thread.join(10)
+    assert all("fewer common rows" in str(error) for error in said.values())
+    assert all(error.code == "policy" for error in said.values())
+
+
+def test_a_party_that_goes_silent_is_named_with_task_and_step(tmp_path: Path) -> None:
+    limits = {"join_seconds": 20.0, "step_seconds": 0.5, "idle_seconds": 20.0}
+    with federation(tmp_path, limits=limits) as (leading, answerers):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        stuck, over = answerers["right"], Event()
+        embed, count = stuck._embed, SimpleNamespace(asked=0)
+
+        def stall(ask: vfl_pb2.Ask) -> None:
+            count.asked += 1
+            if count.asked == 4:
+                over.wait(10)
+            embed(ask)
+
+        stuck._embed = stall  # type: ignore[method-assign]
+        with pytest.raises(PeerSilent, match=r"right: silent for 0.5 s \(train, epoch 1, step 3\)"):
+            learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1))
+        over.set()
+
+
+def test_embeddings_that_are_not_finite_stop_training_and_name_the_party(tmp_path: Path) -> None:
+    with federation(tmp_path) as (leading, answerers):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        poison(answerers["left"])
+        with pytest.raises(RemoteProtocolError, match="left: its embeddings are no longer finite"):
+            learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1))
+
+
+def test_fedora_rolls_back_when_a_party_diverges(tmp_path: Path) -> None:
+    with federation(tmp_path) as (leading, answerers):
+        forget_some(leading)
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.keep("original", vfl_pb2.TRAIN)
+        leading.restore("original", "original", vfl_pb2.UNLEARN)
+        before = leading.logits(vfl_pb2.VALIDATION)
+        keep = leading.keep
+
+        def keep_then_poison(slot: str, task: vfl_pb2.Task) -> None:
+            keep(slot, task)
+            poison(answerers["left"])
+
+        leading.keep = keep_then_poison  # type: ignore[method-assign]
+        went = fedora.unlearn(leading, 1.0, 0.0)
+        assert went.decision.value == "not finite"
+        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+
+
+def poison(answerer) -> None:
+    with torch.no_grad():
+        next(answerer._half.model.network.parameters()).fill_(torch.nan)
+
+
+def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> None:
+    settings = {"fedora": {"check_every": 1, "utility_loss": 1e-6, "primal_step": 1.0}}
+    with federation(tmp_path, unlearning=settings) as (leading, _):
+        forget_some(leading)
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 5))
+        leading.keep("original", vfl_pb2.TRAIN)
+        before = leading.logits(vfl_pb2.VALIDATION)
+        leading.restore("original", "original", vfl_pb2.UNLEARN)
+        went = fedora.unlearn(leading, 2.19, 1.0)
+        assert went.decision.value == "utility lost"
+        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+
+
+@pytest.mark.parametrize("settings", [{"dual": "literal"}, {"retain_share": 0.0}])
+def test_fedora_s_other_forms_run(tmp_path: Path, settings: dict) -> None:
+    plan = {"fedora": {"iterations": 3, "check_every": 9, "utility_loss": 1.0, **settings}}
+    with federation(tmp_path, unlearning=plan) as (leading, _):
+        forget_some(leading)
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.keep("original", vfl_pb2.TRAIN)
+        before = leading.logits(vfl_pb2.FORGOTTEN)
+        leading.restore("original", "original", vfl_pb2.UNLEARN)
+        went = fedora.unlearn(leading, 2.19, 0.0)
+        assert len(went.iterations) == 3
+        assert not torch.equal(leading.logits(vfl_pb2.FORGOTTEN), before)
+
+
+@pytest.mark.parametrize("policy", ["uniform", "heldout", "proxy"])
+def test_every_threshold_policy_gives_a_score_that_can_be_reached(
+    tmp_path: Path, policy: str
+) -> None:
+    found = run(tmp_path, unlearn=FORGET, fedora={"policy": policy})["requests"][0]["threshold"]
+    assert found["policy"] == policy
+    assert -2.2 < found["gamma"] < 2.2  # ω log C = 2 log 3
+
+
+def test_bytes_of_one_fedora_iteration_are_those_of_the_formula(tmp_path: Path) -> None:
+    """Payload per passive party and iteration: 2 · itemsize · width · (n_u + R · B)."""
+    plan = {"fedora": {"iterations": 1, "check_every": 9, "utility_loss": 1.0, "batch": 16}}
+    with federation(tmp_path, unlearning=plan) as (leading, _):
+        forget_some(leading)
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.keep("original", vfl_pb2.TRAIN)
+        leading.restore("original", "original", vfl_pb2.UNLEARN)
+        before = unlearning_payload(leading)
+        fedora.unlearn(leading, 1.0, 0.0)
+        crossed = unlearning_payload(leading) - before
+        steps = max(1, -(-round(0.05 * len(leading.rows.retain)) // 16))
+        rows = len(leading.rows.forgotten) + steps * 16
+        assert crossed == 2 * 8 * (4 + 2) * rows  # float64, widths 4 and 2
+
+
+def unlearning_payload(leading) -> int:
+    phases = leading.party.ledger.by_phase()
+    return next(each["payload"] for each in phases if each["phase"] == "unlearning")
+
+
+def test_training_that_diverges_says_so(tmp_path: Path) -> None:
+    training = {"optimiser": "sgd", "learning_rate": 1e30, "batch": 16, "epochs": 3}
+    with pytest.raises((Diverged, RemoteProtocolError), match=r"finite|NaN"):
+        run(tmp_path, training=training)
