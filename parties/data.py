@@ -40,6 +40,9 @@ class Holding:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        return f"Holding of {len(self)} rows"
+
     @property
     def numeric(self) -> tuple[str, ...]:
         """The numeric columns of ``table``."""

@@ -103,7 +103,7 @@ def _methods(
             "accuracy": _accuracies(outcome, where, gone),
             "membership": _membership(attack, outcome, where),
             "divergence": _divergences(outcome, found, where),
-            "cost": _cost(outcome.cost, full),
+            "cost": None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
         }
         for outcome in found.outcomes
     ]

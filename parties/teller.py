@@ -54,7 +54,7 @@ class Teller:
         from parties.report.terminal import table
         from parties.roles import METRICS, REPORT
 
-        self.console.print(table(metrics))
+        self.console.print(table(metrics, self.console.width))
         self.console.print(f"report:  {folder / REPORT}\nmetrics: {folder / METRICS}")
 
     def say(self, text: str, **fields: Any) -> None:

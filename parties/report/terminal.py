@@ -1,6 +1,7 @@
 """The report on the terminal: a table and a sentence a request, then the traffic."""
 
 from collections.abc import Sequence
+from itertools import compress
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -13,13 +14,15 @@ from parties.report.quantities import NARROW, count, seconds, size
 from parties.report.sentences import closing
 
 STYLES = {"fedora": "bold", "mean": "italic"}
+WIDE = 96  # columns of text that the whole table needs
+DISPENSABLE = ("JS remain", "time", "bytes")  # left out where the terminal is narrower
 
 
-def table(metrics: Record) -> RenderableType:
-    """Return what the terminal shows: a table and a sentence per request, then the traffic."""
+def table(metrics: Record, width: int = WIDE) -> RenderableType:
+    """Return what a terminal of ``width`` columns shows: per request a table and a sentence."""
     shown: list[RenderableType] = []
     for request in metrics["requests"] or []:
-        shown += [_methods(request), Text(_summary(request)), Text()]
+        shown += [_methods(request, width), Text(_summary(request)), Text()]
     if metrics["traffic"]:
         shown.append(_traffic(metrics["traffic"]))
     return Group(*shown)
@@ -29,11 +32,14 @@ def _summary(request: Record) -> str:
     return f"{outcome(request).value}. {closing(request)}"
 
 
-def _methods(request: Record) -> Table:
+def _methods(request: Record, width: int) -> Table:
     methods = method_table(request)
-    grid = _grid(f"{request['name']}: every method beside Retrain", "method", methods.short)
+    shown = [width >= WIDE or title not in DISPENSABLE for title in methods.short]
+    titles = list(compress(methods.short, shown))
+    grid = _grid(f"{request['name']}: every method beside Retrain", "method", titles)
     for line in methods.lines:
-        grid.add_row(Text(line.name), *map(_compact, line.cells), style=STYLES.get(line.kind, ""))
+        cells = map(_compact, compress(line.cells, shown))
+        grid.add_row(Text(line.name), *cells, style=STYLES.get(line.kind, ""))
     return grid
 
 

@@ -1,0 +1,117 @@
+"""The command line: what it teaches, what it refuses, and with which exit code."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from parties.cli import app, party_app, simulate_app
+
+DIGITS = Path(__file__).parents[2] / "configs" / "vertical" / "digits.toml"
+
+
+def vfl_party(*options: str) -> Result:
+    return CliRunner().invoke(party_app, list(options), env={"COLUMNS": "100", "VFL_DATA": None})
+
+
+def seated(role: str, seat: str, *options: str) -> Result:
+    return vfl_party("--role", role, "--config", str(DIGITS), "--seat", seat, *options)
+
+
+def test_help_teaches_every_option() -> None:
+    said = vfl_party("--help").output
+    for word in ("--role", "--config", "--seat", "--hub", "--data", "--certificates", "Example"):
+        assert word in said
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_roles_of_the_horizontal_mode_are_refused(role: str) -> None:
+    result = seated(role, "left")
+    assert result.exit_code == 3
+    assert "horizontal mode" in result.output
+    assert "active and passive" in result.output
+
+
+def test_an_unknown_role_is_refused_with_the_legal_ones() -> None:
+    result = seated("pasive", "left")
+    assert result.exit_code == 2
+    assert "passive" in result.output
+
+
+def test_a_role_other_than_agreed_is_refused() -> None:
+    result = seated("active", "left")
+    assert result.exit_code == 3
+    assert "left is passive in" in result.output
+    assert "--role passive" in result.output
+
+
+def test_an_unknown_seat_is_refused_with_the_known_ones() -> None:
+    result = seated("passive", "lefft")
+    assert result.exit_code == 3
+    assert "no seat 'lefft'" in result.output
+    assert "left, office, right" in result.output
+
+
+def test_a_config_that_is_absent_is_refused(tmp_path: Path) -> None:
+    gone = str(tmp_path / "none.toml")
+    result = vfl_party("--role", "passive", "--config", gone, "--seat", "left")
+    assert result.exit_code == 3
+    assert "No such file" in result.output
+
+
+def test_certificates_that_are_absent_are_refused(tmp_path: Path) -> None:
+    result = seated("passive", "left", "--certificates", str(tmp_path), "--hub", "localhost:1")
+    assert result.exit_code == 5
+    assert "ca.pem" in result.output
+    assert "vfl certs" in result.output
+
+
+def test_failures_are_one_json_object_for_programs() -> None:
+    result = seated("passive", "lefft", "--format", "json")
+    said = json.loads(result.output)
+    assert (said["event"], said["exit"]) == ("error", 3)
+    assert said["hint"] == "the seats are left, office, right"
+
+
+def test_data_that_is_absent_says_where_one_gets_it(tmp_path: Path) -> None:
+    config = DIGITS.with_name("income.toml")
+    options = [str(config), "--data", str(tmp_path), "--in-process", "--out", str(tmp_path)]
+    result = CliRunner().invoke(simulate_app, options)
+    assert result.exit_code == 4
+    assert "adult.data" in result.output
+    assert str(tmp_path) in result.output.replace("\n", "")
+    assert "archive.ics.uci.edu" in result.output
+
+
+def test_an_unexpected_failure_shows_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, changes: object) -> None:
+        raise ZeroDivisionError("secret 4711")
+
+    monkeypatch.setattr("configs.schema.read_config", fail)
+    result = seated("passive", "left")
+    assert result.exit_code == 1
+    assert "ZeroDivisionError" in result.output
+    assert "4711" not in result.output
+
+
+def test_certificates_are_made_for_every_party_and_never_overwritten(tmp_path: Path) -> None:
+    made = CliRunner().invoke(app, ["certs", str(DIGITS), "--out", str(tmp_path / "certs")])
+    assert made.exit_code == 0
+    assert made.output.count("sha256:") == 3
+    assert {path.name for path in (tmp_path / "certs").iterdir()} == {
+        "ca.pem", "ca.key", "left.pem", "left.key", "right.pem", "right.key", "office.pem",
+        "office.key",
+    }  # fmt: skip
+    keys = [path.stat().st_mode for path in (tmp_path / "certs").glob("*.key")]
+    assert all(stat.S_IMODE(mode) == 0o600 for mode in keys)
+    again = CliRunner().invoke(app, ["certs", str(DIGITS), "--out", str(tmp_path / "certs")])
+    assert again.exit_code == 5
+    assert "never overwritten" in again.output
+
+
+def test_a_setting_can_be_changed_and_is_checked() -> None:
+    result = seated("passive", "left", "--set", "training.epochs=0")
+    assert result.exit_code == 3
+    assert "training.epochs" in result.output
