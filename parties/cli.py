@@ -148,14 +148,15 @@ def simulate(
 
 
 def _simulate(
-    options: tuple[Path, tuple[str, ...], Path, Path | None], told: Teller, in_process: bool
+    options: tuple[Path, tuple[str, ...], Path, Path | None], told: Teller, together: bool
 ) -> None:
     from configs.schema import read_config
-    from parties import simulate as simulation
+    from parties.simulate import Plan, processes
 
-    plan = simulation.Plan(*options)
+    plan, run = Plan(*options), processes
     agreement = read_config(plan.config, plan.changes).agreement
-    run = simulation.in_process if in_process else simulation.processes
+    if together:
+        from parties.in_process import in_process as run
     with told.view({name: each.role for name, each in agreement.parties.items()}) as show:
         metrics = run(plan, show)
     told.result(metrics, plan.out / agreement.federation)

@@ -29,11 +29,16 @@ class Diverged(PartyError):
 
 
 class Failed(PartyError):
-    """A party of a simulation failed; ``code`` is its exit code."""
+    """A party of a simulation failed.
 
-    def __init__(self, message: str, hint: str, code: int) -> None:
+    Attributes:
+        code: its exit code.
+        echo: it only heard of another party's failure.
+    """
+
+    def __init__(self, message: str, hint: str, code: int, *, echo: bool = False) -> None:
         super().__init__(message, hint)
-        self.code = code
+        self.code, self.echo = code, echo
 
 
 EXIT_CODES: dict[type[Exception], int] = {

@@ -1,24 +1,24 @@
-"""Playing a role: one party's whole run, over gRPC or over memory lines."""
+"""Playing a role: one party's whole run, over gRPC or over memory lines.
+
+What only the active party needs (audits, plots) is imported where it plays.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from configs.schema import Config
-from parties.active import run_active
 from parties.errors import StorageError
 from parties.join import Port
 from parties.party import Party
 from parties.passive import run_passive
-from parties.report.page import page
+from parties.report import METRICS, REPORT
 from parties.save import canonical, write
 from parties.seating import Place, admit, hub_address, take_seat
 from parties.watch import Listener
 from protocol.errors import LineBroken
 from protocol.grpc_line import Server, dial
 from protocol.line import Line
-
-METRICS, REPORT = "metrics.json", "report.html"
 
 
 def play(
@@ -51,6 +51,9 @@ def play_in_process(
 
 def lead(party: Party, port: Port, out: Path) -> dict[str, Any]:
     """Run the active party and write its report."""
+    from parties.active import run_active
+    from parties.report.page import page
+
     metrics = run_active(party, port)
     folder = out / party.agreement.federation
     write(folder / METRICS, canonical(metrics))

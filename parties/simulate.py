@@ -1,15 +1,14 @@
-"""A whole federation on this machine: every seat its own process, or threads of this one."""
+"""A whole federation on this machine, every seat its own process over loopback with mutual TLS."""
 
 import json
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Queue
+from queue import Empty, Queue
 from tempfile import TemporaryDirectory
 from threading import Thread
 from time import monotonic
@@ -19,9 +18,7 @@ from cryptography import x509
 
 from configs.schema import Config, read_config
 from parties.errors import Failed
-from parties.memory_port import MemoryPort
-from parties.roles import METRICS, play_in_process
-from parties.seating import Place, take_seat
+from parties.report import METRICS
 from parties.watch import Event, Listener
 from protocol.credentials import fingerprint
 from protocol.keyring import issue, make_authority
@@ -40,7 +37,7 @@ class Plan:
 
 
 @contextmanager
-def _certified(plan: Plan) -> Iterator[tuple[Config, tuple[str, ...], Path]]:
+def certified(plan: Plan) -> Iterator[tuple[Config, tuple[str, ...], Path]]:
     """The config with every party's key pinned, the changes that pin it, and the key folder."""
     config = read_config(plan.config, plan.changes)
     federation = config.agreement.federation
@@ -56,38 +53,13 @@ def _certified(plan: Plan) -> Iterator[tuple[Config, tuple[str, ...], Path]]:
         yield read_config(plan.config, changes), changes, keys
 
 
-def in_process(plan: Plan, listener: Listener) -> dict[str, Any]:
-    """Run every role in a thread of this process; the metrics of the run.
-
-    Raises:
-        Exception: the first failure of any party, as it was raised.
-    """
-    with _certified(plan) as (config, _, keys):
-        place, port = Place(plan.out, plan.data, keys), MemoryPort()
-
-        def seat(name: str) -> dict[str, Any] | None:
-            party = take_seat(config, name, place, listener)
-            return play_in_process(party, port, lambda: port.connect(name), plan.out)
-
-        with ThreadPoolExecutor(len(config.agreement.parties)) as pool:
-            runs = {name: pool.submit(seat, name) for name in config.agreement.parties}
-            wait(runs.values(), return_when="FIRST_EXCEPTION")
-            for run in runs.values():
-                if run.done() and run.exception():
-                    run.result()
-            metrics = runs[config.agreement.active].result()
-    if metrics is None:
-        raise RuntimeError("the active party returned no metrics")
-    return metrics
-
-
 def processes(plan: Plan, listener: Listener) -> dict[str, Any]:
     """Run every seat as its own process over loopback with mutual TLS; the metrics of the run.
 
     Raises:
         Failed: a party failed; the others were ended.
     """
-    with _certified(plan) as (config, changes, keys):
+    with certified(plan) as (config, changes, keys):
         address = f"127.0.0.1:{_free_port()}"
         events: Queue[Event | None] = Queue()
         children = {
@@ -129,29 +101,33 @@ def _read(child: subprocess.Popen[str], events: Queue[Event | None]) -> None:
 def _follow(
     events: Queue[Event | None], children: dict[str, subprocess.Popen[str]], listener: Listener
 ) -> Failed | None:
-    """Pass events on until every child has ended; the first failure, if any."""
+    """Pass events on until every child has ended; the failure that began it, if any."""
     failure: Failed | None = None
     running, deadline = len(children), float("inf")
     while running:
         try:
-            event = events.get(timeout=max(0.1, min(1.0, deadline - monotonic())))
-        except Exception:  # noqa: BLE001  queue.Empty: look at the clock
+            event = events.get(timeout=min(1.0, max(0.1, deadline - monotonic())))
+        except Empty:
             event = {"event": "nothing"}
         if event is None:
             running -= 1
             failure = failure or _unsaid(children)
         elif event["event"] == "error":
-            failure = failure or Failed(
-                f"{event['party']}: {event['message']}", event["hint"], event["exit"]
-            )
+            failure = _graver(failure, event)
         elif event["event"] != "nothing":
             listener(event)
-        if failure and deadline == float("inf"):
-            deadline = monotonic() + GRACE
+        deadline = min(deadline, monotonic() + GRACE) if failure else deadline
         if monotonic() > deadline:
             for child in children.values():
                 child.kill()
     return failure
+
+
+def _graver(failure: Failed | None, event: Event) -> Failed:
+    """The first failure, but one that had its own cause rather than an echo of it."""
+    said = f"{event['party']}: {event['message']}"
+    found = Failed(said, event["hint"], event["exit"], echo=event["echo"])
+    return found if failure is None or (failure.echo and not found.echo) else failure
 
 
 def _unsaid(children: dict[str, subprocess.Popen[str]]) -> Failed | None:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from parties.errors import exit_code
 from parties.watch import Event, Listener
+from protocol.errors import Aborted
 
 UNEXPECTED = 1
 
@@ -33,7 +34,7 @@ class Teller:
         except Exception as error:  # noqa: BLE001  the one place where every failure ends
             if self._debug:
                 traceback.print_exc()
-            self._fail(*_explained(error))
+            self._fail(*_explained(error), echo=isinstance(error, Aborted))
 
     @contextmanager
     def view(self, roles: dict[str, str]) -> Iterator[Listener]:
@@ -51,8 +52,8 @@ class Teller:
         if self._json:
             self._line({"event": "result", "party": self._command, "folder": str(folder)})
             return
+        from parties.report import METRICS, REPORT
         from parties.report.terminal import table
-        from parties.roles import METRICS, REPORT
 
         self.console.print(table(metrics, self.console.width))
         self.console.print(f"report:  {folder / REPORT}\nmetrics: {folder / METRICS}")
@@ -68,10 +69,10 @@ class Teller:
         sys.stdout.write(json.dumps(event) + "\n")
         sys.stdout.flush()
 
-    def _fail(self, message: str, hint: str, code: int) -> NoReturn:
+    def _fail(self, message: str, hint: str, code: int, *, echo: bool = False) -> NoReturn:
         if self._json:
             fields = {"party": self._command, "message": message, "hint": hint, "exit": code}
-            self._line({"event": "error", **fields})
+            self._line({"event": "error", "echo": echo, **fields})
         else:
             self._errors.print(f"[bold]{self._command}: error:[/] ", end="")
             self._errors.print(message, markup=False)

@@ -1,0 +1,35 @@
+"""A whole federation inside this process: threads and memory lines, for debugging and tests."""
+
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+from parties.memory_port import MemoryPort
+from parties.roles import play_in_process
+from parties.seating import Place, take_seat
+from parties.simulate import Plan, certified
+from parties.watch import Listener
+
+
+def in_process(plan: Plan, listener: Listener) -> dict[str, Any]:
+    """Run every role in a thread of this process; the metrics of the run.
+
+    Raises:
+        Exception: the first failure of any party, as it was raised.
+    """
+    with certified(plan) as (config, _, keys):
+        place, port = Place(plan.out, plan.data, keys), MemoryPort()
+
+        def seat(name: str) -> dict[str, Any] | None:
+            party = take_seat(config, name, place, listener)
+            return play_in_process(party, port, lambda: port.connect(name), plan.out)
+
+        with ThreadPoolExecutor(len(config.agreement.parties)) as pool:
+            runs = {name: pool.submit(seat, name) for name in config.agreement.parties}
+            wait(runs.values(), return_when="FIRST_EXCEPTION")
+            for run in runs.values():
+                if run.done() and run.exception():
+                    run.result()
+            metrics = runs[config.agreement.active].result()
+    if metrics is None:
+        raise RuntimeError("the active party returned no metrics")
+    return metrics
