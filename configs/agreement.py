@@ -160,8 +160,11 @@ class Fedora(Table):
     utility_loss: Positive = 0.05  # validation accuracy that may be lost before it rolls back
     tolerance: Positive = 1e-3
     adaptive: Adaptive | None = Adaptive()
+    entropy_factor: Positive = 1.0  # of the reference's mean entropy that γ asks for
     reference_share: Fraction = 0.1  # of D_r, for policy `proxy`
     reference_epochs: Count = 10
+    reference_batch: Count = 32
+    reference_learning_rate: Positive = 5e-3
 
 
 class FineTune(Table):

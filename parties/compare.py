@@ -58,7 +58,9 @@ def train(federation: Federation, rows: vfl_pb2.Rows, stream: str, name: str) ->
     """Train a fresh model on ``rows``, preprocessing included."""
     federation.fresh(stream, rows, vfl_pb2.TRAIN)
     plan = federation.agreement.training
-    return learn(federation, Plan(name, vfl_pb2.TRAIN, rows, plan.epochs, plan.patience))
+    return learn(
+        federation, Plan(name, vfl_pb2.TRAIN, rows, plan.epochs, plan.batch, plan.patience)
+    )
 
 
 def compare(federation: Federation, request: Request) -> Comparison:

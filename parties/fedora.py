@@ -58,17 +58,19 @@ def threshold(federation: Federation, original: Tensor) -> float:
         case "uniform":
             return thresholds.uniform(classes, plan.weight)
         case "heldout":
-            return thresholds.heldout(_class_matched(federation, original), classes, plan.weight)
+            scores = _class_matched(federation, original)
+            return thresholds.heldout(scores, classes, plan.weight, plan.entropy_factor)
         case "proxy":
             scores = forgetting_scores(_reference(federation), plan.weight)
-            return thresholds.proxy(scores, classes, plan.weight)
+            return thresholds.proxy(scores, classes, plan.weight, plan.entropy_factor)
 
 
 def _reference(federation: Federation) -> Tensor:
     """Logits on D_u of a model that learned a fixed part of D_r from scratch (ruling 9)."""
     federation.fresh("reference", vfl_pb2.SAMPLE, vfl_pb2.REFERENCE)
-    epochs = federation.agreement.unlearning.fedora.reference_epochs
-    learn(federation, Plan("reference", vfl_pb2.REFERENCE, vfl_pb2.SAMPLE, epochs))
+    plan = federation.agreement.unlearning.fedora
+    how = (plan.reference_epochs, plan.reference_batch)
+    learn(federation, Plan("reference", vfl_pb2.REFERENCE, vfl_pb2.SAMPLE, *how))
     return federation.logits(vfl_pb2.FORGOTTEN)
 
 
@@ -147,7 +149,7 @@ class _Run:
     def _forget_asks(self, k: int) -> Iterator[vfl_pb2.Ask]:
         """All of D_u, or a fresh mini-batch of it (ruling 6)."""
         size = self._plan.score_rows
-        if size is None:
+        if size is None or size >= len(self._federation.rows.forgotten):
             yield from self._federation.parts(vfl_pb2.FORGOTTEN)
         else:
             yield from islice(self._federation.batches(vfl_pb2.FORGOTTEN, k + 1, size), 1)
@@ -166,10 +168,10 @@ class _Run:
             )
 
     def _hold(self, batch: Batch, score: list[float]) -> Use:
-        size = self._plan.score_rows
-        count = len(self._federation.rows.forgotten)
-        scores = forgetting_scores(batch.logits, self._plan.weight)
-        mean = scores.sum() / (count if size is None else len(batch.rows))
+        """Hold the gradient of S_u, a mean over all of D_u or over the mini-batch."""
+        whole = batch.ask.order == vfl_pb2.BY_INDEX
+        count = len(self._federation.rows.forgotten) if whole else len(batch.rows)
+        mean = forgetting_scores(batch.logits, self._plan.weight).sum() / count
         score[0] += mean.item()
         return Use(mean, HOLD)
 

@@ -183,8 +183,11 @@ class Half:
 
     def _optimiser(self, task: vfl_pb2.Task) -> torch.optim.Optimizer:
         plan, block = self._agreement.training, self.model.block
-        fine = self._agreement.unlearning.fine_tune.learning_rate
-        rate = fine if task == vfl_pb2.FINE_TUNE else plan.learning_rate
+        rates = {
+            vfl_pb2.FINE_TUNE: self._agreement.unlearning.fine_tune.learning_rate,
+            vfl_pb2.REFERENCE: self._agreement.unlearning.fedora.reference_learning_rate,
+        }
+        rate = rates.get(task, plan.learning_rate)
         if plan.optimiser == "adam":
             return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
         return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)

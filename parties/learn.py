@@ -33,6 +33,7 @@ class Plan:
     task: vfl_pb2.Task
     rows: vfl_pb2.Rows
     epochs: int
+    batch: int
     patience: int | None = None
 
 
@@ -43,13 +44,12 @@ def learn(federation: Federation, plan: Plan) -> list[Epoch]:
         RemoteProtocolError: a party's embeddings are no longer finite.
         Diverged: the loss is no longer finite.
     """
-    batch = federation.agreement.training.batch
-    steps = math.ceil(len(federation.rows.of(plan.rows)) / batch)
+    steps = math.ceil(len(federation.rows.of(plan.rows)) / plan.batch)
     federation.party.watch.phase(plan.name, plan.epochs * (steps + 1))
     epochs: list[Epoch] = []
     best = math.inf
     for number in range(1, plan.epochs + 1):
-        epochs.append(_epoch(federation, plan, number, batch))
+        epochs.append(_epoch(federation, plan, number))
         if plan.patience is None:
             continue
         if epochs[-1].validation_loss < best:
@@ -68,7 +68,7 @@ def best_epoch(epochs: list[Epoch]) -> int:
     return min(epochs, key=lambda each: each.validation_loss).epoch
 
 
-def _epoch(federation: Federation, plan: Plan, number: int, size: int) -> Epoch:
+def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
     losses: list[tuple[float, int]] = []
 
     def descend(batch: Batch) -> Use:
@@ -81,7 +81,7 @@ def _epoch(federation: Federation, plan: Plan, number: int, size: int) -> Epoch:
             )
         return Use(loss, DESCEND)
 
-    federation.sweep(plan.task, federation.batches(plan.rows, number, size), descend)
+    federation.sweep(plan.task, federation.batches(plan.rows, number, plan.batch), descend)
     loss, accuracy = validate(federation)
     mean = sum(value * rows for value, rows in losses) / sum(rows for _, rows in losses)
     return Epoch(number, mean, loss, accuracy)
@@ -98,7 +98,8 @@ def validate(federation: Federation) -> tuple[float, float]:
 def fine_tune(federation: Federation) -> list[Epoch]:
     """Baseline: train the present model on the rows that stay."""
     epochs = federation.agreement.unlearning.fine_tune.epochs
-    return learn(federation, Plan("fine-tune", vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, epochs))
+    batch = federation.agreement.training.batch
+    return learn(federation, Plan("fine-tune", vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, epochs, batch))
 
 
 def ascend(federation: Federation) -> list[float]:

@@ -264,13 +264,16 @@ def _canary_audit(found: Comparison, where: Ground) -> dict[str, Any]:
             Outputs(outcome.logits["test"][matched], wrong[matched]),
         )
 
-    def ratio(name: str) -> float:
-        return _ratio(found.outcome(name), found, "forgotten", where.canaries).value
+    def ratio(name: str) -> JsRatio:
+        return _ratio(found.outcome(name), found, "forgotten", where.canaries)
 
+    ratios = {name: ratio(name) for name in (ORIGINAL, FEDORA)}
     audit = {
         "count": len(where.canaries),
+        "between_retrains": ratios[ORIGINAL].between_retrains,
         **{f"{name}_auc": auc(name) for name in (ORIGINAL, FEDORA, RETRAIN)},
-        **{f"{name}_ratio": ratio(name) for name in (ORIGINAL, FEDORA)},
+        **{f"{name}_ratio": each.value for name, each in ratios.items()},
+        **{f"{name}_js": each.to_retrain for name, each in ratios.items()},
     }
     return {**audit, "verdict": _verdict(audit)}
 

@@ -139,7 +139,7 @@ def test_a_party_that_goes_silent_is_named_with_task_and_step(tmp_path: Path) ->
 
         stuck._embed = stall  # type: ignore[method-assign]
         with pytest.raises(PeerSilent, match=r"right: silent for 0.5 s \(train, epoch 1, step 3\)"):
-            learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1))
+            learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1, 16))
         over.set()
 
 
@@ -148,7 +148,7 @@ def test_embeddings_that_are_not_finite_stop_training_and_name_the_party(tmp_pat
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         poison(answerers["left"])
         with pytest.raises(RemoteProtocolError, match="left: its embeddings are no longer finite"):
-            learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1))
+            learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1, 16))
 
 
 def test_fedora_rolls_back_when_a_party_diverges(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> No
     with federation(tmp_path, unlearning=settings) as (leading, _):
         forget_some(leading)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 5))
+        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 5, 16))
         leading.keep("original", vfl_pb2.TRAIN)
         before = leading.logits(vfl_pb2.VALIDATION)
         leading.restore("original", "original", vfl_pb2.UNLEARN)

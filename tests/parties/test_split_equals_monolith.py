@@ -65,7 +65,7 @@ def test_parameters_after_twenty_training_steps(tmp_path: Path, optimiser: str) 
         model = copied(leading, answerers)
         kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[optimiser]
         descent = kind(model.parameters, 0.01)
-        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 3))
+        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 3, 16))
         steps = 0
         for epoch in (1, 2, 3):
             order = leading.rows.shuffled(vfl_pb2.LEARN, "original", epoch)
@@ -82,7 +82,7 @@ def test_parameters_after_twenty_fedora_iterations(tmp_path: Path) -> None:
     with federation(tmp_path, unlearning={"fedora": FEDORA}) as (leading, answerers):
         forget_some(leading)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 2))
+        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 2, 16))
         leading.keep("original", vfl_pb2.TRAIN)
         leading.restore("original", "original", vfl_pb2.UNLEARN)
         model = copied(leading, answerers)

@@ -1,0 +1,173 @@
+"""Figures: FedORA beside Retrain, over seeds, on the shipped runs with the default policy."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from ledger import Row, at_least, at_most, below, shown
+from one_process import one_process
+
+from parties.simulate import Plan, processes
+from unlearning.audit.divergence import JsRatio, ratio_over_seeds
+
+CONFIGS = Path(__file__).parents[2] / "configs" / "vertical"
+Tell = Callable[[str], None]
+
+
+def adult(data: Path, tell: Tell) -> Iterator[Row]:
+    """Accuracy of split training, then FedORA with canaries over five seeds."""
+    runs = [_run("income", data, seed, tell) for seed in range(5)]
+    accuracy = _of(runs[0], "original")["accuracy"]["test"]
+    yield at_least("Adult: test accuracy, three processes, seed 0", accuracy, 0.850, "")
+    tell("income: one process")
+    alone = one_process(CONFIGS / "income.toml", data, ("seed=0",))
+    alone.train()
+    apart = 100 * abs(accuracy - alone.accuracy(alone.rows.test))
+    yield at_most("Adult: distance to the one-process model", apart, 0.3, "points")
+    yield from _utility("Adult", runs, 1.0)
+    audits = [run["requests"][0]["canary_audit"] for run in runs]
+    original, fedora = (_canary_ratio(runs, name) for name in ("original", "fedora"))
+    yield shown("Adult: canaries, loss AUC of the original", fmean(_auc(audits, "original")), "")
+    yield shown("Adult: canaries, loss AUC of FedORA", fmean(_auc(audits, "fedora")), "")
+    yield shown("Adult: canaries, loss AUC of Retrain", fmean(_auc(audits, "retrain")), "")
+    yield shown("Adult: canaries, JS ratio of the original", original, "x Retrain's spread")
+    name = "Adult: canaries, JS ratio of FedORA"
+    if original < 2:
+        yield shown(f"{name} (the original is below 2: proves nothing)", fedora, "x")
+    else:
+        yield at_most(name, fedora, original / 2, "x Retrain's spread")
+    yield from _rows("Adult", runs)
+
+
+def digits(data: Path, tell: Tell) -> Iterator[Row]:
+    """Five seeds of the demo."""
+    runs = [_run("digits", data, seed, tell) for seed in range(5)]
+    yield from _utility("digits", runs, 2.0)
+    ratios = {name: _ratio(runs, name) for name in ("original", "fedora", "gradient-ascent")}
+    value = ratios["fedora"]
+    yield below(
+        "digits: JS ratio of FedORA on D_u", value, ratios["original"], "the original's", "x"
+    )
+    yield below(
+        "digits: JS ratio of FedORA on D_u",
+        value,
+        ratios["gradient-ascent"],
+        "gradient ascent's",
+        "x",
+    )
+    yield _cost("digits", runs)
+    yield from _rows("digits", runs)
+
+
+def fashion(data: Path, tell: Tell) -> Iterator[Row]:
+    """Three seeds of Fashion-MNIST."""
+    runs = [_run("fashion", data, seed, tell) for seed in range(3)]
+    yield below(
+        "Fashion-MNIST: JS ratio of FedORA on D_u",
+        _ratio(runs, "fedora"),
+        _ratio(runs, "gradient-ascent"),
+        "gradient ascent's",
+        "x",
+    )
+    yield _cost("Fashion-MNIST", runs)
+    yield from _rows("Fashion-MNIST", runs)
+
+
+def _run(name: str, data: Path, seed: int, tell: Tell) -> dict[str, Any]:
+    with TemporaryDirectory() as folder:
+        plan = Plan(CONFIGS / f"{name}.toml", (f"seed={seed}",), Path(folder), data)
+
+        def listen(event: dict[str, Any]) -> None:
+            if event.get("event") == "progress" and event["total"]:
+                part = f"{event['done']}/{event['total']}"
+                tell(f"{name}, seed {seed}: {event['phase']} {part}")
+
+        return processes(plan, listen)
+
+
+def _of(run: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(each for each in run["requests"][0]["methods"] if each["name"] == name)
+
+
+def _mean(runs: Sequence[dict[str, Any]], name: str, *path: str) -> float:
+    def look(run: dict[str, Any]) -> float:
+        value: Any = _of(run, name)
+        for step in path:
+            value = value[step]
+        return value
+
+    return fmean(look(run) for run in runs)
+
+
+def _ratio(runs: Sequence[dict[str, Any]], name: str, part: str = "forgotten") -> float:
+    return _interval(runs, name, part).value
+
+
+def _interval(runs: Sequence[dict[str, Any]], name: str, part: str) -> Any:
+    """Ratio of means over seeds (ruling 5)."""
+    found = [_of(run, name)["divergence"][part] for run in runs]
+    ratios = [JsRatio(each["js"], each["js"] / each["ratio"]) for each in found]
+    return ratio_over_seeds(ratios, np.random.default_rng(0))
+
+
+def _canary_ratio(runs: Sequence[dict[str, Any]], name: str) -> float:
+    found = [run["requests"][0]["canary_audit"] for run in runs]
+    above = fmean(each[f"{name}_js"] for each in found)
+    return above / fmean(each["between_retrains"] for each in found)
+
+
+def _auc(audits: Sequence[dict[str, Any]], name: str) -> list[float]:
+    return [each[f"{name}_auc"] for each in audits]
+
+
+def _retrain(runs: Sequence[dict[str, Any]]) -> float:
+    return fmean(
+        _mean(runs, name, "accuracy", "test") for name in ("retrain", "retrain-2", "retrain-3")
+    )
+
+
+def _utility(name: str, runs: Sequence[dict[str, Any]], limit: float) -> Iterator[Row]:
+    gap = 100 * (_mean(runs, "fedora", "accuracy", "test") - _retrain(runs))
+    yield Row(
+        f"{name}: test accuracy of FedORA minus Retrain's",
+        gap,
+        "points",
+        f"within {limit:g}",
+        abs(gap) <= limit,
+    )
+
+
+def _cost(name: str, runs: Sequence[dict[str, Any]]) -> Row:
+    part = _mean(runs, "fedora", "cost", "rows_of_retrain")
+    return at_most(f"{name}: rows exchanged by FedORA, part of Retrain's", part, 0.25, "")
+
+
+def _rows(name: str, runs: Sequence[dict[str, Any]]) -> Iterator[Row]:
+    """Every method's figures."""
+    for method in runs[0]["requests"][0]["methods"]:
+        title = method["name"]
+        ratio = _interval(runs, title, "forgotten")
+        spread = f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+        yield shown(
+            f"{name}: {title}",
+            f"test {_mean(runs, title, 'accuracy', 'test'):.4f}, "
+            f"D_u {_mean(runs, title, 'accuracy', 'forgotten'):.4f}, "
+            f"MIA {_mean(runs, title, 'membership', 'balanced_accuracy'):.3f} "
+            f"(AUC {_mean(runs, title, 'membership', 'auc'):.3f}), "
+            f"JS ratio D_u {ratio.value:.2f} {spread}, "
+            f"D_r {_ratio(runs, title, 'retained'):.2f}, test {_ratio(runs, title, 'test'):.2f}"
+            + _spent(runs, title),
+            f"means over {len(runs)} seeds",
+        )
+
+
+def _spent(runs: Sequence[dict[str, Any]], title: str) -> str:
+    if title == "original":
+        return ""
+    parts = [
+        _mean(runs, title, "cost", f"{what}_of_retrain") for what in ("rows", "bytes", "seconds")
+    ]
+    return ", of Retrain's rows {:.2f}, bytes {:.2f}, seconds {:.2f}".format(*parts)

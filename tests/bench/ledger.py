@@ -1,0 +1,55 @@
+"""The rows of ``docs/bench.json``: what was measured, what was wanted, and whether it holds."""
+
+import json
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cryptography")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure; ``ok`` is None where nothing was demanded."""
+
+    name: str
+    value: float | str
+    unit: str
+    wanted: str = ""
+    ok: bool | None = None
+
+
+def at_most(name: str, value: float, limit: float, unit: str) -> Row:
+    """A figure with an upper limit."""
+    return Row(name, value, unit, f"at most {limit:g}", value <= limit)
+
+
+def at_least(name: str, value: float, limit: float, unit: str) -> Row:
+    """A figure with a lower limit."""
+    return Row(name, value, unit, f"at least {limit:g}", value >= limit)
+
+
+def below(name: str, value: float, other: float, whose: str, unit: str) -> Row:
+    """A figure that must be smaller than another of the same run."""
+    return Row(name, value, unit, f"below {whose} ({other:.3g})", value < other)
+
+
+def shown(name: str, value: float | str, unit: str) -> Row:
+    """A figure that is printed and not judged."""
+    return Row(name, value, unit)
+
+
+def write(rows: Iterable[Row], path: Path) -> None:
+    """Write the figures with machine, versions and date."""
+    content = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "versions": {name: version(name) for name in LIBRARIES}
+        | {"python": platform.python_version()},
+        "rows": [asdict(row) for row in rows],
+    }
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,124 @@
+"""Any shipped run in one process without parties or messages: the reference for accuracy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from configs.agreement import Agreement
+from configs.schema import read_config
+from models.seeded import seeded
+from parties import preprocess
+from parties.bottom import build_bottom
+from parties.data import Holding, read_holding
+from parties.federation import ActiveNetwork
+from parties.rows import RowSets, split
+from parties.schedule import key, torch_seed
+from protocol import vfl_pb2
+from psi.alignment import common_order
+
+
+@dataclass
+class OneProcess:
+    """All parties' networks and features as one model."""
+
+    agreement: Agreement
+    rows: RowSets
+    inputs: Mapping[str, Tensor]
+    labels: Tensor
+    networks: Mapping[str, nn.Module]
+
+    def logits(self, rows: np.ndarray) -> Tensor:
+        """Outputs for some common rows."""
+        active = self.networks[self.agreement.active]
+        embeddings = []
+        for name in self.agreement.feature_parties:
+            bottom = active.bottom if name == self.agreement.active else self.networks[name]
+            embeddings.append(bottom(self.inputs[name][rows]))
+        return active.top(embeddings)
+
+    def train(self) -> None:
+        """As the agreement says, with early stopping."""
+        plan = self.agreement.training
+        parameters = [p for network in self.networks.values() for p in network.parameters()]
+        kind = torch.optim.Adam if plan.optimiser == "adam" else torch.optim.SGD
+        extra = {} if plan.optimiser == "adam" else {"momentum": plan.momentum}
+        descent = kind(parameters, plan.learning_rate, weight_decay=plan.weight_decay, **extra)
+        best, best_epoch, kept = float("inf"), 0, []
+        for epoch in range(1, plan.epochs + 1):
+            order = self.rows.shuffled(vfl_pb2.LEARN, "original", epoch)
+            for start in range(0, len(order), plan.batch):
+                batch = order[start : start + plan.batch]
+                descent.zero_grad()
+                cross_entropy(self.logits(batch), self.labels[batch]).backward()
+                descent.step()
+            loss = self.loss(self.rows.validation)
+            if loss < best:
+                best, best_epoch = loss, epoch
+                kept = [p.detach().clone() for p in parameters]
+            elif plan.patience is not None and epoch - best_epoch >= plan.patience:
+                break
+        if plan.patience is not None:
+            with torch.no_grad():
+                for parameter, value in zip(parameters, kept, strict=True):
+                    parameter.copy_(value)
+
+    @torch.no_grad()
+    def loss(self, rows: np.ndarray) -> float:
+        """Mean cross entropy."""
+        return cross_entropy(self.logits(rows), self.labels[rows]).item()
+
+    @torch.no_grad()
+    def accuracy(self, rows: np.ndarray) -> float:
+        """Share of right answers."""
+        return (self.logits(rows).argmax(1) == self.labels[rows]).double().mean().item()
+
+
+def one_process(config: Path, data: Path, changes: tuple[str, ...] = ()) -> OneProcess:
+    """Read every party's data, join it with plain sets, and build the untrained model."""
+    read = read_config(config, changes)
+    agreement = read.agreement
+    holdings = {
+        name: read_holding(
+            read.seat(name).data,
+            folder=data,
+            classes=agreement.labels.classes,
+            active=name == agreement.active,
+        )
+        for name in agreement.parties
+    }
+    common = set.intersection(*(set(each.ids) for each in holdings.values()))
+    place = {name: _common_rows(agreement, each, common) for name, each in holdings.items()}
+    ours = holdings[agreement.active]
+    at = place[agreement.active]
+    rows = split(agreement, [ours.ids[row] for row in at], ours.in_test[at])
+    inputs = {
+        name: _features(holdings[name], place[name], rows) for name in agreement.feature_parties
+    }
+    networks = {name: _network(agreement, name, inputs.get(name)) for name in agreement.parties}
+    return OneProcess(agreement, rows, inputs, torch.from_numpy(ours.labels[at]), networks)
+
+
+def _common_rows(agreement: Agreement, holding: Holding, common: set[bytes]) -> np.ndarray:
+    rows = np.array([row for row, name in enumerate(holding.ids) if name in common])
+    secret = key(agreement.seed, "order", agreement.federation)
+    return rows[common_order([holding.ids[row] for row in rows], secret)]
+
+
+def _features(holding: Holding, place: np.ndarray, rows: RowSets) -> Tensor:
+    fitted = preprocess.fit(holding, place[rows.learn])
+    return torch.from_numpy(np.asarray(fitted.transform(holding, place))).float()
+
+
+def _network(agreement: Agreement, name: str, features: Tensor | None) -> nn.Module:
+    def build() -> nn.Module:
+        bottom = None
+        if features is not None:
+            bottom = build_bottom(agreement.parties[name], None, tuple(features.shape[1:]))
+        return ActiveNetwork(agreement, bottom) if name == agreement.active else bottom
+
+    return seeded(torch_seed(agreement.seed, "weights", "original", name), build)
