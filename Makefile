@@ -23,7 +23,7 @@ tests: $(INSTALLED)
 	$(BIN)/pytest
 
 bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json
-	$(BIN)/vfl bench
+	$(BIN)/python tests/bench
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

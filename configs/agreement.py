@@ -132,14 +132,18 @@ class Request(Table):
 
 
 class Adaptive(Table):
-    """How the step sizes follow the change of the parameters (FedORA, Eq. 30-33)."""
+    """How the step sizes follow the change of the parameters (FedORA, Eq. 30-33).
 
-    slow: Positive = 0.8  # β: below this ratio of changes the steps grow
-    fast: Positive = 1.5  # α: above it they shrink
-    growth: Annotated[float, Field(ge=1)] = 1.1  # κ_i
-    decay: Fraction = 0.5  # κ_d
-    largest: Positive = 2.0  # times the initial step sizes
-    smallest: Positive = 0.1
+    With α = 1 they shrink whenever an iteration moves more than the one before: the noise of the
+    last iterates is what keeps a model away from Retrain (docs/decisions.md).
+    """
+
+    slow: Positive = 0.5  # β: below this ratio of changes the steps grow
+    fast: Positive = 1.0  # α: above it they shrink
+    growth: Annotated[float, Field(ge=1)] = 1.05  # κ_i
+    decay: Fraction = 0.7  # κ_d
+    largest: Positive = 10.0  # times the initial step sizes
+    smallest: Positive = 0.001
 
 
 class Fedora(Table):
@@ -148,19 +152,19 @@ class Fedora(Table):
     policy: Literal["proxy", "heldout", "uniform"] = "proxy"
     dual: Literal["scalar", "literal"] = "scalar"
     weight: Positive = 2.0  # ω
-    iterations: Count = 30  # K
-    batch: Count | None = None  # B; None: as in training
-    check_every: Count = 5  # iterations between two looks at the validation rows
-    retain_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # δ
-    primal_step: Positive = 0.05  # τ
-    dual_step: Positive = 0.05  # σ
-    proximal: Annotated[float, Field(ge=0)] = 0.01  # ρ
-    price_cap: Positive = 5.0  # largest Ω
-    score_rows: Count | None = None  # rows of D_u per iteration; None: all
+    iterations: Count = 20  # K
+    retain_share: Annotated[float, Field(ge=0, le=1)] = 0.1  # δ
+    batch: Count = 32  # B
+    primal_step: Positive = 0.1  # τ
+    dual_step: Positive = 0.1  # σ
+    proximal: Annotated[float, Field(ge=0)] = 0.0  # ρ: above 0 it holds on to what θ₀ remembers
+    price_cap: Positive = 1.0  # largest Ω
+    score_rows: Count | None = 1024  # most rows of D_u in one iteration; None: all
+    check_every: Count = 7  # iterations between two looks at the validation rows
     utility_loss: Positive = 0.05  # validation accuracy that may be lost before it rolls back
     tolerance: Positive = 1e-3
     adaptive: Adaptive | None = Adaptive()
-    entropy_factor: Positive = 1.0  # of the reference's mean entropy that γ asks for
+    entropy_factor: Positive = 0.75  # γ asks for this part of the reference's mean entropy
     reference_share: Fraction = 0.1  # of D_r, for policy `proxy`
     reference_epochs: Count = 10
     reference_batch: Count = 32
@@ -177,9 +181,9 @@ class FineTune(Table):
 class Ascent(Table):
     """Baseline: gradient ascent on the rows to forget."""
 
-    learning_rate: Positive = 0.01
-    steps: Count = 5
-    clip: Positive = 1.0  # norm of a party's gradient
+    learning_rate: Positive = 0.005
+    steps: Count = 10
+    clip: Positive = 1.0  # norm of the gradient of all parties together
 
 
 class Unlearning(Table):

@@ -105,7 +105,7 @@ class _Run:
             still=self._plan.tolerance,
         )
         retained = len(federation.rows.retain)
-        self._batch = self._plan.batch or federation.agreement.training.batch
+        self._batch = self._plan.batch
         self._per_epoch = math.ceil(retained / self._batch)
         share = self._plan.retain_share
         self._sub_steps = retain_steps(share, retained, self._batch) if share else 0

@@ -21,8 +21,8 @@ class Epoch:
 
     epoch: int
     loss: float
-    validation_loss: float
-    validation_accuracy: float
+    validation_loss: float | None = None  # looked at only where a model is trained for good
+    validation_accuracy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,11 @@ def learn(federation: Federation, plan: Plan) -> list[Epoch]:
     steps = math.ceil(len(federation.rows.of(plan.rows)) / plan.batch)
     federation.party.watch.phase(plan.name, plan.epochs * (steps + 1))
     epochs: list[Epoch] = []
-    best = math.inf
     for number in range(1, plan.epochs + 1):
         epochs.append(_epoch(federation, plan, number))
         if plan.patience is None:
             continue
-        if epochs[-1].validation_loss < best:
-            best = epochs[-1].validation_loss
+        if best_epoch(epochs) == number:
             federation.keep("best", plan.task)
         elif number - best_epoch(epochs) >= plan.patience:
             break
@@ -64,8 +62,8 @@ def learn(federation: Federation, plan: Plan) -> list[Epoch]:
 
 
 def best_epoch(epochs: list[Epoch]) -> int:
-    """The epoch of the lowest validation loss."""
-    return min(epochs, key=lambda each: each.validation_loss).epoch
+    """The epoch of the lowest validation loss, the first of several."""
+    return min(epochs, key=lambda each: each.validation_loss or 0.0).epoch
 
 
 def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
@@ -82,9 +80,10 @@ def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
         return Use(loss, DESCEND)
 
     federation.sweep(plan.task, federation.batches(plan.rows, number, plan.batch), descend)
-    loss, accuracy = validate(federation)
     mean = sum(value * rows for value, rows in losses) / sum(rows for _, rows in losses)
-    return Epoch(number, mean, loss, accuracy)
+    if plan.task != vfl_pb2.TRAIN:
+        return Epoch(number, mean)
+    return Epoch(number, mean, *validate(federation))
 
 
 def validate(federation: Federation) -> tuple[float, float]:

@@ -87,9 +87,12 @@ def _header(frame: bytes) -> tuple[vfl_pb2.Header, int]:
         header.ParseFromString(frame[_LENGTH.size : end])
     except DecodeError as error:
         raise RemoteProtocolError("the header is not a message of vfl.proto") from error
+    size = header.ByteSize()
     header.DiscardUnknownFields()
-    if header.ByteSize() != length:  # shorter: unknown fields, or two messages glued together
-        raise RemoteProtocolError("the header has unknown fields, or is more than one message")
+    if header.ByteSize() != size:
+        raise RemoteProtocolError("the header has unknown fields")
+    if size != length:  # protobuf merges messages that are glued together
+        raise RemoteProtocolError("the header is more than one message, or not in its usual form")
     return header, end
 
 

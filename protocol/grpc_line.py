@@ -60,6 +60,7 @@ class GrpcLine:
     def cut(self) -> None:
         """Drop the stream at once."""
         self.outbox.end()
+        self.inbox.end()
         self._hang_up()
 
     def outgoing(self) -> Iterator[bytes]:
@@ -81,6 +82,8 @@ class GrpcLine:
             why = explain(error)
             self.inbox.end(why)
             self.outbox.end(why)  # nobody takes what we say any more
+        except ProtocolError:
+            return  # we hung up while it was waiting for room
         else:
             self.inbox.end()
 

@@ -57,7 +57,7 @@ def _size(shape: vfl_pb2.TensorShape, fault: type[ProtocolError]) -> int:
     if not 1 <= len(shape.dims) <= MAX_RANK:
         raise fault(f"a tensor of rank {len(shape.dims)}; legal: 1 to {MAX_RANK}")
     if not all(1 <= dim < MAX_DIM for dim in shape.dims):
-        raise fault(f"tensor dimensions {list(shape.dims)}; each must be 1 to 2^31")
+        raise fault(f"tensor dimensions {list(shape.dims)}; legal: 1 to 2^31 - 1")
     return prod(shape.dims) * dtype.itemsize
 
 

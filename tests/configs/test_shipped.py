@@ -26,7 +26,7 @@ DOCUMENTED: dict[str, dict[str, tuple[int, int, tuple[int, ...]]]] = {
     "credit": {"guest": (30_000, 0, (13,)), "host": (27_000, 0, (10,))},
     "income": {
         "bank": (48_842, 16_281, (2,)),
-        "employer": (47_865, 15_943, (42,)),
+        "employer": (48_842, 16_281, (42,)),
         "registry": (48_842, 16_281, (63,)),
     },
     "fashion": {
@@ -35,7 +35,7 @@ DOCUMENTED: dict[str, dict[str, tuple[int, int, tuple[int, ...]]]] = {
         "right": (70_000, 10_000, (1, 28, 14)),
     },
 }
-COMMON = {"digits": 1533, "breast": 541, "credit": 27_000, "income": 47_865, "fashion": 70_000}
+COMMON = {"digits": 1533, "breast": 541, "credit": 27_000, "income": 48_842, "fashion": 70_000}
 LABELS = {
     "breast": [212, 357],
     "credit": [23_364, 6636],

@@ -15,7 +15,25 @@ from protocol import vfl_pb2
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import retain_steps
 
-FEDORA = {"iterations": 20, "check_every": 100, "retain_share": 0.2, "utility_loss": 1.0}
+FEDORA = {
+    "iterations": 20,
+    "check_every": 100,
+    "retain_share": 0.2,
+    "utility_loss": 1.0,
+    "batch": 16,
+    "primal_step": 0.05,
+    "dual_step": 0.05,
+    "proximal": 0.01,
+    "price_cap": 5.0,
+    "adaptive": {
+        "slow": 0.8,
+        "fast": 1.5,
+        "growth": 1.1,
+        "decay": 0.5,
+        "largest": 2.0,
+        "smallest": 0.1,
+    },
+}
 
 
 def copied(leading, answerers) -> Monolith:

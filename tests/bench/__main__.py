@@ -1,0 +1,80 @@
+"""``make bench``: measure what the project promises, print a table, write ``docs/bench.json``."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+for folder in (HERE, HERE.parent / "parties", HERE.parent / "psi"):
+    sys.path.insert(0, str(folder))
+
+import torch  # noqa: E402
+from commands import commands  # noqa: E402
+from equality import equality  # noqa: E402
+from forgetting import adult, digits, fashion  # noqa: E402
+from intersection import intersection  # noqa: E402
+from ledger import Row, write  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+ROOT = HERE.parents[1]
+Tell = Callable[[str], None]
+
+
+def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
+    """What can be measured."""
+    return {
+        "equality": lambda tell: equality(),
+        "intersection": intersection,
+        "commands": commands,
+        "digits": lambda tell: digits(data, tell),
+        "adult": lambda tell: adult(data, tell),
+        "fashion": lambda tell: fashion(data, tell),
+    }
+
+
+def main() -> None:
+    """Measure all sections, or those that are named."""
+    options = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    options.add_argument("only", nargs="*", help="sections; all without any")
+    options.add_argument("--data", type=Path, help="folder of the data sets")
+    given = options.parse_args()
+    data = given.data or Path(os.environ.get("VFL_DATA", ROOT.parent / "shared" / "data"))
+    torch.set_num_threads(1)
+    console, rows = Console(), []
+    with console.status("measuring") as status:
+        for name, measure in sections(data).items():
+            if given.only and name not in given.only:
+                continue
+            for row in measure(status.update):
+                rows.append(row)
+                console.print(f"{_mark(row)} {row.name}: {_value(row)} {row.unit}", highlight=False)
+    console.print(_table(rows))
+    if given.only:
+        console.print("docs/bench.json is written when all sections are measured")
+    else:
+        write(rows, ROOT / "docs" / "bench.json")
+    sys.exit(any(row.ok is False for row in rows))
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table(title="What was wanted", title_justify="left")
+    for heading in ("", "figure", "value", "wanted"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        if row.ok is not None:
+            table.add_row(_mark(row), row.name, f"{_value(row)} {row.unit}", row.wanted)
+    return table
+
+
+def _mark(row: Row) -> str:
+    return {True: "yes", False: "NO ", None: "   "}[row.ok]
+
+
+def _value(row: Row) -> str:
+    return row.value if isinstance(row.value, str) else f"{row.value:.4g}"
+
+
+main()

@@ -1,0 +1,195 @@
+"""Something to say: the whole vocabulary in a legal order, channels, and frames made by hand."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from struct import pack
+
+import numpy as np
+
+from protocol import vfl_pb2 as say
+from protocol.channel import Channel, Crossing
+from protocol.envelope import Terms
+from protocol.frames import encode
+from protocol.line import Line
+from protocol.message import Body, Message
+from protocol.phases import TRANSITIONS, Phase, Side
+from protocol.tensors import Tensor
+
+HUB, SPOKE = "bank", "shop"
+SESSION, AGREEMENT = bytes(range(16)), bytes(range(32))
+PLACE = say.Place(task=say.TRAIN, epoch=3, step=17, microbatch=0)
+Line_ = tuple[Side, Body, tuple[Tensor, ...]]
+
+
+def floats(*shape: int) -> Tensor:
+    """Numbers that differ from each other."""
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / 1000
+
+
+def blob(*shape: int) -> Tensor:
+    """Bytes that differ from each other."""
+    return (np.arange(np.prod(shape)) % 251).astype(np.uint8).reshape(shape)
+
+
+SHARE = say.Share(rows=5, key=b"k" * 32, certificate=b"c", signature=b"s")
+ASK = say.Ask(rows=say.LEARN, order=say.SHUFFLED, epoch=1, size=4, index=0)
+DESCEND = say.Gradient(descend=say.Descend())
+LITERAL = say.LiteralDual(step_size=0.1, threshold=2.0, cap=5.0)
+WELCOME = say.Welcome(nonce=b"m" * 32, clock=2.0, software="vfl", certificate=b"c", signature=b"s")
+HELLO = say.Hello(
+    oldest_version=1, newest_version=1, nonce=b"n" * 32, agreement="{}", clock=1.0, software="vfl"
+)
+ARRANGEMENTS = (
+    say.Arrange(fresh=say.Fresh(stream="first", fit=say.LEARN)),
+    say.Arrange(keep=say.Keep(slot="original")),
+    say.Arrange(restore=say.Restore(slot="original", stream="second")),
+    say.Arrange(drop=say.Drop(slot="original")),
+    say.Arrange(weigh=say.Weigh()),
+    say.Arrange(primal=say.Primal(step_size=0.1, literal=LITERAL)),
+    say.Arrange(climb=say.Climb(step_size=0.1)),
+)
+REPORT = say.Report(held_square=1.5, moved_square=0.5)
+
+# One vertical run; every message of the vocabulary but Abort.
+SCRIPT: list[Line_] = [
+    (Side.SPOKE, HELLO, ()),
+    (Side.HUB, WELCOME, ()),
+    (Side.SPOKE, say.Accept(certificate=b"c", signature=b"s"), ()),
+    (Side.HUB, say.Open(rows=7), ()),
+    (Side.SPOKE, SHARE, ()),
+    (Side.HUB, say.Shares(shares={SPOKE: SHARE}), ()),
+    (Side.SPOKE, say.Offer(offer=b"offer"), ()),
+    (Side.HUB, say.Answer(answer=b"answer"), ()),
+    (Side.HUB, say.Matrix(), (blob(3, 5),)),
+    (Side.HUB, say.Matrix(), (blob(2**20 + 2**19, 1),)),  # one and a half chunks
+    (Side.SPOKE, say.Store(), (blob(2**11, 2**10),)),  # two chunks exactly
+    (Side.HUB, say.Matches(digest=b"d" * 32), (blob(4, 12),)),
+    (Side.SPOKE, say.Aligned(digest=b"d" * 32), ()),
+    *(
+        line
+        for arrange in ARRANGEMENTS
+        for line in ((Side.HUB, arrange, ()), (Side.SPOKE, say.Done(report=REPORT), ()))
+    ),
+    (Side.HUB, ASK, ()),
+    (Side.SPOKE, say.Embedding(), (floats(4, 3),)),
+    (Side.HUB, say.Step(gradient=DESCEND, ask=ASK), (floats(4, 3),)),
+    (Side.SPOKE, say.Embedding(report=REPORT), (floats(4, 3).astype(np.float64),)),
+    (Side.HUB, DESCEND, (floats(4, 3),)),
+    (Side.HUB, ASK, ()),
+    (Side.SPOKE, say.Embedding(), (floats(1, 1),)),
+    (Side.HUB, ASK, ()),  # an embedding may be dropped
+    (Side.SPOKE, say.Embedding(), (floats(512, 513),)),  # a chunk and a bit
+    (Side.HUB, say.Gradient(primal=say.Primal(step_size=0.1, price=0.5)), (floats(512, 513),)),
+    (Side.HUB, say.Forget(), (np.array([1, 5, 9]),)),
+    (Side.SPOKE, say.Done(), ()),
+    (Side.HUB, say.Purge(), ()),
+    (Side.SPOKE, say.Done(purged=["optimiser state"]), ()),
+    (Side.HUB, say.Goodbye(), ()),
+]
+
+
+def example(kind: type[Body]) -> Message:
+    """A complete message of ``kind``."""
+    if kind is say.Abort:
+        return Message(say.Abort(code="local", reason="the disk is full"))
+    body, tensors = next((said, with_) for _, said, with_ in SCRIPT if type(said) is kind)
+    return Message(body, tensors)
+
+
+class TappedLine:
+    """A line that remembers every frame that went through it."""
+
+    def __init__(self, line: Line) -> None:
+        self.line, self.sent, self.received = line, list[bytes](), list[bytes]()
+
+    @property
+    def peer(self) -> str | None:
+        return self.line.peer
+
+    def send(self, frame: bytes, timeout: float) -> None:
+        self.sent.append(bytes(frame))
+        self.line.send(frame, timeout)
+
+    def receive(self, timeout: float) -> bytes:
+        self.received.append(self.line.receive(timeout))
+        return self.received[-1]
+
+    def close(self) -> None:
+        self.line.close()
+
+
+@dataclass
+class Speaker:
+    """A channel, its tapped line, and the facts that it recorded."""
+
+    line: TappedLine
+    channel: Channel
+    facts: list[Crossing] = field(default_factory=list)
+
+
+def speaker(line: Line, side: Side, phase: Phase = Phase.JOINING) -> Speaker:
+    """One side of a conversation that stands in ``phase``."""
+    names = (HUB, SPOKE) if side is Side.HUB else (SPOKE, HUB)
+    facts: list[Crossing] = []
+    tapped = TappedLine(line)
+    channel = Channel(tapped, side, Terms(*names, AGREEMENT), facts.append)
+    if phase is not Phase.JOINING:
+        channel._conversation.phase = phase
+        channel.session = SESSION
+        channel.place = PLACE
+    return Speaker(tapped, channel, facts)
+
+
+@dataclass
+class Pair:
+    """Both sides of one conversation."""
+
+    hub: Speaker
+    spoke: Speaker
+
+    def of(self, side: Side) -> Speaker:
+        return self.hub if side is Side.HUB else self.spoke
+
+    def carry(self, side: Side, body: Body, *tensors: Tensor) -> Message:
+        """``side`` says it, the other hears it."""
+        self.of(side).channel.send(body, *tensors, timeout=5)
+        return self.of(side.other).channel.receive(5)
+
+    def play(self) -> Iterator[tuple[Line_, Message]]:
+        """The whole script: what was said, and what was heard."""
+        for side, body, tensors in SCRIPT:
+            if isinstance(body, say.Welcome):
+                self.hub.channel.session = SESSION
+            yield (side, body, tensors), self.carry(side, body, *tensors)
+
+
+def pair(hub: Line, spoke: Line, phase: Phase = Phase.JOINING) -> Pair:
+    """Both sides, in ``phase``."""
+    return Pair(speaker(hub, Side.HUB, phase), speaker(spoke, Side.SPOKE, phase))
+
+
+def turn(kind: type[Body]) -> tuple[Phase, Side]:
+    """A phase in which ``kind`` may be said, and who may say it."""
+    return next((p, s) for p, moves in TRANSITIONS.items() for s, k in moves if k is kind)
+
+
+def envelope(channel: Channel, *, control: bool = True) -> say.Envelope:
+    """The envelope of the next message of ``channel``, to be spoilt."""
+    return channel._envelope(control=control)
+
+
+def frame(message: Message, of: say.Envelope) -> bytes:
+    """The only frame of a small message."""
+    (only,) = encode(message, of)
+    return only
+
+
+def raw(header: bytes, payload: bytes = b"") -> bytes:
+    """A frame around any header bytes."""
+    return pack("<I", len(header)) + header + payload
+
+
+def header(message: Message, of: say.Envelope) -> say.Header:
+    """The header of a message, to be spoilt."""
+    whole = frame(message, of)
+    return say.Header.FromString(whole[4 : 4 + int.from_bytes(whole[:4], "little")])

@@ -1,0 +1,94 @@
+"""The phase table: whole, and strict on both sides."""
+
+import pytest
+
+from protocol import vfl_pb2 as say
+from protocol.errors import LocalProtocolError, RemoteProtocolError
+from protocol.message import FIELDS, Body
+from protocol.phases import TRANSITIONS, Conversation, Phase, Side
+
+MOVES = [
+    (phase, side, kind, after)
+    for phase, moves in TRANSITIONS.items()
+    for (side, kind), after in moves.items()
+]
+WRONG = [
+    (phase, side, kind)
+    for phase, moves in TRANSITIONS.items()
+    for side in Side
+    for kind in FIELDS
+    if (side, kind) not in moves
+]
+
+
+def conversation(side: Side, phase: Phase) -> Conversation:
+    talk = Conversation(side)
+    talk.phase = phase
+    return talk
+
+
+def test_every_phase_is_reachable() -> None:
+    reached, fresh = {Phase.JOINING}, [Phase.JOINING]
+    while fresh:
+        after = set(TRANSITIONS[fresh.pop()].values()) - reached
+        reached |= after
+        fresh += after
+    assert reached == set(Phase) == set(TRANSITIONS)
+
+
+def test_every_message_has_its_place() -> None:
+    spoken = {kind for moves in TRANSITIONS.values() for _, kind in moves}
+    assert spoken == set(FIELDS)
+
+
+def test_every_message_of_the_file_has_a_class() -> None:
+    body = say.Header.DESCRIPTOR.oneofs_by_name["body"]
+    assert [kind.DESCRIPTOR.name for kind in FIELDS] == [f.message_type.name for f in body.fields]
+
+
+def test_every_phase_but_the_last_leads_on() -> None:
+    assert [phase for phase, moves in TRANSITIONS.items() if not moves] == [Phase.CLOSED]
+
+
+def test_both_may_give_up_in_every_phase_but_the_last() -> None:
+    for phase in set(Phase) - {Phase.CLOSED}:
+        for side in Side:
+            assert TRANSITIONS[phase][side, say.Abort] is Phase.CLOSED
+
+
+def test_nobody_speaks_out_of_turn() -> None:
+    """One side at a time; in TRANSFERRING the spoke knows from the sizes when the hub is done."""
+    for phase, moves in TRANSITIONS.items():
+        sides = {side for side, kind in moves if kind is not say.Abort}
+        assert len(sides) <= 1 or phase is Phase.TRANSFERRING
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+def test_right_turns_are_the_same_on_both_sides(phase: Phase) -> None:
+    for at, side, kind, after in MOVES:
+        if at is phase:
+            saying, hearing = conversation(side, phase), conversation(side.other, phase)
+            saying.sent(kind)
+            hearing.received(kind)
+            assert saying.phase is hearing.phase is after
+
+
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
+def test_wrong_turn_is_refused_with_the_legal_moves(phase: Phase) -> None:
+    for at, side, kind in WRONG:
+        if at is phase:
+            refuse(phase, side, kind)
+
+
+def refuse(phase: Phase, side: Side, kind: type[Body]) -> None:
+    moves = TRANSITIONS[phase]
+    legal = sorted(k.__name__ for s, k in moves if s is side)
+    told = f"({side.value}) said {kind.__name__} in phase '{phase.value}'; legal here: "
+    saying, hearing = conversation(side, phase), conversation(side.other, phase)
+    with pytest.raises(LocalProtocolError) as ours:
+        saying.sent(kind)
+    with pytest.raises(RemoteProtocolError) as theirs:
+        hearing.received(kind)
+    assert str(ours.value) == f"we {told}{', '.join(legal) or 'nothing'}"
+    assert str(theirs.value) == f"the peer {told}{', '.join(legal) or 'nothing'}"
+    assert saying.phase is hearing.phase is phase
