@@ -4,42 +4,25 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from time import monotonic
+from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from configs.agreement import Agreement, MlpTop
-from models.seeded import seeded
-from models.tops import ConcatHead, SumHead
+from parties.active_network import ActiveNetwork, build_active
 from parties.align import Alignment
-from parties.bottom import build_bottom
-from parties.features import DTYPES, Features, labels
+from parties.features import Features, labels
 from parties.half import Half, Model
 from parties.party import Party
 from parties.rows import Batches, RowSets
-from parties.schedule import Index, torch_seed
+from parties.schedule import Index
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
 
 WIDEST_PASS = 4096  # rows of one message outside training
 _MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.ASCEND)  # tasks that roll back instead of failing
-
-
-class ActiveNetwork(nn.Module):
-    """The active party's half: the top model, and its own bottom where it has features."""
-
-    def __init__(self, agreement: Agreement, bottom: nn.Module | None) -> None:
-        super().__init__()
-        classes = len(agreement.labels.classes)
-        widths = [party.width or 0 for party in agreement.feature_parties.values()]
-        self.bottom = bottom
-        self.top = (
-            ConcatHead(widths, agreement.top.hidden, classes)
-            if isinstance(agreement.top, MlpTop)
-            else SumHead(classes)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +84,8 @@ class Federation:
         self._arrange(task, vfl_pb2.Arrange(fresh=vfl_pb2.Fresh(stream=stream, fit=fit)))
         inputs = self._features.fit(self.rows, fit) if self._features.present else None
         features = None if inputs is None else inputs.values
-        self.half.fresh(Model(self._network(stream, features), inputs), task)
+        network = build_active(self.party, stream, features)
+        self.half.fresh(Model(network, inputs), task)
         self._batches = Batches(self.rows, stream)
         self.diverged = False
 
@@ -251,13 +235,13 @@ class Federation:
         return Batch(ask, rows, self._forward(rows), self.labels[rows], reports)
 
     def _forward(self, rows: Index) -> Tensor:
-        network, inputs = self.half.model.network, self.half.model.inputs
+        inputs = self.half.model.inputs
+        network = cast(ActiveNetwork, self.half.model.network)
         embeddings = dict(self._leaves)
         if inputs is not None:
-            embeddings[self.party.name] = network.bottom(inputs.values[rows])  # type: ignore[operator]
+            embeddings[self.party.name] = network.embed(inputs.values[rows])
         ordered = [embeddings[name] for name in self.agreement.feature_parties]
-        logits: Tensor = network.top(ordered)  # type: ignore[operator]
-        return logits
+        return network(ordered)  # type: ignore[no-any-return]
 
     def _check_report(self, task: vfl_pb2.Task, name: str, report: vfl_pb2.Report) -> None:
         if report.diverged:
@@ -266,18 +250,6 @@ class Federation:
                 raise RemoteProtocolError(
                     f"{name}: its embeddings are no longer finite", "lower the learning rate"
                 )
-
-    def _network(self, stream: str, features: Tensor | None) -> ActiveNetwork:
-        name, agreement = self.party.name, self.agreement
-        plan, module = agreement.parties[name], self.party.seat.module
-
-        def build() -> ActiveNetwork:
-            shape = None if features is None else tuple(features.shape[1:])
-            bottom = None if shape is None else build_bottom(plan, module, shape)
-            return ActiveNetwork(agreement, bottom)
-
-        seed = torch_seed(agreement.seed, "weights", stream, name)
-        return seeded(seed, build).to(DTYPES[agreement.dtype])
 
     def _together(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> None:
         self._arrange(task, arrange)

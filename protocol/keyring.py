@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -48,7 +49,11 @@ def read_keyring(folder: Path, name: str) -> Keyring:
         authority = x509.load_pem_x509_certificate(authority_pem)
         certificate = x509.load_pem_x509_certificate(certificate_pem)
         key = serialization.load_pem_private_key(key_pem, password=None)
-    except (ValueError, TypeError) as error:
+    except TypeError as error:
+        raise IdentityError(
+            f"{key_path} has a password", "keep it without one, readable for this user alone"
+        ) from error
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise IdentityError(f"a file of {name} in {folder} is not PEM") from error
     if (
         not isinstance(key, ec.EllipticCurvePrivateKey)

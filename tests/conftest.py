@@ -38,11 +38,20 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def grpc_lines(keys: Path, address: str) -> Iterator[Lines]:
-    """A line over gRPC with mutual TLS."""
+def port(keys: Path, address: str, *, seats: int = 1) -> Iterator[Server]:
+    """The hub's port; it admits every party of the authority."""
     ring = read_keyring(keys, HUB)
     trusted = trust(ring, FEDERATION, {})
-    with Server(address, ring, lambda leaf: trusted.check(leaf, datetime.now(UTC)), 1) as server:
+    with Server(
+        address, ring, lambda leaf: trusted.check(leaf, datetime.now(UTC)), seats
+    ) as server:
+        yield server
+
+
+@contextmanager
+def grpc_lines(keys: Path, address: str) -> Iterator[Lines]:
+    """A line over gRPC with mutual TLS."""
+    with port(keys, address) as server:
         spoke = dial(address, read_keyring(keys, SPOKE), HUB)
         try:
             yield Lines(server.accept(10), spoke)

@@ -13,9 +13,9 @@ from configs.agreement import Agreement
 from configs.schema import read_config
 from models.seeded import seeded
 from parties import preprocess
+from parties.active_network import ActiveNetwork
 from parties.bottom import build_bottom
 from parties.data import Holding, read_holding
-from parties.federation import ActiveNetwork
 from parties.rows import RowSets, split
 from parties.schedule import key, torch_seed
 from protocol import vfl_pb2

@@ -1,0 +1,58 @@
+"""The active party's half: the top model, and its own bottom where it has features."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from configs.agreement import Agreement, MlpTop
+from models.seeded import seeded
+from models.tops import ConcatHead, SumHead
+from parties.bottom import build_bottom
+from parties.features import DTYPES
+from parties.party import Party
+from parties.schedule import torch_seed
+
+
+class ActiveNetwork(nn.Module):
+    """Top and own bottom as one module, so that one optimiser and one copy cover both."""
+
+    def __init__(self, agreement: Agreement, bottom: nn.Module | None) -> None:
+        super().__init__()
+        classes = len(agreement.labels.classes)
+        widths = [party.width or 0 for party in agreement.feature_parties.values()]
+        self.bottom = bottom
+        self.top = (
+            ConcatHead(widths, agreement.top.hidden, classes)
+            if isinstance(agreement.top, MlpTop)
+            else SumHead(classes)
+        )
+
+    def embed(self, features: Tensor) -> Tensor:
+        """The active party's own embeddings, [batch, width].
+
+        Raises:
+            LookupError: it has no features.
+        """
+        if self.bottom is None:
+            raise LookupError("the active party has no bottom model")
+        embeddings: Tensor = self.bottom(features)
+        return embeddings
+
+    def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
+        """Logits, [batch, classes], from all parties' embeddings in the order of the agreement."""
+        logits: Tensor = self.top(embeddings)
+        return logits
+
+
+def build_active(party: Party, stream: str, features: Tensor | None) -> ActiveNetwork:
+    """A fresh half for ``party``, its weights drawn from ``stream``."""
+    name, agreement = party.name, party.agreement
+
+    def build() -> ActiveNetwork:
+        shape = None if features is None else tuple(features.shape[1:])
+        plan, module = agreement.parties[name], party.seat.module
+        bottom = None if shape is None else build_bottom(plan, module, shape)
+        return ActiveNetwork(agreement, bottom)
+
+    seed = torch_seed(agreement.seed, "weights", stream, name)
+    return seeded(seed, build).to(DTYPES[agreement.dtype])

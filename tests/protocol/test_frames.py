@@ -1,0 +1,281 @@
+"""Frames: what goes in comes out, nothing else is believed, and nothing is allocated for a lie."""
+
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Queue
+
+import grpc
+import numpy as np
+import pytest
+from conftest import HUB, SPOKE, Lines, grpc_lines, port
+from golden import refused, sent_by, spoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from talk import ASK, DESCEND, blob, floats, pair, raw, speaker
+
+from protocol import vfl_pb2 as say
+from protocol.errors import LineBroken, LocalProtocolError, ProtocolError, RemoteProtocolError
+from protocol.frames import CHUNK, MAX_FRAME, MAX_HEADER, decode, encode
+from protocol.grpc_line import _OPTIONS
+from protocol.keyring import read_keyring
+from protocol.line import memory_lines
+from protocol.message import Message
+from protocol.phases import Phase, Side
+from protocol.tensors import DTYPES, MAX_PAYLOAD, Tensor
+
+SPOKEN, REFUSED = spoken(), refused()
+TENSORS = st.sampled_from(sorted(DTYPES.values(), key=str)).flatmap(
+    lambda dtype: arrays.arrays(
+        dtype, arrays.array_shapes(min_dims=1, max_dims=4, max_side=6), elements=_elements(dtype)
+    )
+)
+
+
+def _elements(dtype: np.dtype) -> st.SearchStrategy[object]:
+    if dtype.kind == "f":
+        return st.floats(-1e4, 1e4, width=8 * dtype.itemsize)
+    return arrays.from_dtype(dtype)
+
+
+def from_list(frames: list[bytes]) -> Iterator[bytes]:
+    yield from frames
+    raise LineBroken("closed the connection")
+
+
+def read(*frames: bytes) -> Message:
+    _, message = decode(from_list(list(frames)).__next__)
+    return message
+
+
+@settings(max_examples=150, deadline=None)
+@given(TENSORS)
+def test_any_tensor_comes_back(tensor: Tensor) -> None:
+    heard = read(*encode(Message(say.Embedding(), (tensor,)), sent_by(Side.SPOKE)))
+    (back,) = heard.tensors
+    assert (back.dtype, back.shape) == (tensor.dtype, tensor.shape)
+    assert back.tobytes() == tensor.tobytes()
+    assert back.flags.writeable  # PyTorch takes it without a copy
+
+
+@settings(max_examples=100, deadline=None)
+@given(TENSORS.filter(lambda tensor: tensor.ndim > 1))
+def test_any_view_of_a_tensor_comes_back(tensor: Tensor) -> None:
+    view = tensor.T[::-1]
+    heard = read(*encode(Message(say.Embedding(), (view,)), sent_by(Side.SPOKE)))
+    assert heard.tensors[0].tobytes() == view.tobytes()
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.binary(max_size=300), st.booleans())
+def test_noise_is_refused(noise: bytes, framed: bool) -> None:
+    with pytest.raises(ProtocolError):
+        read(raw(noise) if framed else noise)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_spoilt_frame_raises_nothing_but_protocol_errors(data: st.DataObject) -> None:
+    """Bits flipped, bytes cut out or put in: refused, or a legal message with other content."""
+    whole = bytearray(data.draw(st.sampled_from(sorted(SPOKEN.values()))))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(whole) - 1))
+        match data.draw(st.sampled_from(["flip", "cut", "insert"])):
+            case "flip":
+                whole[at] ^= 1 << data.draw(st.integers(0, 7))
+            case "cut":
+                del whole[at : at + data.draw(st.integers(1, 8))]
+                whole = whole or bytearray(1)
+            case "insert":
+                whole[at:at] = data.draw(st.binary(min_size=1, max_size=8))
+    hub, spoke = memory_lines()
+    hub.send(bytes(whole), 1)
+    hub.close()
+    listening = speaker(spoke, Side.SPOKE, Phase.READY)
+    try:
+        listening.channel.receive(1)
+    except ProtocolError:
+        assert listening.facts == [] or listening.facts[0].kind == "Abort"
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_frame_cut_anywhere_is_refused(name: str) -> None:
+    for end in range(len(SPOKEN[name])):
+        with pytest.raises(RemoteProtocolError):
+            read(SPOKEN[name][:end])
+
+
+def test_first_frame_may_be_as_long_as_a_header_and_a_chunk() -> None:
+    frames = list(encode(Message(say.Matrix(), (blob(CHUNK),)), sent_by(Side.HUB)))
+    assert [len(part) - CHUNK for part in frames] == [4 + len(frames[0]) - CHUNK - 4]
+    assert MAX_FRAME == CHUNK + MAX_HEADER + 4
+
+
+@pytest.mark.parametrize(("at", "change"), [(1, -1), (1, 1), (2, -1), (2, 1)])
+def test_chunk_of_another_size_is_refused(at: int, change: int) -> None:
+    frames = list(encode(Message(say.Matrix(), (blob(2 * CHUNK + 10),)), sent_by(Side.HUB)))
+    frames[at] = frames[at][:change] if change < 0 else frames[at] + b"\0"
+    with pytest.raises(RemoteProtocolError, match="bytes is not the described rest"):
+        read(*frames)
+
+
+def test_missing_chunk_is_a_broken_line() -> None:
+    frames = list(encode(Message(say.Matrix(), (blob(2 * CHUNK),)), sent_by(Side.HUB)))
+    with pytest.raises(LineBroken):
+        read(frames[0])
+
+
+@pytest.mark.parametrize("name", [name for name in REFUSED if "over-the-cap" not in name])
+def test_refusal_allocates_nothing_for_a_lie(name: str) -> None:
+    content, told = REFUSED[name]
+    if "tensor" not in told and "dimension" not in told and "follow the header" not in told:
+        return
+    tracemalloc.start()
+    try:
+        with pytest.raises(RemoteProtocolError):
+            speaker(Fixed(content), Side.SPOKE, Phase.READY).channel.receive(1)
+        assert tracemalloc.get_traced_memory()[1] < 2**18
+    finally:
+        tracemalloc.stop()
+
+
+class Fixed:
+    """A line on which one frame comes."""
+
+    peer = None
+
+    def __init__(self, frame: bytes) -> None:
+        self._frame = frame
+
+    def receive(self, timeout: float) -> bytes:
+        return self._frame
+
+    def send(self, frame: bytes, timeout: float) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("tensor", "told"),
+    [
+        (np.zeros(3, ">f4"), "a tensor of >f4 cannot travel; legal: float32, float64, int64"),
+        (np.zeros(3, object), "a tensor of object cannot travel"),
+        (np.zeros(3, np.float16), "a tensor of float16 cannot travel"),
+        (np.zeros(3, bool), "a tensor of bool cannot travel"),
+        (np.zeros((0, 3), np.float32), r"tensor dimensions \[0, 3\]"),
+        (np.zeros((), np.float32), "a tensor of rank 0"),
+        (np.zeros((1,) * 5, np.float32), "a tensor of rank 5"),
+        (np.zeros(MAX_PAYLOAD + 1, np.uint8), "tensors of 16777217 bytes; at most 16777216"),
+    ],
+)
+def test_tensor_that_cannot_travel_stays_here(tensor: Tensor, told: str) -> None:
+    hub = speaker(memory_lines()[0], Side.HUB, Phase.EMBEDDED)
+    with pytest.raises(LocalProtocolError, match=told):
+        hub.channel.send(DESCEND, tensor)
+    assert hub.line.sent == []
+
+
+def test_header_that_is_too_long_stays_here() -> None:
+    hub = speaker(memory_lines()[0], Side.HUB, Phase.READY)
+    with pytest.raises(LocalProtocolError, match=r"a header of .* bytes; at most 65536 travel"):
+        hub.channel.send(say.Arrange(keep=say.Keep(slot="x" * MAX_HEADER)))
+
+
+@pytest.mark.parametrize("tensors", [(), (floats(2, 3), floats(2, 3))])
+def test_wrong_number_of_tensors_stays_here(tensors: tuple[Tensor, ...]) -> None:
+    hub = speaker(memory_lines()[0], Side.HUB, Phase.EMBEDDED)
+    with pytest.raises(LocalProtocolError, match=f"Gradient brought {len(tensors)} tensors"):
+        hub.channel.send(DESCEND, *tensors)
+
+
+@pytest.mark.parametrize(
+    ("bad", "row"), [(np.nan, 0), (np.inf, 2), (-np.inf, 3), (1e4 + 1, 1), (-1e5, 3)]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bad_number_is_refused_by_row_without_its_value(
+    lines: Lines, bad: float, row: int, dtype: type
+) -> None:
+    talk = pair(*lines, Phase.EMBEDDED)
+    tensor = floats(4, 3).astype(dtype)
+    tensor[row, 2] = bad
+    with pytest.raises(RemoteProtocolError, match=f"row {row} of a tensor") as error:
+        talk.carry(Side.HUB, DESCEND, tensor)
+    told = str(error.value).replace("±10000", "").replace("NaN, infinite", "")
+    assert all(word not in told for word in ("nan", "inf", f"{bad:g}", repr(bad)))
+
+
+def test_largest_numbers_are_accepted(lines: Lines) -> None:
+    talk = pair(*lines, Phase.EMBEDDED)
+    talk.carry(Side.HUB, DESCEND, np.array([[1e4, -1e4, -0.0]], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [(np.float64, (4, 3)), (np.float32, (4, 2)), (np.float32, (4, 3, 1))]
+)
+def test_tensor_of_another_shape_than_agreed_is_refused(
+    dtype: type, shape: tuple[int, ...]
+) -> None:
+    message = Message(say.Embedding(), (floats(*shape).astype(dtype),))
+    told = r"Embedding brought \[.*\]; it must be one float32 of \['any', 3\]"
+    with pytest.raises(RemoteProtocolError, match=told):
+        message.tensor(np.float32, None, 3)
+
+
+def test_message_of_another_kind_than_expected_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="said Ask instead of Done"):
+        Message(ASK).expect(say.Done)
+
+
+# --- over gRPC ----------------------------------------------------------------------------------
+
+
+def test_frame_over_the_cap_is_refused_in_words_at_the_hub(keys: Path, tmp_path: Path) -> None:
+    """A peer without our cap on what it sends."""
+    address = f"unix:{tmp_path}/hub"
+    with port(keys, address) as server:
+        frames: Queue[bytes | None] = Queue()
+        with careless(keys, address) as channel:
+            talk = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None))
+            hub = speaker(server.accept(5), Side.HUB, Phase.READY)
+            frames.put(bytes(MAX_FRAME + 1))
+            told = f"shop: a frame of {MAX_FRAME + 1} bytes; at most {MAX_FRAME} are legal"
+            with pytest.raises(RemoteProtocolError, match=told):
+                hub.channel.receive(5)
+            frames.put(None)
+            talk.cancel()
+
+
+def test_frame_of_twice_the_cap_never_arrives(keys: Path, tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/hub"
+    with port(keys, address) as server:
+        frames: Queue[bytes | None] = Queue()
+        with careless(keys, address) as channel:
+            talk = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None))
+            hub = speaker(server.accept(5), Side.HUB, Phase.READY)
+            frames.put(bytes(2 * MAX_FRAME + 1))
+            with pytest.raises(LineBroken, match="shop: closed the connection"):
+                hub.channel.receive(5)
+            frames.put(None)
+            assert talk.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_frame_over_the_cap_is_reported_at_its_sender(keys: Path, tmp_path: Path) -> None:
+    with grpc_lines(keys, f"unix:{tmp_path}/hub") as lines:
+        lines.spoke.send(bytes(MAX_FRAME + 1), 5)
+        with pytest.raises(LineBroken, match=r"resource_exhausted: .*message larger than max"):
+            lines.spoke.receive(5)
+
+
+def careless(keys: Path, address: str) -> grpc.Channel:
+    """A channel of the spoke that sends whatever it is given."""
+    ring = read_keyring(keys, SPOKE)
+    credentials = grpc.ssl_channel_credentials(
+        ring.authority_pem, ring.key_pem, ring.certificate_pem
+    )
+    options = [(name, -1 if "send_message" in name else value) for name, value in _OPTIONS]
+    return grpc.secure_channel(
+        address, credentials, [*options, ("grpc.ssl_target_name_override", HUB)]
+    )

@@ -1,0 +1,101 @@
+"""A line carries frames, waits only where it must, and tells its end to whoever waits."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from conftest import Lines, grpc_lines
+
+from protocol.errors import IdentityError, LineBroken, PeerSilent
+from protocol.line import QUEUE, Mailbox, memory_lines
+
+
+def test_frames_keep_their_order(lines: Lines) -> None:
+    for number in range(QUEUE):
+        lines.hub.send(bytes([number]), 5)
+    assert [lines.spoke.receive(5) for _ in range(QUEUE)] == [bytes([n]) for n in range(QUEUE)]
+
+
+def test_both_ways_at_once(lines: Lines) -> None:
+    lines.hub.send(b"down", 5)
+    lines.spoke.send(b"up", 5)
+    assert (lines.hub.receive(5), lines.spoke.receive(5)) == (b"up", b"down")
+
+
+def test_slow_reader_makes_the_writer_wait_then_give_up() -> None:
+    hub, spoke = memory_lines()
+    for _ in range(QUEUE):
+        hub.send(b"x", 1)
+    with pytest.raises(PeerSilent, match=r"takes no message for 0\.01 s"):
+        hub.send(b"x", 0.01)
+    spoke.receive(1)
+    hub.send(b"x", 1)
+
+
+def test_waiting_writer_goes_on_when_there_is_room() -> None:
+    box, ready = Mailbox(), Barrier(2)
+    for _ in range(QUEUE):
+        box.put(b"x")
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(lambda: (ready.wait(5), box.put(b"last", 5)))
+        ready.wait(5)
+        assert [box.get(5) for _ in range(QUEUE + 1)][-1] == b"last"
+        writing.result(5)
+
+
+def test_end_wakes_a_waiting_reader() -> None:
+    box, ready = Mailbox(), Barrier(2)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(lambda: (ready.wait(5), box.get(60)))
+        ready.wait(5)
+        box.end()
+        with pytest.raises(LineBroken, match="closed the connection"):
+            reading.result(5)
+
+
+def test_end_wakes_a_waiting_writer() -> None:
+    """Nobody will take the frame any more: no reason to wait for the deadline."""
+    box, ready = Mailbox(), Barrier(2)
+    for _ in range(QUEUE):
+        box.put(b"x")
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(lambda: (ready.wait(5), box.put(b"late", 60)))
+        ready.wait(5)
+        box.end(IdentityError("refused"))
+        with pytest.raises(IdentityError, match="refused"):
+            writing.result(5)
+
+
+def test_what_waits_is_delivered_before_the_first_reason() -> None:
+    box = Mailbox()
+    box.put(b"last words")
+    box.end(IdentityError("refused"))
+    box.end(LineBroken("closed the connection"))
+    assert box.get(1) == b"last words"
+    for _ in range(2):
+        with pytest.raises(IdentityError, match="refused"):
+            box.get(1)
+
+
+def test_lost_spoke_is_told_to_a_hub_that_sends(keys: Path, tmp_path: Path) -> None:
+    with grpc_lines(keys, f"unix:{tmp_path}/hub") as lines:
+        lines.spoke.cut()
+        with pytest.raises(LineBroken):
+            lines.hub.receive(5)
+        with pytest.raises(LineBroken):
+            lines.hub.send(b"x", 30)
+
+
+def test_lost_hub_is_told_to_a_spoke_that_sends(keys: Path, tmp_path: Path) -> None:
+    with grpc_lines(keys, f"unix:{tmp_path}/hub") as lines:
+        lines.hub.cut()
+        with pytest.raises(LineBroken):
+            lines.spoke.receive(5)
+        with pytest.raises(LineBroken):
+            lines.spoke.send(b"x", 30)
+
+
+def test_hub_knows_the_spoke_by_its_certificate(lines: Lines) -> None:
+    assert lines.hub.peer == "shop"
+    assert lines.spoke.peer is None

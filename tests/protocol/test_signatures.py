@@ -1,0 +1,110 @@
+"""Signatures hold for one signer, one purpose and exact parts, and for nothing else (TRUST H37)."""
+
+from pathlib import Path
+
+import pytest
+from forge import NOW, Leaf, authority
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.credentials import Identity, Trust, purpose_bytes, verify
+from protocol.errors import IdentityError
+from protocol.keyring import Keyring, make_authority, read_keyring
+
+PARTS = (b"session", b"agreement", b"", b"shop")
+
+
+@pytest.fixture(scope="module")
+def ring(keys: Path) -> Keyring:
+    return read_keyring(keys, "shop")
+
+
+@pytest.fixture(scope="module")
+def believing(ring: Keyring) -> Trust:
+    return Trust("trial", ring.authority)
+
+
+def check(believing: Trust, der: bytes, signature: bytes, purpose: str, *parts: bytes) -> str:
+    return verify(believing, der, signature, NOW, purpose, *parts)
+
+
+def test_signature_holds(ring: Keyring, believing: Trust) -> None:
+    signature = ring.identity.sign("accept", *PARTS)
+    assert check(believing, ring.identity.der, signature, "accept", *PARTS) == "shop"
+
+
+def test_other_purpose_is_refused(ring: Keyring, believing: Trust) -> None:
+    signature = ring.identity.sign("receipt", *PARTS)
+    with pytest.raises(IdentityError, match="the signature of shop for 'accept' does not hold"):
+        check(believing, ring.identity.der, signature, "accept", *PARTS)
+
+
+def test_other_signer_is_refused(ring: Keyring, believing: Trust, keys: Path) -> None:
+    bank = read_keyring(keys, "bank").identity
+    with pytest.raises(IdentityError, match="the signature of shop"):
+        check(believing, ring.identity.der, bank.sign("accept", *PARTS), "accept", *PARTS)
+    signed = bank.sign("accept", *PARTS)
+    assert check(believing, bank.der, signed, "accept", *PARTS) == "bank"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (b"sessio", b"nagreement", b"", b"shop"),
+        (b"session", b"agreement", b"shop"),
+        (b"session", b"agreement", b"", b"shop", b""),
+        (b"agreement", b"session", b"", b"shop"),
+        (b"session", b"agreement", b"\0", b"shop"),
+        (),
+    ],
+)
+def test_tampered_parts_are_refused(
+    ring: Keyring, believing: Trust, parts: tuple[bytes, ...]
+) -> None:
+    signature = ring.identity.sign("accept", *PARTS)
+    with pytest.raises(IdentityError, match="does not hold"):
+        check(believing, ring.identity.der, signature, "accept", *parts)
+
+
+def test_purpose_and_parts_cannot_be_mixed_up() -> None:
+    assert purpose_bytes("a", [b"bc"]) != purpose_bytes("a", [b"b", b"c"])
+    assert purpose_bytes("accept", PARTS).startswith(b"vfl/accept/v1\n")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_spoilt_signature_is_refused(ring: Keyring, believing: Trust, data: st.DataObject) -> None:
+    signature = bytearray(ring.identity.sign("accept", *PARTS))
+    signature[data.draw(st.integers(0, len(signature) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with pytest.raises(IdentityError):
+        check(believing, ring.identity.der, bytes(signature), "accept", *PARTS)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_spoilt_certificate_is_refused_and_breaks_nothing(
+    ring: Keyring, believing: Trust, data: st.DataObject
+) -> None:
+    der = bytearray(ring.identity.der)
+    for _ in range(data.draw(st.integers(1, 3))):
+        der[data.draw(st.integers(0, len(der) - 1))] = data.draw(st.integers(0, 255))
+    signature = ring.identity.sign("accept", *PARTS)
+    if bytes(der) != ring.identity.der:
+        with pytest.raises(IdentityError):
+            check(believing, bytes(der), signature, "accept", *PARTS)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=100))
+def test_noise_is_no_certificate(believing: Trust, der: bytes) -> None:
+    with pytest.raises(IdentityError, match="no readable certificate"):
+        check(believing, der, b"", "accept")
+
+
+def test_signature_of_a_stranger_is_refused(believing: Trust, tmp_path: Path) -> None:
+    """Its certificate is not even read: it may say anything."""
+    make_authority(tmp_path / "other", "trial")
+    leaf, key = Leaf(uris=["spiffe://trial/party/bank"]).issue(authority(tmp_path / "other"))
+    stranger = Identity("bank", leaf, key)  # type: ignore[arg-type]
+    with pytest.raises(IdentityError, match="not issued by the authority"):
+        check(believing, stranger.der, stranger.sign("welcome", *PARTS), "welcome", *PARTS)
