@@ -107,6 +107,7 @@ class Seat(Table):
     listen: str | None = None  # where the active party listens, host:port
     certificates: PathText = Path("certs")
     folder: PathText | None = None  # where relative data paths begin; the config's own folder
+    denied: tuple[str, ...] = ()  # pins of keys that are no longer believed
     threads: Count = 1
     module: str | None = None  # import path of this party's own bottom, "package.module:Class"
     unlearn: dict[Name, PathText] = Field(default={})  # request -> file of IDs, one a line

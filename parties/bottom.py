@@ -42,7 +42,9 @@ def _own(path: str | None, source: str, shape: tuple[int, ...], width: int) -> n
     try:
         found = getattr(import_module(name), attribute)
     except (ImportError, AttributeError) as error:
-        raise ConfigError(f"cannot import {path}: {error}") from error
+        raise ConfigError(
+            f"cannot import {path}: {error}", "install it, or name its folder in PYTHONPATH"
+        ) from error
     if not (inspect.isclass(found) and issubclass(found, nn.Module)):
         raise ConfigError(f"{path} is no nn.Module")
     if source_digest(found) != source:

@@ -171,6 +171,8 @@ def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
         )
         raise RemoteProtocolError(f"the agreements differ: {listed}", "start from the same file")
     _compare_clocks(party, peer, hello.clock)
+    if hello.software != software():
+        party.watch.warn(f"{peer} runs {hello.software[:40]!r}, {party.name} {software()!r}")
 
 
 def _compare_clocks(party: Party, peer: str, theirs: float) -> None:

@@ -51,7 +51,7 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
     pins: dict[str, Sequence[str]] = {
         peer: plan.pins for peer, plan in agreement.parties.items() if plan.pins
     }
-    trusted = trust(keyring, agreement.federation, pins)
+    trusted = trust(keyring, agreement.federation, pins, seat.denied)
     state = place.out / agreement.federation / name
     party = Party(
         name=name,

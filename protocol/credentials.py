@@ -74,11 +74,12 @@ class Trust:
                 f"a certificate with {len(uris)} URI names; a party has exactly one"
             )
         prefix = party_uri(self.federation, "")
-        if not uris[0].startswith(prefix) or "/" in uris[0].removeprefix(prefix):
+        name = uris[0].removeprefix(prefix)
+        if not uris[0].startswith(prefix) or not name or "/" in name:
             raise IdentityError(f"the certificate's URI name is no party of {self.federation!r}")
         if not names.get_values_for_type(x509.DNSName):
             raise IdentityError("a certificate without a DNS name; a party has at least one")
-        return uris[0].removeprefix(prefix)
+        return name
 
     def _issued(self, certificate: x509.Certificate) -> None:
         try:
@@ -160,7 +161,7 @@ def verify(
     """
     try:
         certificate = x509.load_der_x509_certificate(der)
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise IdentityError("a message carries no readable certificate") from error
     name = trust.check(certificate, now)
     key = cast(ec.EllipticCurvePublicKey, certificate.public_key())  # check() allows P-256 only

@@ -31,7 +31,11 @@ def _connect(address: str) -> socket.socket:
     if address.startswith("unix:"):
         plain = socket.socket(socket.AF_UNIX)
         plain.settimeout(_PATIENCE)
-        plain.connect(address.removeprefix("unix:"))
+        try:
+            plain.connect(address.removeprefix("unix:"))
+        except OSError:
+            plain.close()
+            raise
         return plain
     host, _, port = address.rpartition(":")
     return socket.create_connection((host.strip("[]"), int(port)), _PATIENCE)
@@ -41,18 +45,33 @@ def _handshake(plain: socket.socket, address: str, keyring: Keyring, hub: str) -
     plain.settimeout(_PATIENCE)
     try:
         with _context(keyring).wrap_socket(plain, server_hostname=hub) as secured:
-            secured.settimeout(1.0)
-            secured.recv(1)  # under TLS 1.3 the hub's verdict on our certificate comes after
+            return _verdict(secured, address, keyring)
     except ssl.SSLCertVerificationError as error:
         return IdentityError(
             f"the certificate at {address} is not that of {hub}: {error.verify_message}",
             "is it the right address, and do both sides hold the same ca.pem?",
         )
+    except (ssl.SSLEOFError, ConnectionError):
+        return LineBroken(f"{address} hung up", f"is {hub} ending, or is a proxy between?")
     except ssl.SSLError as error:
         return _alert(error, address)
-    except (TimeoutError, ConnectionError):
-        pass
-    return LineBroken(f"closed the connection at {address}")
+    except TimeoutError:
+        return LineBroken(f"{address} answers, but says nothing", "is it the hub's port?")
+
+
+def _verdict(secured: ssl.SSLSocket, address: str, keyring: Keyring) -> ProtocolError:
+    """Under TLS 1.3 the hub judges our certificate last: it greets us, or hangs up unexplained."""
+    try:
+        greeted = bool(secured.recv(1))
+    except ConnectionError:
+        greeted = False
+    if greeted:
+        return LineBroken(f"closed the connection at {address}", "it listens again; restarting?")
+    end = keyring.identity.certificate.not_valid_after_utc
+    return IdentityError(
+        f"the hub at {address} hung up when it saw our certificate",
+        f"ours ends {end:%Y-%m-%d %H:%M} UTC; renew it, or compare the ca.pem of both sides",
+    )
 
 
 def _alert(error: ssl.SSLError, address: str) -> ProtocolError:

@@ -53,7 +53,7 @@ def read_keyring(folder: Path, name: str) -> Keyring:
         raise IdentityError(
             f"{key_path} has a password", "keep it without one, readable for this user alone"
         ) from error
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise IdentityError(f"a file of {name} in {folder} is not PEM") from error
     if (
         not isinstance(key, ec.EllipticCurvePrivateKey)
@@ -121,9 +121,14 @@ def issue(
     _write(folder / f"{name}.pem", certificate.public_bytes(_PEM), 0o644)
 
 
-def trust(keyring: Keyring, federation: str, pins: dict[str, Sequence[str]]) -> Trust:
-    """Trust in this keyring's authority and the pinned keys."""
-    return Trust(federation, keyring.authority, pins)
+def trust(
+    keyring: Keyring,
+    federation: str,
+    pins: dict[str, Sequence[str]],
+    denied: Sequence[str] = (),
+) -> Trust:
+    """Trust in this keyring's authority and the pinned keys, but in no denied key."""
+    return Trust(federation, keyring.authority, pins, frozenset(denied))
 
 
 def _builder(

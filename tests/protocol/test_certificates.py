@@ -228,7 +228,7 @@ def test_missing_file_is_refused_by_name(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["ca.pem", "shop.pem", "shop.key"])
 def test_file_that_is_not_pem_is_refused(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"\x30\x82nonsense")
-    with pytest.raises(IdentityError, match="a file of shop in .* is not PEM"):
+    with pytest.raises(IdentityError, match=r"a file of shop in .* is not PEM"):
         read_keyring(folder, "shop")
 
 

@@ -1,0 +1,103 @@
+"""Bottom models: those of the house and a party's own, and runs with each kind of model."""
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from own_net import Bottom
+from runs import run
+
+from configs.agreement import CnnBottom, MlpBottom, ModuleBottom, Party
+from configs.errors import ConfigError
+from parties.bottom import build_bottom, source_digest
+from parties.in_process import in_process
+from parties.simulate import Plan
+
+
+def plan(bottom) -> Party:
+    return Party(role="passive", width=5, bottom=bottom)
+
+
+@pytest.mark.parametrize(
+    ("bottom", "shape"),
+    [
+        (MlpBottom(hidden=(7,)), (3,)),
+        (MlpBottom(hidden=()), (1, 4, 4)),
+        (CnnBottom(kind="cnn", channels=(4,)), (1, 28, 14)),
+    ],
+)
+def test_every_kind_gives_embeddings_of_the_agreed_width(bottom, shape) -> None:
+    network = build_bottom(plan(bottom), None, shape)
+    assert network(torch.zeros(2, *shape)).shape == (2, 5)
+
+
+def test_a_table_cannot_feed_a_cnn() -> None:
+    with pytest.raises(ConfigError, match="needs images"):
+        build_bottom(plan(CnnBottom(kind="cnn")), None, (3,))
+
+
+def own(source: str) -> Party:
+    return plan(ModuleBottom(kind="module", source=source))
+
+
+def test_a_party_s_own_module_is_built() -> None:
+    network = build_bottom(own(source_digest(Bottom)), "own_net:Bottom", (3,))
+    assert isinstance(network, Bottom)
+    assert network(torch.zeros(2, 3)).shape == (2, 5)
+
+
+def test_a_module_other_than_agreed_is_refused() -> None:
+    with pytest.raises(ConfigError, match="agreed is sha256:00"):
+        build_bottom(own("sha256:" + "0" * 64), "own_net:Bottom", (3,))
+
+
+@pytest.mark.parametrize("path", ["nowhere:Bottom", "own_net:Top", "own_net:WIDTH"])
+def test_a_module_that_cannot_be_had_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match=r"cannot import|is no nn\.Module"):
+        build_bottom(own(source_digest(Bottom)), path, (3,))
+
+
+def test_a_seat_that_does_not_name_its_module_is_refused() -> None:
+    with pytest.raises(ConfigError, match="kind 'module'"):
+        build_bottom(own(source_digest(Bottom)), None, (3,))
+
+
+def test_a_run_with_the_sum_of_votes(tmp_path: Path) -> None:
+    parties = {
+        name: {"role": "active" if name == "hub" else "passive", "width": 3}
+        for name in ("hub", "left", "right")
+    }
+    metrics = run(tmp_path, parties=parties, top={"kind": "sum"})
+    losses = [epoch["loss"] for epoch in metrics["training"]["epochs"]]
+    assert losses[-1] < losses[0]
+
+
+def test_a_run_on_image_halves_with_cnns(tmp_path: Path) -> None:
+    """Files in the original format of MNIST, halves at two parties, labels at a third."""
+    generator = np.random.default_rng(1)
+    for part, count in (("train", 120), ("t10k", 40)):
+        label = generator.integers(0, 3, count).astype(np.uint8)
+        pixels = generator.integers(0, 80, (count, 28, 28)).astype(np.uint8)
+        pixels[np.arange(count), :, label * 8] = 255  # the label is a bright column
+        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(
+            gzip.compress(struct.pack(">2I", 2049, count) + label.tobytes())
+        )
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(
+            gzip.compress(struct.pack(">4I", 2051, count, 28, 28) + pixels.tobytes())
+        )
+    config = Path(__file__).parents[2] / "configs" / "vertical" / "fashion.toml"
+    changes = (
+        'parties.left.bottom={kind="cnn", channels=[4, 8]}',
+        'parties.right.bottom={kind="cnn", channels=[4, 8]}',
+        "training.epochs=4", "training.batch=16", "unlearn=[]", "psi.minimum=10",
+    )  # fmt: skip
+    text = config.read_text().replace("fashion-mnist/", "")
+    (tmp_path / "images.toml").write_text(text)
+    run_plan = Plan(tmp_path / "images.toml", changes, tmp_path / "runs", tmp_path)
+    metrics = in_process(run_plan, lambda event: None)
+    assert metrics["run"]["common_rows"] == 160
+    losses = [epoch["loss"] for epoch in metrics["training"]["epochs"]]
+    assert losses[-1] < losses[0]

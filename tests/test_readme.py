@@ -1,0 +1,69 @@
+"""The README's commands, run as a reader would: certificates, then three parties by hand."""
+
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from configs.schema import read_config
+
+ROOT = Path(__file__).parents[1]
+SHORT = ["training.epochs=1", "unlearning.retrains=2", "unlearning.fedora.iterations=1"]
+PROGRAMS = {"vfl": "main", "vfl-party": "party_main"}
+
+
+def commands() -> list[list[str]]:
+    """Every ``vfl`` line of the README's shell blocks."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("vfl")]
+
+
+def program(command: list[str], port: int) -> list[str]:
+    """The same command with this interpreter, on a free port."""
+    call = f"from parties.cli import {PROGRAMS[command[0]]} as run; run()"
+    rest = [part.replace("7700", str(port)) for part in command[1:]]
+    rest = [str(ROOT / part) if part.startswith("configs/") else part for part in rest]
+    return [sys.executable, "-c", call, *rest]
+
+
+def test_the_two_commands_of_the_first_page_exist() -> None:
+    made = (ROOT / "Makefile").read_text()
+    assert {"demo", "test"} <= set(re.findall(r"^([a-z]+):", made, re.MULTILINE))
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_agreement_and_the_seat_of_the_first_page_are_legal(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    agreement, seat = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "people.toml").write_text(dedent(agreement))
+    (tmp_path / "bank.seat.toml").write_text(dedent(seat))
+    config = read_config(tmp_path / "people.toml")
+    assert config.agreement.active == "bank"
+    assert config.seat("bank").listen == "0.0.0.0:7700"
+
+
+@pytest.mark.slow
+def test_three_terminals(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    certs, *parties = commands()
+    subprocess.run(program(certs, port), cwd=tmp_path, check=True, capture_output=True)
+    assert [command[2] for command in parties] == ["active", "passive", "passive"]
+    changes = [part for change in SHORT for part in ("--set", change)]
+    running = [
+        subprocess.Popen(
+            [*program(command, port), *changes], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        )
+        for command in parties
+    ]
+    for process in running:
+        _, said = process.communicate(timeout=110)
+        assert process.returncode == 0, said
+    assert (tmp_path / "runs" / "digits" / "report.html").exists()
