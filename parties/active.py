@@ -21,8 +21,9 @@ from protocol.hub import Hub
 
 GUARANTEE = "heuristic, audited"  # of FedORA (ALGORITHMS 6.6)
 KEPT = (
-    "preprocessing was fitted with the forgotten rows; FedORA keeps it, Retrain fits it anew",
-    "the early-stopping choice and the hyper-parameters were made with the forgotten rows",
+    "preprocessing statistics, where a party has any, were fitted with the forgotten rows: "
+    "FedORA keeps them, Retrain fits them anew",
+    "the number of epochs and the hyper-parameters were chosen with the forgotten rows",
 )
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cryptography")
 
@@ -57,7 +58,7 @@ def _lead(party: Party, hub: Hub) -> dict[str, Any]:
     save_half(party, federation.half, features)
     return {
         "run": run,
-        "training": _training(epochs),
+        "training": _training(federation, epochs),
         "requests": requests,
         "traffic": party.ledger.by_phase(),
         "peers": party.ledger.by_peer(),
@@ -76,9 +77,7 @@ def _carry_out(federation: Federation, chosen: Chosen) -> dict[str, Any]:
     if not len(rows.forgotten):
         note = "nothing to forget: none of the requested rows was learned"
         return {"name": chosen.request.name, "forgotten": 0, "dropped": dropped, "stopped": note}
-    found = compare(federation, chosen.request)
-    federation.party.watch.phase("audit")
-    figures = record(federation, chosen, found)
+    figures = _figures(federation, chosen)
     return {
         **figures,
         "dropped": dropped,
@@ -87,11 +86,19 @@ def _carry_out(federation: Federation, chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def _training(epochs: list[Epoch]) -> dict[str, Any]:
+def _figures(federation: Federation, chosen: Chosen) -> dict[str, Any]:
+    """Compare and measure; the logits of the compared models live no longer than this call."""
+    found = compare(federation, chosen.request)
+    federation.party.watch.phase("audit")
+    return record(federation, chosen, found)
+
+
+def _training(federation: Federation, epochs: list[Epoch]) -> dict[str, Any]:
+    stops_early = federation.agreement.training.patience is not None
     return {
         "stream": ORIGINAL,
         "epochs": [asdict(epoch) for epoch in epochs],
-        "best_epoch": best_epoch(epochs),
+        "best_epoch": best_epoch(epochs) if stops_early else epochs[-1].epoch,
     }
 
 

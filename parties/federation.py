@@ -136,9 +136,10 @@ class Federation:
         ours = self.half.purge()
         self._features.forget(self._dropped)
         self.labels[self._dropped] = -1
-        self._leaves = {}
+        self._leaves, self.answered = {}, Answered(np.empty(0, np.int64), {})
         self._batches = Batches(self.rows.forgotten_for_good(), self._batches.stream)
-        ours.append(f"row map, features, labels and embeddings of {len(self._dropped)} rows")
+        ours.append("embeddings and logits of every compared model")
+        ours.append(f"row map, features and labels of {len(self._dropped)} rows")
         return {self.party.name: ours, **done}
 
     def goodbye(self) -> Features:

@@ -35,6 +35,7 @@ class Model:
 class Work:
     """What one task gathers on the way, and leaves behind when the next begins."""
 
+    name: str = ""
     optimiser: torch.optim.Optimizer | None = None
     anchor: Block = ()  # θ₀ of FedORA
     held: Block = ()  # g_u
@@ -51,6 +52,7 @@ class Half:
         self._model: Model | None = None
         self._slots: dict[str, tuple[Model, Block]] = {}
         self._work = Work()
+        self._ended: dict[str, None] = {}  # tasks whose optimiser is gone, in their order
 
     @property
     def model(self) -> Model:
@@ -118,11 +120,12 @@ class Half:
 
     def purge(self) -> list[str]:
         """Drop everything that remembers earlier rows; says what there was."""
+        self._end()
         gone = [f"copy {slot!r} of the model" for slot in self.slots]
-        gone += ["optimiser state"] if self._work.optimiser else []
-        gone += ["held gradient and anchor of the unlearning"] if self._work.held else []
+        gone += [f"optimiser state of {task}" for task in self._ended]
+        gone.append("held gradients, anchor and dual of the unlearning")
         self._slots.clear()
-        self._work = Work()
+        self._ended.clear()
         return gone
 
     def _descend(self) -> None:
@@ -175,9 +178,19 @@ class Half:
             raise LookupError("no literal dual has begun")
         return work.dual.prices
 
+    def _end(self) -> None:
+        """Leave a task: its optimiser, held gradients, anchor and dual are gone."""
+        if self._work.optimiser:
+            self._ended[self._work.name] = None
+        self._work = Work()
+
     def _begin(self, task: vfl_pb2.Task) -> None:
+        self._end()
         block = self.model.block
-        self._work = Work(optimiser=self._optimiser(task) if task in _DESCENDS and block else None)
+        self._work = Work(
+            name=vfl_pb2.Task.Name(task).lower().replace("_", "-"),
+            optimiser=self._optimiser(task) if task in _DESCENDS and block else None,
+        )
         if task == vfl_pb2.UNLEARN:
             self._work.anchor = arithmetic.snapshot(block)
 

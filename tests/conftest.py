@@ -1,19 +1,21 @@
 """What tests share: certificates made once, and connected lines of both transports."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from cryptography.x509 import Certificate
 
 # pytest puts tests/ on the path, where tests/protocol would hide the package of that name.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from protocol.grpc_line import Server, dial
-from protocol.keyring import issue, make_authority, read_keyring, trust
+from protocol.errors import IdentityError
+from protocol.grpc_line import GrpcLine, Server, dial
+from protocol.keyring import Keyring, issue, make_authority, read_keyring, trust
 from protocol.line import Line, memory_lines
 
 FEDERATION, HUB, SPOKE = "trial", "bank", "shop"
@@ -38,25 +40,46 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def port(keys: Path, address: str, *, seats: int = 1) -> Iterator[Server]:
-    """The hub's port; it admits every party of the authority."""
-    ring = read_keyring(keys, HUB)
+def listening(ring: Keyring, address: str = "127.0.0.1:0") -> Iterator[tuple[Server, str]]:
+    """A hub that admits the shop and the hospital, and its address."""
     trusted = trust(ring, FEDERATION, {})
-    with Server(
-        address, ring, lambda leaf: trusted.check(leaf, datetime.now(UTC)), seats
-    ) as server:
-        yield server
+
+    def admit(leaf: Certificate) -> str:
+        name = trusted.check(leaf, datetime.now(UTC))
+        if name not in (SPOKE, "hospital"):
+            raise IdentityError(f"{name} is no passive party of this agreement")
+        return name
+
+    with Server(address, ring, admit, 2) as server:
+        yield server, address if address.startswith("unix:") else f"127.0.0.1:{server.port}"
 
 
 @contextmanager
 def grpc_lines(keys: Path, address: str) -> Iterator[Lines]:
     """A line over gRPC with mutual TLS."""
-    with port(keys, address) as server:
+    with listening(read_keyring(keys, HUB), address) as (server, _):
         spoke = dial(address, read_keyring(keys, SPOKE), HUB)
         try:
             yield Lines(server.accept(10), spoke)
         finally:
             spoke.cut()
+
+
+Dial = Callable[..., GrpcLine]
+
+
+@pytest.fixture
+def dialled(keys: Path) -> Iterator[Dial]:
+    """Dials as any party; the lines are cut at the end."""
+    lines: list[GrpcLine] = []
+
+    def go(address: str, name: str, folder: Path = keys) -> GrpcLine:
+        lines.append(dial(address, read_keyring(folder, name), HUB))
+        return lines[-1]
+
+    yield go
+    for line in lines:
+        line.cut()
 
 
 @pytest.fixture(params=["memory", "grpc"])

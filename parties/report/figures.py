@@ -60,7 +60,7 @@ def iteration_panels(request: Record) -> list[Panel]:
         curves("Price of not forgetting", "The dual Ω; it settles once γ is met.", course, price),
         curves("Step sizes", "σ has to stay below its bound.", course, sizes, log=True),
         curves("Loss on remaining rows", "What the rows that stay pay for it.", course, loss),
-        curves("Validation accuracy", "Watched at every iteration.", course, watched),
+        curves("Validation accuracy", "Where it was looked at.", course, watched),
         curves("Motion", "Gradient of the score, change of the model.", course, motion, log=True),
     )
 

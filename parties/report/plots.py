@@ -4,7 +4,6 @@ A line is told from another by its dashes, a set of rows by its side of the axis
 repeats what form and words already say.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -57,18 +56,18 @@ def curves(
     title: str, caption: str, course: Course, lines: Sequence[Line], *, log: bool = False
 ) -> Panel | None:
     """Draw lines over the epochs or iterations of ``course``."""
-    shown = [line for line in lines if _points(line.values, log)]
+    shown = [line for line in lines if _points(course, line.values, log)]
     if not shown:
         return None
 
     def draw(axes: Axes) -> None:
         for line in shown:
+            points = _points(course, line.values, log)
             axes.plot(
-                course.at,
-                _points(line.values, log),
+                *zip(*points, strict=True),
                 color=line.colour,
                 linestyle=line.dashes,
-                marker="o" if len(course.at) == 1 else "",
+                marker="o" if len(points) <= len(course.at) / 2 or len(points) == 1 else "",
                 label=line.name,
             )
         if course.kept is not None:
@@ -80,10 +79,10 @@ def curves(
     return Panel(title, caption, drawn(draw, f"{title}. {caption} {courses}."))
 
 
-def _points(values: Values, log: bool) -> list[float]:
-    """Return the values with a gap where there is none to draw; empty if there is none at all."""
-    points = [math.nan if v is None or (log and v <= 0) else v for v in values]
-    return points if any(math.isfinite(point) for point in points) else []
+def _points(course: Course, values: Values, log: bool) -> list[tuple[float, float]]:
+    """Return where there is something to draw; what is looked at now and then gets marks."""
+    drawable = zip(course.at, values, strict=True)
+    return [(at, v) for at, v in drawable if v is not None and not (log and v <= 0)]
 
 
 def _said(values: Values) -> str:

@@ -66,7 +66,7 @@ def spoken() -> dict[str, bytes]:
 
 def refused() -> dict[str, tuple[bytes, str]]:
     """Frames that the hub might send to a spoke that is ready, and what it is told."""
-    return {**_frames(), **_envelopes(), **_contents(), **_tensors()}
+    return {**_frames(), **_envelopes(), **_contents(), **_tensors(), **_values()}
 
 
 def _header(message: Message) -> say.Header:
@@ -183,9 +183,6 @@ def _tensors() -> dict[str, tuple[bytes, str]]:
 
     control = _header(Message(ASK))
     control.tensors.append(of(2, 3))
-    bad = {name: floats(2, 3) for name in ("nan", "inf", "-inf", "large")}
-    bad["nan"][1, 2], bad["inf"][1, 0], bad["-inf"][1, 1] = np.nan, np.inf, -np.inf
-    bad["large"][1, 1] = 10_001
     illegal = "tensor dimensions {}; legal: 1 to 2^31 - 1"
     dims = {
         "dimension-zero": (0, 3),
@@ -217,14 +214,17 @@ def _tensors() -> dict[str, tuple[bytes, str]]:
             raw(control.SerializeToString(), bytes(24)),
             "Ask brought 1 tensors; it must be 0",
         ),
-        **{
-            f"value-{name}": (
-                frame(Message(DESCEND, (tensor,)), sent_by(Side.HUB)),
-                "row 1 of a tensor is NaN, infinite or beyond ±10000",
-            )
-            for name, tensor in bad.items()
-        },
     }
+
+
+def _values() -> dict[str, tuple[bytes, str]]:
+    found = {}
+    for name, value in {"nan": np.nan, "inf": np.inf, "-inf": -np.inf, "large": 10_001}.items():
+        tensor = floats(2, 3)
+        tensor[1, 1] = value
+        content = frame(Message(DESCEND, (tensor,)), sent_by(Side.HUB))
+        found[f"value-{name}"] = (content, "row 1 of a tensor is NaN, infinite or beyond ±10000")
+    return found
 
 
 def write() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from protocol import vfl_pb2 as say
 from protocol.channel import Channel, Crossing
 from protocol.envelope import Terms
+from protocol.errors import ProtocolError
 from protocol.frames import encode
 from protocol.line import Line
 from protocol.message import Body, Message
@@ -193,3 +194,12 @@ def header(message: Message, of: say.Envelope) -> say.Header:
     """The header of a message, to be spoilt."""
     whole = frame(message, of)
     return say.Header.FromString(whole[4 : 4 + int.from_bytes(whole[:4], "little")])
+
+
+def end_of(line: Line) -> ProtocolError:
+    """What ``line`` says when it ends."""
+    try:
+        while True:
+            line.receive(10)
+    except ProtocolError as error:
+        return error

@@ -8,7 +8,7 @@ from queue import Queue
 import grpc
 import numpy as np
 import pytest
-from conftest import HUB, SPOKE, Lines, grpc_lines, port
+from conftest import HUB, SPOKE, Lines, grpc_lines, listening
 from golden import refused, sent_by, spoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -235,7 +235,7 @@ def test_message_of_another_kind_than_expected_is_refused() -> None:
 def test_frame_over_the_cap_is_refused_in_words_at_the_hub(keys: Path, tmp_path: Path) -> None:
     """A peer without our cap on what it sends."""
     address = f"unix:{tmp_path}/hub"
-    with port(keys, address) as server:
+    with listening(read_keyring(keys, HUB), address) as (server, _):
         frames: Queue[bytes | None] = Queue()
         with careless(keys, address) as channel:
             talk = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None))
@@ -250,7 +250,7 @@ def test_frame_over_the_cap_is_refused_in_words_at_the_hub(keys: Path, tmp_path:
 
 def test_frame_of_twice_the_cap_never_arrives(keys: Path, tmp_path: Path) -> None:
     address = f"unix:{tmp_path}/hub"
-    with port(keys, address) as server:
+    with listening(read_keyring(keys, HUB), address) as (server, _):
         frames: Queue[bytes | None] = Queue()
         with careless(keys, address) as channel:
             talk = channel.stream_stream("/vfl.Line/Talk")(iter(frames.get, None))

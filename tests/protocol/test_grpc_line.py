@@ -2,69 +2,32 @@
 
 import socket
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Queue
-from threading import Thread
 
 import grpc
 import pytest
-from conftest import HUB, SPOKE, Lines, grpc_lines
+from conftest import HUB, SPOKE, Dial, grpc_lines, listening
 from forge import Leaf, authority, write
+from talk import end_of
 
-from protocol.errors import IdentityError, LineBroken, PeerSilent, ProtocolError
+from protocol.errors import IdentityError, LineBroken, PeerSilent
 from protocol.frames import MAX_FRAME
-from protocol.grpc_line import _OPTIONS, Server, dial
-from protocol.keyring import Keyring, issue, make_authority, read_keyring, trust
+from protocol.grpc_line import _OPTIONS, Server
+from protocol.keyring import read_keyring
 
-LOOPBACK = "127.0.0.1:0"
-
-
-@contextmanager
-def listening(ring: Keyring, address: str = LOOPBACK) -> Iterator[tuple[Server, str]]:
-    """A hub that admits the shop and the hospital; its port and its address."""
-    trusted = trust(ring, "trial", {})
-
-    def admit(leaf) -> str:
-        name = trusted.check(leaf, datetime.now(UTC))
-        if name not in (SPOKE, "hospital"):
-            raise IdentityError(f"{name} is no passive party of this agreement", "read it")
-        return name
-
-    with Server(address, ring, admit, 2) as server:
-        yield server, address if address.startswith("unix:") else f"127.0.0.1:{server.port}"
+Port = tuple[Server, str]
 
 
 @pytest.fixture
-def hub(keys: Path) -> Iterator[tuple[Server, str]]:
+def hub(keys: Path) -> Iterator[Port]:
     with listening(read_keyring(keys, HUB)) as server:
         yield server
 
 
-@pytest.fixture
-def dialled(keys: Path) -> Iterator[Callable[[str, str], object]]:
-    """Dials as any party; the lines are cut at the end."""
-    lines = []
-
-    def go(address: str, name: str, folder: Path = keys, hub: str = HUB):
-        lines.append(dial(address, read_keyring(folder, name), hub))
-        return lines[-1]
-
-    yield go
-    for line in lines:
-        line.cut()
-
-
-def end_of(line) -> ProtocolError:
-    """What the line says when it ends."""
-    with pytest.raises(ProtocolError) as error:
-        line.receive(10)
-    return error.value
-
-
-def still_open(server: Server, address: str, dialled) -> None:
+def still_open(server: Server, address: str, dialled: Dial) -> None:
     """The shop may still join."""
     line = dialled(address, SPOKE)
     hub = server.accept(5)
@@ -75,7 +38,7 @@ def still_open(server: Server, address: str, dialled) -> None:
 # --- who may dial -------------------------------------------------------------------------------
 
 
-def test_party_outside_the_agreement_is_refused_with_a_ticket(hub, dialled) -> None:
+def test_party_outside_the_agreement_is_refused_with_a_ticket(hub: Port, dialled: Dial) -> None:
     server, address = hub
     stranger = dialled(address, "stranger")
     with pytest.raises(IdentityError, match="stranger is no passive party") as ours:
@@ -100,7 +63,7 @@ def test_party_outside_the_agreement_is_refused_with_a_ticket(hub, dialled) -> N
     ids=["no URI", "two URIs", "other federation", "no DNS name", "authority as leaf"],
 )
 def test_leaf_that_grpc_accepts_and_we_do_not(
-    hub, dialled, keys: Path, tmp_path: Path, leaf: Leaf, told: str
+    hub: Port, dialled: Dial, keys: Path, tmp_path: Path, leaf: Leaf, told: str
 ) -> None:
     server, address = hub
     folder = write(tmp_path / "certs", keys, SPOKE, leaf.issue(authority(keys)))
@@ -111,7 +74,9 @@ def test_leaf_that_grpc_accepts_and_we_do_not(
     still_open(server, address, dialled)
 
 
-def test_refused_parties_are_told_the_same(hub, dialled, keys: Path, tmp_path: Path) -> None:
+def test_refused_parties_are_told_the_same(
+    hub: Port, dialled: Dial, keys: Path, tmp_path: Path
+) -> None:
     """But for the ticket: which rule was broken is the hub's own affair."""
     server, address = hub
     folder = write(tmp_path / "certs", keys, SPOKE, Leaf(uris=[]).issue(authority(keys)))
@@ -123,7 +88,7 @@ def test_refused_parties_are_told_the_same(hub, dialled, keys: Path, tmp_path: P
     assert told == {"the hub refused our certificate "}
 
 
-def test_second_connection_of_one_party_is_refused(hub, dialled) -> None:
+def test_second_connection_of_one_party_is_refused(hub: Port, dialled: Dial) -> None:
     server, address = hub
     first = dialled(address, SPOKE)
     line = server.accept(5)
@@ -158,13 +123,13 @@ def shake(address: str, with_: ssl.SSLContext) -> str | None:
         return secured.version()
 
 
-def test_tls_1_3_is_spoken(hub, keys: Path) -> None:
+def test_tls_1_3_is_spoken(hub: Port, keys: Path) -> None:
     assert shake(hub[1], context(keys)) == "TLSv1.3"
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 @pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_1"])
-def test_older_tls_is_refused(hub, dialled, keys: Path, version: str) -> None:
+def test_older_tls_is_refused(hub: Port, dialled: Dial, keys: Path, version: str) -> None:
     made = context(keys)
     made.minimum_version = ssl.TLSVersion.TLSv1
     made.maximum_version = ssl.TLSVersion[version]
@@ -173,13 +138,13 @@ def test_older_tls_is_refused(hub, dialled, keys: Path, version: str) -> None:
     still_open(*hub, dialled)
 
 
-def test_dialler_without_certificate_is_refused(hub, dialled, keys: Path) -> None:
+def test_dialler_without_certificate_is_refused(hub: Port, dialled: Dial, keys: Path) -> None:
     with pytest.raises((ssl.SSLError, ConnectionError)):
         shake(hub[1], context(keys, certificate=False))
     still_open(*hub, dialled)
 
 
-def test_plain_dialler_is_refused(hub, dialled) -> None:
+def test_plain_dialler_is_refused(hub: Port, dialled: Dial) -> None:
     server, address = hub
     with grpc.insecure_channel(address) as channel:
         frames: Queue[bytes | None] = Queue()
@@ -193,7 +158,7 @@ def test_plain_dialler_is_refused(hub, dialled) -> None:
     still_open(server, address, dialled)
 
 
-def test_web_browser_at_the_port_is_refused(hub, dialled) -> None:
+def test_web_browser_at_the_port_is_refused(hub: Port, dialled: Dial) -> None:
     host, _, port = hub[1].rpartition(":")
     with socket.create_connection((host, int(port)), 5) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\nHost: bank\r\n\r\n")
@@ -202,7 +167,7 @@ def test_web_browser_at_the_port_is_refused(hub, dialled) -> None:
     still_open(*hub, dialled)
 
 
-def test_unknown_method_is_refused(hub, dialled, keys: Path) -> None:
+def test_unknown_method_is_refused(hub: Port, dialled: Dial, keys: Path) -> None:
     ring = read_keyring(keys, SPOKE)
     credentials = grpc.ssl_channel_credentials(
         ring.authority_pem, ring.key_pem, ring.certificate_pem
@@ -215,147 +180,10 @@ def test_unknown_method_is_refused(hub, dialled, keys: Path) -> None:
     still_open(*hub, dialled)
 
 
-# --- who may be dialled, and what a failure is called (TRUST H28) --------------------------------
-
-
-@contextmanager
-def nobody(keys: Path, folder: Path) -> Iterator[str]:
-    with socket.socket() as held:  # bound, not listening
-        held.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{held.getsockname()[1]}"
-
-
-@contextmanager
-def unknown_name(keys: Path, folder: Path) -> Iterator[str]:
-    yield "no-such-host.invalid:7700"
-
-
-@contextmanager
-def other_authority(keys: Path, folder: Path) -> Iterator[str]:
-    make_authority(folder, "trial")
-    issue(folder, "trial", HUB)
-    with listening(read_keyring(folder, HUB)) as (_, address):
-        yield address
-
-
-@contextmanager
-def other_party(keys: Path, folder: Path) -> Iterator[str]:
-    with listening(read_keyring(keys, "hospital")) as (_, address):
-        yield address
-
-
-@contextmanager
-def expired_hub(keys: Path, folder: Path) -> Iterator[str]:
-    old = Leaf(name=HUB, start=timedelta(days=-9), end=timedelta(days=-2))
-    write(folder, keys, HUB, old.issue(authority(keys)))
-    with listening(read_keyring(folder, HUB)) as (_, address):
-        yield address
-
-
-@contextmanager
-def hub_of_others(keys: Path, folder: Path) -> Iterator[str]:
-    """It believes another authority: ours is unknown to it, its certificate is good."""
-    make_authority(folder / "theirs", "trial")
-    leaf = Leaf(name=HUB).issue(authority(keys))
-    write(folder, folder / "theirs", HUB, leaf)
-    with listening(read_keyring(folder, HUB)) as (_, address):
-        yield address
-
-
-@contextmanager
-def answering(text: bytes) -> Iterator[str]:
-    """A port without TLS that answers everything in one way."""
-    with socket.create_server(("127.0.0.1", 0)) as plain:
-
-        def answer() -> None:
-            while True:
-                try:
-                    visitor, _ = plain.accept()
-                except OSError:
-                    return
-                with visitor:
-                    visitor.recv(1000)
-                    visitor.sendall(text)
-
-        thread = Thread(target=answer)
-        thread.start()
-        yield f"127.0.0.1:{plain.getsockname()[1]}"
-        plain.shutdown(socket.SHUT_RDWR)
-    thread.join(5)
-
-
-@contextmanager
-def no_tls(keys: Path, folder: Path) -> Iterator[str]:
-    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
-        yield address
-
-
-@contextmanager
-def hanging_up(keys: Path, folder: Path) -> Iterator[str]:
-    with answering(b"") as address:
-        yield address
-
-
-CAUSES = {
-    hanging_up: (LineBroken, "hung up"),
-    nobody: (LineBroken, "nobody listens at"),
-    unknown_name: (LineBroken, "the name in no-such-host.invalid:7700 is unknown"),
-    other_authority: (
-        IdentityError,
-        "is not that of bank: .*(issuer|signature)",
-    ),
-    other_party: (IdentityError, "is not that of bank: .*Hostname mismatch"),
-    expired_hub: (IdentityError, "is not that of bank: certificate has expired"),
-    hub_of_others: (IdentityError, "hung up when it saw our certificate"),
-    no_tls: (IdentityError, "does not speak TLS"),
-}
-
-
-@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.__name__)
-def test_every_cause_has_its_own_words(dialled, keys: Path, tmp_path: Path, cause) -> None:
-    kind, told = CAUSES[cause]
-    with cause(keys, tmp_path / "certs") as address:
-        error = end_of(dialled(address, SPOKE))
-    assert type(error) is kind
-    assert error.hint
-    with pytest.raises(kind, match=told):
-        raise error
-
-
-def test_words_differ() -> None:
-    assert len({told for _, told in CAUSES.values()}) == len(CAUSES)
-
-
-def test_expired_dialler_is_told_so(hub, dialled, keys: Path, tmp_path: Path) -> None:
-    old = Leaf(start=timedelta(days=-9), end=timedelta(days=-2)).issue(authority(keys))
-    write(tmp_path / "certs", keys, SPOKE, old)
-    error = end_of(dialled(hub[1], SPOKE, tmp_path / "certs"))
-    assert isinstance(error, IdentityError)
-    assert "hung up when it saw our certificate" in str(error)
-    assert f"ours ends {old[0].not_valid_after_utc:%Y-%m-%d %H:%M} UTC" in error.hint
-    still_open(*hub, dialled)
-
-
-def test_causes_are_told_over_unix_sockets_too(dialled, keys: Path, tmp_path: Path) -> None:
-    """Otherwise a spoke would go on dialling with a certificate that will never do."""
-    address = f"unix:{tmp_path}/hub"
-    with listening(read_keyring(keys, "hospital"), address):
-        error = end_of(dialled(address, SPOKE))
-    assert isinstance(error, IdentityError)
-    nowhere = end_of(dialled(f"unix:{tmp_path}/nobody", SPOKE))
-    assert isinstance(nowhere, LineBroken)
-    assert "nobody listens at unix:" in str(nowhere)
-
-
 def test_lost_hub_is_a_broken_line(keys: Path, tmp_path: Path) -> None:
     with grpc_lines(keys, f"unix:{tmp_path}/hub") as lines:
-        spoke = end_of_cut(lines)
-    assert isinstance(spoke, LineBroken)
-
-
-def end_of_cut(lines: Lines) -> ProtocolError:
-    lines.hub.cut()
-    return end_of(lines.spoke)
+        lines.hub.cut()
+        assert isinstance(end_of(lines.spoke), LineBroken)
 
 
 # --- options ------------------------------------------------------------------------------------
@@ -375,12 +203,12 @@ def test_grpc_never_retries_and_is_bounded() -> None:
     )
 
 
-def test_port_in_use_is_refused_by_its_address(hub, keys: Path) -> None:
+def test_port_in_use_is_refused_by_its_address(hub: Port, keys: Path) -> None:
     with pytest.raises(LineBroken, match=f"cannot listen on {hub[1]}"):
         Server(hub[1], read_keyring(keys, HUB), lambda leaf: "", 1)
 
 
-def test_accept_keeps_its_deadline(hub) -> None:
+def test_accept_keeps_its_deadline(hub: Port) -> None:
     started = datetime.now(UTC)
     with pytest.raises(PeerSilent, match=r"nobody dialled for 0\.05 s"):
         hub[0].accept(0.05)
