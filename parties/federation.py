@@ -10,18 +10,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.arithmetic import all_finite
 from parties.active_network import ActiveNetwork, build_active
-from parties.align import Alignment
+from parties.align import SECONDS_PER_ROW, Alignment
+from parties.errors import Diverged
 from parties.features import Features, labels
 from parties.half import Half, Model
 from parties.party import Party
 from parties.rows import Batches, RowSets
 from parties.schedule import Index
 from protocol import vfl_pb2
+from protocol.envelope import describe
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
+from protocol.tensors import MAX_PAYLOAD
 
-WIDEST_PASS = 4096  # rows of one message outside training
+WIDEST_PASS = 4096  # rows; more would make others wait too long for their turn
 _MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.ASCEND)  # tasks that roll back instead of failing
 
 
@@ -159,15 +163,20 @@ class Federation:
 
     def parts(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.Ask]:
         """The questions of one pass over ``rows`` by index, in as few messages as possible."""
-        for index in range(ceil(len(self.rows.of(rows)) / WIDEST_PASS)):
-            yield vfl_pb2.Ask(rows=rows, order=vfl_pb2.BY_INDEX, size=WIDEST_PASS, index=index)
+        size = self._widest_pass
+        for index in range(ceil(len(self.rows.of(rows)) / size)):
+            yield vfl_pb2.Ask(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
 
     def sweep(
         self, task: vfl_pb2.Task, asks: Iterable[vfl_pb2.Ask], act: Callable[[Batch], Use]
     ) -> None:
         """Pass over batches; the gradient of one and the question for the next are one message.
 
-        Ends early, with ``diverged`` set, when a party's embeddings are no longer finite.
+        While unlearning it ends early, with ``diverged`` set, when numbers are no longer finite.
+
+        Raises:
+            Diverged: our loss or gradients are no longer finite, in training.
+            RemoteProtocolError: a party's embeddings are no longer finite, in training.
         """
         waiting = iter(asks)
         ask = next(waiting, None)
@@ -180,10 +189,11 @@ class Federation:
                 return
             with self._clock(task, "backward"):
                 use = act(batch)
-                use.loss.backward()  # type: ignore[no-untyped-call]
+                if not self._differentiate(task, ask, batch, use):
+                    return
                 part = 0 if ask.order == vfl_pb2.SHUFFLED else ask.index
                 ask = next(waiting, None)
-                self._answer(task, use, batch.rows, ask)
+                self._answer(task, use, ask)
                 self.half.use(use.order, part)
             self.party.watch.step()
 
@@ -202,17 +212,40 @@ class Federation:
 
     @property
     def _patience(self) -> float:
+        """Seconds that a step may take."""
         return max(self.agreement.limits.step_seconds, 10 * self._pace)
+
+    @property
+    def _long_patience(self) -> float:
+        """Seconds for what a party does with all its rows at once."""
+        return self._patience + SECONDS_PER_ROW * len(self.labels)
+
+    @property
+    def _widest_pass(self) -> int:
+        """Rows of one message outside training."""
+        widest = max(party.width or 0 for party in self.agreement.parties.values())
+        row = widest * np.dtype(self.agreement.dtype).itemsize
+        return max(1, min(WIDEST_PASS, MAX_PAYLOAD // row))
 
     def _ask(self, task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> None:
         self._move(_place(task, ask))
         self._hub.broadcast(ask)
 
-    def _answer(
-        self, task: vfl_pb2.Task, use: Use, rows: Index, following: vfl_pb2.Ask | None
-    ) -> None:
+    def _differentiate(self, task: vfl_pb2.Task, ask: vfl_pb2.Ask, batch: Batch, use: Use) -> bool:
+        """Leave the gradients of every half to be used; whether they are finite."""
+        use.loss.backward()  # type: ignore[no-untyped-call]
+        gradients = {name: _gradient(leaf) for name, leaf in self._leaves.items()}
+        self.answered = Answered(batch.rows, gradients)
+        if all_finite([use.loss, *gradients.values()]):
+            return True
+        self.diverged = True
+        if task not in _MAY_DIVERGE:
+            place = describe(_place(task, ask))
+            raise Diverged(f"the loss is no longer finite ({place})", "lower the learning rate")
+        return False
+
+    def _answer(self, task: vfl_pb2.Task, use: Use, following: vfl_pb2.Ask | None) -> None:
         """Send every passive party its gradient, and the next question with it."""
-        self.answered = Answered(rows, {n: _gradient(leaf) for n, leaf in self._leaves.items()})
         gradients = {name: part.numpy() for name, part in self.answered.gradients.items()}
         if following is None:
             self._hub.scatter(use.order, gradients)
@@ -260,7 +293,7 @@ class Federation:
         with self.party.ledger.clock("control"):
             self._move(vfl_pb2.Place(task=task, epoch=0, step=0, microbatch=0))
             self._hub.broadcast(arrange)
-            done = self._hub.gather(self._patience).values()
+            done = self._hub.gather(self._long_patience).values()
         return [said.expect(vfl_pb2.Done).report for said in done]
 
     def _move(self, place: vfl_pb2.Place) -> None:

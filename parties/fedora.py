@@ -15,15 +15,13 @@ from torch.nn.functional import cross_entropy
 
 from configs.agreement import Fedora
 from parties.federation import Answered, Batch, Federation, Use
-from parties.learn import HOLD, Plan, learn, validate
+from parties.learn import BEFORE, HOLD, Plan, learn, validate
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, retain_steps
 from unlearning.step_sizes import StepRule, StepSizes
 from unlearning.stopping import Decision, Limits, Progress, decide
-
-BEFORE = "before this iteration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Iteration:
 
     iteration: int
     forgetting: float  # S_u
-    price: float  # Ω
+    price: float | None  # Ω; None with the literal dual, where each parameter has its own
     primal_step: float  # τ
     dual_step: float  # σ
     dual_bound: float | None  # what σ may be at most; None before any gradient
@@ -192,7 +190,7 @@ class _Run:
             Iteration(
                 iteration=k,
                 forgetting=score,
-                price=self._dual.price,
+                price=self._dual.price if self._plan.dual == "scalar" else None,
                 primal_step=self._steps.primal,
                 dual_step=self._steps.dual,
                 dual_bound=bound if math.isfinite(bound) else None,

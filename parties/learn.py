@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import cross_entropy
 
-from parties.errors import Diverged
 from parties.federation import Batch, Federation, Use
 from protocol import vfl_pb2
 from unlearning.ascent import clip_factor, knows_nothing
 
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
+BEFORE = "before this step"
 HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
 
 
@@ -41,8 +41,7 @@ def learn(federation: Federation, plan: Plan) -> list[Epoch]:
     """Train on ``plan.rows``; with patience, end at the model of the best validation loss.
 
     Raises:
-        RemoteProtocolError: a party's embeddings are no longer finite.
-        Diverged: the loss is no longer finite.
+        RemoteProtocolError, Diverged: numbers are no longer finite.
     """
     steps = math.ceil(len(federation.rows.of(plan.rows)) / plan.batch)
     federation.party.watch.phase(plan.name, plan.epochs * (steps + 1))
@@ -72,11 +71,6 @@ def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
     def descend(batch: Batch) -> Use:
         loss = cross_entropy(batch.logits, batch.labels)
         losses.append((loss.item(), len(batch.rows)))
-        if not math.isfinite(losses[-1][0]):
-            raise Diverged(
-                f"{plan.name}: the loss is no longer finite in epoch {number}",
-                "lower training.learning_rate",
-            )
         return Use(loss, DESCEND)
 
     federation.sweep(plan.task, federation.batches(plan.rows, number, plan.batch), descend)
@@ -106,14 +100,20 @@ def ascend(federation: Federation) -> list[float]:
     plan = federation.agreement.unlearning.ascent
     federation.party.watch.phase("gradient ascent", plan.steps)
     losses: list[float] = []
+    federation.keep(BEFORE, vfl_pb2.ASCEND)
     for _ in range(plan.steps):
         loss = hold(federation, vfl_pb2.ASCEND)
-        losses.append(loss)
-        if federation.diverged or knows_nothing(loss, len(federation.agreement.labels.classes)):
+        if federation.diverged:
+            federation.restore(BEFORE, federation.stream, vfl_pb2.ASCEND)
             break
+        losses.append(loss)
+        if knows_nothing(loss, len(federation.agreement.labels.classes)):
+            break
+        federation.keep(BEFORE, vfl_pb2.ASCEND)
         reports = [*federation.weigh(vfl_pb2.ASCEND), federation.half.report()]
         factor = clip_factor(sum(report.held_square for report in reports), plan.clip)
         federation.climb(plan.learning_rate * factor)
+    federation.drop(BEFORE, vfl_pb2.ASCEND)
     return losses
 
 

@@ -16,7 +16,7 @@ from trio import PARTIES, agreement, certify, federation, forget_some, party, wr
 from parties import fedora
 from parties.active import run_active
 from parties.errors import Diverged, PolicyError
-from parties.learn import Plan, learn
+from parties.learn import Plan, ascend, learn
 from parties.memory_port import MemoryPort
 from parties.passive import run_passive
 from protocol import vfl_pb2
@@ -237,3 +237,30 @@ def test_training_that_diverges_says_so(tmp_path: Path) -> None:
     training = {"optimiser": "sgd", "learning_rate": 1e30, "batch": 16, "epochs": 3}
     with pytest.raises((Diverged, RemoteProtocolError), match=r"finite|NaN"):
         run(tmp_path, training=training)
+
+
+def test_gradient_ascent_goes_back_when_a_party_diverges(tmp_path: Path) -> None:
+    with federation(tmp_path, unlearning={"ascent": {"steps": 3}}) as (leading, answerers):
+        forget_some(leading)
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.keep("original", vfl_pb2.TRAIN)
+        leading.restore("original", "original", vfl_pb2.ASCEND)
+        before = leading.logits(vfl_pb2.VALIDATION)
+        climb = leading.climb
+
+        def climb_then_poison(step_size: float) -> None:
+            climb(step_size)
+            poison(answerers["left"])
+
+        leading.climb = climb_then_poison  # type: ignore[method-assign]
+        assert len(ascend(leading)) == 1
+        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+
+
+def test_a_loss_that_is_not_finite_names_its_place(tmp_path: Path) -> None:
+    with federation(tmp_path) as (leading, _):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        with torch.no_grad():
+            next(leading.half.model.network.top.parameters()).fill_(torch.nan)
+        with pytest.raises(Diverged, match=r"train, epoch 1, step 0"):
+            learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1, 16))
