@@ -201,7 +201,8 @@ class Limits(Table):
     join_seconds: Positive = 120.0
     step_seconds: Positive = 30.0
     idle_seconds: Positive = 900.0
-    magnitude: Positive = 1e4
+    magnitude: Positive = 1e4  # of an element of an embedding or gradient
+    rows: Count = 1_000_000  # that a party may bring to the intersection
 
 
 class Agreement(Table):

@@ -52,10 +52,13 @@ def lead(party: Party, hub: Hub) -> Alignment:
 def _match(party: Party, hub: Hub) -> Matches:
     """Exchange shares, answer every offer, send the matrix, take every store."""
     ids = party.holding.ids
+    _not_too_many(party, party.name, len(ids))
     hub.broadcast(vfl_pb2.Open(rows=len(ids)))
     patience = _patience(party, len(ids))
     shares = {name: said.expect(vfl_pb2.Share) for name, said in hub.gather(patience).items()}
     sizes = {name: share.rows for name, share in shares.items()}
+    for name, size in sizes.items():
+        _not_too_many(party, name, size)
     patience = _patience(party, max(len(ids), *sizes.values()))
     leader = Leader(ids, sizes=sizes, session=_session(hub), entropy=party.entropy)
     hub.broadcast(vfl_pb2.Shares(shares=shares))
@@ -84,6 +87,8 @@ def follow(party: Party, channel: Channel) -> Alignment:
     party.watch.phase("finding common rows")
     with party.ledger.clock("psi"), _blamed():
         opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.Open)
+        _not_too_many(party, party.name, len(party.holding.ids))
+        _not_too_many(party, channel.terms.peer, opened.rows)
         patience = _patience(party, max(opened.rows, len(party.holding.ids)))
         member = Member(
             party.holding.ids,
@@ -164,6 +169,13 @@ def _enough(party: Party, common: int) -> None:
             "no common rows" if not common else f"fewer common rows than psi.minimum = {least}",
             "do the parties hold the same people, and IDs written alike?",
         )
+
+
+def _not_too_many(party: Party, who: str, rows: int) -> None:
+    """Memory grows with what others say they bring, so the agreement bounds it."""
+    most = party.agreement.limits.rows
+    if rows > most:
+        raise PolicyError(f"{who} brings {rows} rows; limits.rows = {most}")
 
 
 def _same(ours: Alignment, theirs: bytes, peer: str) -> None:

@@ -76,6 +76,7 @@ def _accept(party: Party, channel: Channel, nonce: bytes, message: Message) -> N
     if channel.session is None or len(channel.session) != 16 or len(welcome.nonce) != 32:
         raise RemoteProtocolError("the hub's welcome lacks a session or nonce")
     _compare_clocks(party, channel.terms.peer, welcome.clock)
+    _compare_software(party, channel.terms.peer, welcome.software)
     bound = _bound(party.digest, channel, channel.terms.peer, party.name, nonce, welcome.nonce)
     signer = verify(
         party.trust, welcome.certificate, welcome.signature, party.now(), "welcome", *bound
@@ -171,8 +172,12 @@ def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
         )
         raise RemoteProtocolError(f"the agreements differ: {listed}", "start from the same file")
     _compare_clocks(party, peer, hello.clock)
-    if hello.software != software():
-        party.watch.warn(f"{peer} runs {hello.software[:40]!r}, {party.name} {software()!r}")
+    _compare_software(party, peer, hello.software)
+
+
+def _compare_software(party: Party, peer: str, theirs: str) -> None:
+    if theirs != software():
+        party.watch.warn(f"{peer} runs {theirs[:40]!r}, {party.name} {software()!r}")
 
 
 def _compare_clocks(party: Party, peer: str, theirs: float) -> None:

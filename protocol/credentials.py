@@ -54,6 +54,7 @@ class Trust:
         """
         self._issued(certificate)  # first: nothing in it is believed, or even parsed, before
         name = self._party(certificate)
+        _check_validity(self.authority, now)
         _check_validity(certificate, now)
         _check_leaf(certificate)
         pin = fingerprint(certificate)

@@ -1,0 +1,62 @@
+"""Entity alignment: equal order everywhere, and what a party refuses on the way."""
+
+from pathlib import Path
+
+import pytest
+from runs import run
+from trio import federation
+
+from parties import align
+from parties.errors import PolicyError
+from protocol import vfl_pb2
+from protocol.errors import ProtocolError
+
+
+def test_every_party_ends_with_the_same_order_of_its_own_rows(tmp_path: Path) -> None:
+    with federation(tmp_path) as (leading, answerers):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        named = {
+            name: [each._party.holding.ids[row] for row in each._features.rows]
+            for name, each in answerers.items()
+        }
+        ours = [leading.party.holding.ids[row] for row in leading._features.rows]
+        assert named == {"left": ours, "right": ours}
+        assert len(set(ours)) == len(ours) == len(common_ids(tmp_path))
+
+
+def common_ids(folder: Path) -> set[str]:
+    tables = [(folder / f"{name}.csv").read_text() for name in ("hub", "left", "right")]
+    return set.intersection(*({line.split(",")[0] for line in t.split()[1:]} for t in tables))
+
+
+def test_more_rows_than_agreed_are_refused(tmp_path: Path) -> None:
+    limits = {"join_seconds": 20.0, "step_seconds": 10.0, "idle_seconds": 20.0, "rows": 200}
+    with pytest.raises(PolicyError, match=r"hub brings 240 rows; limits\.rows = 200"):
+        run(tmp_path, limits=limits)
+
+
+def test_a_share_whose_signature_covers_something_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    covered = align._covered
+
+    def other(party, session, sender, rows, share):
+        wrong = b"x" * 32 if party.name == sender == "left" else share
+        return covered(party, session, sender, rows, wrong)
+
+    monkeypatch.setattr(align, "_covered", other)
+    with pytest.raises(ProtocolError, match=r"signature of left|gave up"):
+        run(tmp_path)
+
+
+def test_parties_that_hold_other_common_rows_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alignment = align._alignment
+
+    def shorter(party, rows, session):
+        return alignment(party, rows[1:] if party.name == "right" else rows, session)
+
+    monkeypatch.setattr(align, "_alignment", shorter)
+    with pytest.raises(ProtocolError, match=r"holds other common rows|gave up"):
+        run(tmp_path)
