@@ -1,0 +1,127 @@
+"""How far the split model ends from the same model in one process; the bench prints it too."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from monolith import Fedora, Monolith
+from trio import federation, forget_some, inputs, networks
+
+from parties import fedora
+from parties.federation import Batch, Federation, Use
+from parties.learn import HOLD, Plan, hold, learn
+from parties.passive import Answerer
+from protocol import vfl_pb2
+from unlearning.objectives import forgetting_scores
+from unlearning.primal_dual import retain_steps
+
+BATCH, EPOCHS, ITERATIONS, SHARE, STEP, GAMMA = 16, 3, 20, 0.2, 0.05, 1.0
+OPTIMISERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+FEDORA = {
+    "iterations": ITERATIONS,
+    "check_every": 100,
+    "retain_share": SHARE,
+    "utility_loss": 1.0,
+    "batch": BATCH,
+    "primal_step": STEP,
+    "dual_step": STEP,
+    "proximal": 0.01,
+    "price_cap": 5.0,
+    "adaptive": {
+        "slow": 0.8,
+        "fast": 1.5,
+        "growth": 1.1,
+        "decay": 0.5,
+        "largest": 2.0,
+        "smallest": 0.1,
+    },
+}
+Answerers = Mapping[str, Answerer]
+
+
+def gradients_apart(folder: Path) -> float:
+    """Largest difference in the gradients of L_r and S_u."""
+    with federation(folder) as (leading, answerers):
+        forget_some(leading)
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        model, rows = _copied(leading, answerers), leading.rows.forgotten
+        hold(leading, vfl_pb2.ASCEND)
+        of_loss = _held_apart(leading, answerers, model.gradient(model.loss(rows)))
+
+        def score(batch: Batch) -> Use:
+            return Use(forgetting_scores(batch.logits, 2.0).mean(), HOLD)
+
+        leading.sweep(vfl_pb2.UNLEARN, leading.parts(vfl_pb2.FORGOTTEN), score)
+        of_score = _held_apart(leading, answerers, model.gradient(model.score(rows, 2.0)))
+    return max(of_loss, of_score)
+
+
+def training_apart(folder: Path, optimiser: str = "adam") -> tuple[int, float]:
+    """Steps, and the largest difference in the parameters after them."""
+    training = {"optimiser": optimiser, "learning_rate": 0.01, "batch": BATCH, "epochs": EPOCHS}
+    with federation(folder, training=training) as (leading, answerers):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        model, steps = _copied(leading, answerers), 0
+        descent = OPTIMISERS[optimiser](model.parameters, 0.01)
+        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, EPOCHS, BATCH))
+        for batch in islice(_batches(leading, vfl_pb2.LEARN), EPOCHS * _per_epoch(leading)):
+            descent.zero_grad()
+            model.loss(batch).backward()
+            descent.step()
+            steps += 1
+        return steps, _furthest(leading, answerers, model)
+
+
+def fedora_apart(folder: Path) -> tuple[float, float, float]:
+    """The price of both, and the largest difference in the parameters, after 20 iterations."""
+    with federation(folder, unlearning={"fedora": FEDORA}) as (leading, answerers):
+        forget_some(leading)
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 2, BATCH))
+        leading.keep("original", vfl_pb2.TRAIN)
+        leading.restore("original", "original", vfl_pb2.UNLEARN)
+        alone = Fedora(_copied(leading, answerers), gamma=GAMMA, tau=STEP, sigma=STEP)
+        went = fedora.unlearn(leading, GAMMA, 0.0)
+        batches = _batches(leading, vfl_pb2.RETAIN)
+        steps = retain_steps(SHARE, len(leading.rows.retain), BATCH)
+        for _ in range(ITERATIONS):
+            alone.iterate(leading.rows.forgotten, list(islice(batches, steps)))
+        price = went.iterations[-1].price or 0.0
+        return price, alone.price, _furthest(leading, answerers, alone.model)
+
+
+def _copied(leading: Federation, answerers: Answerers) -> Monolith:
+    halves, features = networks(leading, answerers), inputs(leading, answerers)
+    return Monolith.copy(halves, features, leading.labels.clone())
+
+
+def _held_apart(leading: Federation, answerers: Answerers, expected: list[torch.Tensor]) -> float:
+    leading.weigh(vfl_pb2.UNLEARN)  # a round trip: the passive parties have held theirs by now
+    halves = [leading.half, *(answerers[name]._half for name in ("left", "right"))]
+    held = [gradient for half in halves for gradient in half._work.held]
+    return max((a - b).abs().max().item() for a, b in zip(held, expected, strict=True))
+
+
+def _furthest(leading: Federation, answerers: Answerers, model: Monolith) -> float:
+    ours = networks(leading, answerers)
+    return max(
+        (a - b).abs().max().item()
+        for name, half in model.halves.items()
+        for a, b in zip(half.parameters(), ours[name].parameters(), strict=True)
+    )
+
+
+def _batches(leading: Federation, rows: vfl_pb2.Rows) -> Iterator[np.ndarray]:
+    """Epoch after epoch, as the schedule has them."""
+    epoch = 0
+    while True:
+        epoch += 1
+        order = leading.rows.shuffled(rows, "original", epoch)
+        for start in range(0, len(order), BATCH):
+            yield order[start : start + BATCH]
+
+
+def _per_epoch(leading: Federation) -> int:
+    return -(-len(leading.rows.learn) // BATCH)
