@@ -43,20 +43,22 @@ def main() -> None:
     given = options.parse_args()
     data = given.data or Path(os.environ.get("VFL_DATA", ROOT.parent / "shared" / "data"))
     torch.set_num_threads(1)
-    console, rows = Console(), []
+    console = Console()
+    measured: dict[str, list[Row]] = {}
     with console.status("measuring") as status:
         for name, measure in sections(data).items():
-            if given.only and name not in given.only:
-                continue
-            for row in measure(status.update):
-                rows.append(row)
-                console.print(f"{_mark(row)} {row.name}: {_value(row)} {row.unit}", highlight=False)
+            if not given.only or name in given.only:
+                measured[name] = list(_told(measure(status.update), console))
+                write(measured, ROOT / "docs" / "bench.json")
+    rows = [row for rows in measured.values() for row in rows]
     console.print(_table(rows))
-    if given.only:
-        console.print("docs/bench.json is written when all sections are measured")
-    else:
-        write(rows, ROOT / "docs" / "bench.json")
     sys.exit(any(row.ok is False for row in rows))
+
+
+def _told(rows: Iterator[Row], console: Console) -> Iterator[Row]:
+    for row in rows:
+        console.print(f"{_mark(row)} {row.name}: {_value(row)} {row.unit}", highlight=False)
+        yield row
 
 
 def _table(rows: list[Row]) -> Table:

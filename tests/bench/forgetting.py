@@ -47,17 +47,10 @@ def digits(data: Path, tell: Tell) -> Iterator[Row]:
     runs = [_run("digits", data, seed, tell) for seed in range(5)]
     yield from _utility("digits", runs, 2.0)
     ratios = {name: _ratio(runs, name) for name in ("original", "fedora", "gradient-ascent")}
-    value = ratios["fedora"]
-    yield below(
-        "digits: JS ratio of FedORA on D_u", value, ratios["original"], "the original's", "x"
-    )
-    yield below(
-        "digits: JS ratio of FedORA on D_u",
-        value,
-        ratios["gradient-ascent"],
-        "gradient ascent's",
-        "x",
-    )
+    name, value = "digits: JS ratio of FedORA on D_u", ratios["fedora"]
+    yield below(f"{name}, against the original", value, ratios["original"], "the original's", "x")
+    ascent = ratios["gradient-ascent"]
+    yield below(f"{name}, against gradient ascent", value, ascent, "gradient ascent's", "x")
     yield _cost("digits", runs)
     yield from _rows("digits", runs)
 

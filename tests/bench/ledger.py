@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -43,13 +43,20 @@ def shown(name: str, value: float | str, unit: str) -> Row:
     return Row(name, value, unit)
 
 
-def write(rows: Iterable[Row], path: Path) -> None:
-    """Write the figures with machine, versions and date."""
+def write(measured: Mapping[str, Sequence[Row]], path: Path) -> None:
+    """Write the figures with machine, versions and date; other sections stay as they are."""
+    before = json.loads(path.read_text()) if path.exists() else {"rows": [], "sections": {}}
+    old = {row["name"]: row for row in before["rows"]}
+    sections = {
+        name: [old[title] for title in titles] for name, titles in before["sections"].items()
+    }
+    sections |= {name: [asdict(row) for row in rows] for name, rows in measured.items()}
     content = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "versions": {name: version(name) for name in LIBRARIES}
         | {"python": platform.python_version()},
-        "rows": [asdict(row) for row in rows],
+        "sections": {name: [row["name"] for row in rows] for name, rows in sections.items()},
+        "rows": [row for rows in sections.values() for row in rows],
     }
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
