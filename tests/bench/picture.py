@@ -1,0 +1,49 @@
+"""Draw ``docs/demo.svg`` from a real run of the demo: one moment of the live view, then its end.
+
+Run it with ``python tests/bench/picture.py`` after the demo's output has changed.
+"""
+
+import re
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+
+from configs.schema import read_config
+from parties.report.terminal import WIDE, table
+from parties.simulate import Plan, processes
+from parties.view import View
+
+ROOT = Path(__file__).parents[2]
+DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
+MOMENT = "retrain-2"
+
+
+def main() -> None:
+    """Run, look once in the middle, and draw."""
+    console = Console(record=True, width=WIDE, file=StringIO(), force_terminal=True)
+    parties = read_config(DIGITS).agreement.parties
+    view = View(console, {name: party.role for name, party in parties.items()})
+    moments: list[Any] = []
+
+    def look(event: dict[str, Any]) -> None:
+        view.show(event)
+        halfway = event.get("phase") == MOMENT and event["done"] > event["total"] / 2
+        if halfway and not moments:
+            moments.append(view._table())
+
+    with TemporaryDirectory() as folder:
+        metrics = processes(Plan(DIGITS, (), Path(folder), None), look)
+    console.print("[dim]$[/] make demo\n")
+    console.print(moments[0])
+    console.print("\n")
+    console.print(table(metrics, WIDE))
+    drawn = console.export_svg(title="make demo", theme=MONOKAI)
+    own = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # nothing from elsewhere
+    (ROOT / "docs" / "demo.svg").write_text(own.replace("Fira Code,", ""))
+
+
+main()
