@@ -11,7 +11,7 @@ from parties.align import Alignment, lead
 from parties.compare import ORIGINAL, compare, train
 from parties.errors import public
 from parties.federation import Federation
-from parties.learn import Epoch, best_epoch
+from parties.learn import Epoch, accuracy, best_epoch
 from parties.measure import record
 from parties.party import Party
 from parties.requests import Chosen, choose, plant
@@ -53,6 +53,7 @@ def _lead(party: Party, hub: Hub) -> dict[str, Any]:
     ]
     plant(chosen, federation.labels, len(party.agreement.labels.classes))
     epochs = train(federation, vfl_pb2.LEARN, ORIGINAL, "training")
+    run["test_accuracy"] = accuracy(federation, vfl_pb2.TEST)
     requests = [_carry_out(federation, each) for each in chosen]
     features = federation.goodbye()
     save_half(party, federation.half, features)

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from parties.federation import Batch, Federation, Use
@@ -82,10 +83,18 @@ def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
 
 def validate(federation: Federation) -> tuple[float, float]:
     """Loss and accuracy on the validation rows."""
-    rows = federation.rows.validation
-    logits, truth = federation.logits(vfl_pb2.VALIDATION), federation.labels[rows]
-    accuracy = (logits.argmax(dim=1) == truth).double().mean().item()
-    return cross_entropy(logits, truth).item(), accuracy
+    logits = federation.logits(vfl_pb2.VALIDATION)
+    truth = federation.labels[federation.rows.validation]
+    return cross_entropy(logits, truth).item(), _right(logits, truth)
+
+
+def accuracy(federation: Federation, rows: vfl_pb2.Rows) -> float:
+    """Share of some rows that the present model predicts right."""
+    return _right(federation.logits(rows), federation.labels[federation.rows.of(rows)])
+
+
+def _right(logits: Tensor, truth: Tensor) -> float:
+    return (logits.argmax(dim=1) == truth).double().mean().item()
 
 
 def fine_tune(federation: Federation) -> list[Epoch]:

@@ -59,9 +59,9 @@ class GrpcLine:
 
     def cut(self) -> None:
         """Drop the stream at once."""
+        self._hang_up()
         self.outbox.end()
         self.inbox.end()
-        self._hang_up()
 
     def outgoing(self) -> Iterator[bytes]:
         """Frames for gRPC until ``close``."""
@@ -80,8 +80,8 @@ class GrpcLine:
                 self.inbox.put(frame)
         except grpc.RpcError as error:
             why = explain(error)
-            self.inbox.end(why)
             self.outbox.end(why)  # nobody takes what we say any more
+            self.inbox.end(why)
         except ProtocolError:
             return  # we hung up while it was waiting for room
         else:
@@ -143,12 +143,14 @@ class Server:
         return arrival
 
     def _talk(self, frames: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        line = GrpcLine(self._name(context), context.cancel)
+        name = self._name(context)
+        line = GrpcLine(name, context.cancel)
         reader = Thread(
             target=line.read, args=(frames, _broken), name=f"read-{line.peer}", daemon=True
         )
         reader.start()
         context.add_callback(line.outbox.end)
+        context.add_callback(lambda: self._leave(name))
         self._arrivals.put(line)
         yield from line.outgoing()
 
@@ -165,6 +167,11 @@ class Server:
             self._arrivals.put(IdentityError(f"{error} (ticket {ticket})", error.hint))
             context.abort(grpc.StatusCode.PERMISSION_DENIED, ticket)
         return name
+
+    def _leave(self, name: str) -> None:
+        """A party whose stream has ended may dial again."""
+        with self._lock:
+            self._seated.discard(name)
 
     def __enter__(self) -> Self:
         return self
@@ -207,8 +214,12 @@ def dial(address: str, keyring: Keyring, hub: str) -> GrpcLine:
     )
     frames = talk(line.outgoing())
 
+    def incoming() -> Iterator[bytes]:
+        yield from frames
+        line.outbox.end()  # the hub has ended the stream: nobody takes what we say any more
+
     def read() -> None:
-        line.read(frames, explain)
+        line.read(incoming(), explain)
         channel.close()
 
     Thread(target=read, name="read-hub", daemon=True).start()

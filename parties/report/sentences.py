@@ -126,6 +126,8 @@ def who(run: Record) -> str:
     roles = {party["role"]: "" for party in parties}
     held = [_holders([p["name"] for p in parties if p["role"] == role], role) for role in roles]
     trained = f"trained one model on the {count(run['common_rows'])} rows they have in common."
+    reached = run.get("test_accuracy")
+    trained += "" if reached is None else f" It is right on {share(reached)} of the test rows."
     return f"{'; '.join(held)}. Together they {trained}" if held else f"The parties {trained}"
 
 

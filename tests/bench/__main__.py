@@ -13,7 +13,7 @@ for folder in (HERE, HERE.parent / "parties", HERE.parent / "psi"):
 import torch  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
-from forgetting import adult, digits, fashion  # noqa: E402
+from forgetting import accuracy, adult, digits, fashion  # noqa: E402
 from intersection import intersection  # noqa: E402
 from ledger import Row, write  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -29,6 +29,7 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
         "equality": lambda tell: equality(),
         "intersection": intersection,
         "commands": commands,
+        "accuracy": lambda tell: accuracy(data, tell),
         "digits": lambda tell: digits(data, tell),
         "adult": lambda tell: adult(data, tell),
         "fashion": lambda tell: fashion(data, tell),

@@ -102,12 +102,19 @@ def test_not_yet_valid_is_refused(root: Authority, believing: Trust) -> None:
 def test_five_minutes_of_skew_are_accepted_and_no_more(
     root: Authority, believing: Trust, sign: int
 ) -> None:
-    leaf, _ = Leaf().issue(root)
+    leaf, _ = Leaf(start=timedelta()).issue(root)
     edge = leaf.not_valid_after_utc if sign > 0 else leaf.not_valid_before_utc
     assert timedelta(minutes=5) == SKEW
     assert believing.check(leaf, edge + sign * SKEW) == "shop"
     with pytest.raises(IdentityError, match="valid from"):
         believing.check(leaf, edge + sign * (SKEW + timedelta(seconds=1)))
+
+
+@pytest.mark.parametrize("days", [-400, 400])
+def test_authority_beyond_its_time_is_refused(root: Authority, believing: Trust, days: int) -> None:
+    leaf, _ = Leaf(start=timedelta(days=-800), end=timedelta(days=800)).issue(root)
+    with pytest.raises(IdentityError, match="valid from"):
+        believing.check(leaf, NOW + timedelta(days=days))
 
 
 def test_other_authority_is_refused(root: Authority, believing: Trust, tmp_path: Path) -> None:

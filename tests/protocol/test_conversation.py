@@ -1,6 +1,7 @@
 """Whole conversations over every transport: what is said arrives, once, and is taken down."""
 
 from collections import Counter
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -159,8 +160,10 @@ def test_giving_up_behind_the_place_of_the_hub_is_heard(lines: Lines) -> None:
 def test_hung_peer_is_silent_by_name_and_place(lines: Lines) -> None:
     talk = pair(*lines, Phase.EMBEDDING)
     told = r"^shop: silent for 0.05 s \(train, epoch 3, step 17\)$"
+    started = monotonic()
     with pytest.raises(PeerSilent, match=told):
         talk.hub.channel.receive(0.05)
+    assert monotonic() - started < 1.05
 
 
 def test_what_was_said_before_closing_still_arrives(lines: Lines) -> None:

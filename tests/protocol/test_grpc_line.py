@@ -3,6 +3,7 @@
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Queue
@@ -100,6 +101,20 @@ def test_second_connection_of_one_party_is_refused(hub: Port, dialled: Dial) -> 
     assert line.receive(5) == b"still here"
     dialled(address, "hospital")
     assert server.accept(5).peer == "hospital"
+
+
+def test_party_whose_line_has_ended_may_dial_again(hub: Port, dialled: Dial) -> None:
+    server, address = hub
+    dialled(address, SPOKE)
+    line = server.accept(5)
+    line.cut()
+    assert isinstance(end_of(line), LineBroken)
+    again = None
+    while again is None:  # the hub may hear of the new dial before it has taken down the end
+        dialled(address, SPOKE)
+        with suppress(IdentityError):
+            again = server.accept(5)
+    assert again.peer == SPOKE
 
 
 def context(keys: Path, *, certificate: bool = True) -> ssl.SSLContext:

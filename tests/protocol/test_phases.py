@@ -80,6 +80,61 @@ def test_wrong_turn_is_refused_with_the_legal_moves(phase: Phase) -> None:
             refuse(phase, side, kind)
 
 
+GREETING = [say.Hello, say.Welcome, say.Accept]
+ALIGNMENT = [
+    *(say.Open, say.Share, say.Shares, say.Offer, say.Answer),
+    *(say.Matrix, say.Matrix, say.Store, say.Matches, say.Aligned),
+]
+READY = [*GREETING, *ALIGNMENT]
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        [say.Welcome],
+        [say.Hello, say.Hello],
+        [say.Hello, say.Accept],
+        [say.Hello, say.Welcome, say.Open],
+        [*GREETING, say.Ask],
+        [*GREETING, say.Shares],
+        [*GREETING, *ALIGNMENT[:5], say.Matches],
+        [*GREETING, *ALIGNMENT[:8], say.Matrix],
+        [*GREETING, *ALIGNMENT[:9], say.Forget],
+        [*READY, say.Aligned],
+        [*READY, say.Embedding],
+        [*READY, say.Gradient],
+        [*READY, say.Step],
+        [*READY, say.Ask, say.Ask],
+        [*READY, say.Ask, say.Gradient],
+        [*READY, say.Ask, say.Goodbye],
+        [*READY, say.Ask, say.Embedding, say.Embedding],
+        [*READY, say.Ask, say.Embedding, say.Gradient, say.Gradient],
+        [*READY, say.Ask, say.Embedding, say.Gradient, say.Step],
+        [*READY, say.Ask, say.Embedding, say.Step, say.Step],
+        [*READY, say.Ask, say.Embedding, say.Step, say.Gradient],
+        [*READY, say.Forget, say.Purge],
+        [*READY, say.Purge, say.Goodbye],
+        [*READY, say.Arrange, say.Ask],
+        [*READY, say.Arrange, say.Done, say.Done],
+        [*READY, say.Goodbye, say.Ask],
+        [*READY, say.Goodbye, say.Abort],
+        [say.Abort, say.Hello],
+        [*READY, say.Open],
+    ],
+    ids=lambda story: " ".join(kind.__name__ for kind in story[-3:]),
+)
+def test_story_with_a_wrong_end_is_refused(story: list[type[Body]]) -> None:
+    """What the table must say, whatever it says."""
+    by_spoke = {say.Hello, say.Accept, say.Share, say.Offer, say.Store, say.Aligned, say.Done}
+    by_spoke |= {say.Embedding}
+    talk = Conversation(Side.SPOKE)
+    *before, last = [(talk.sent if kind in by_spoke else talk.received, kind) for kind in story]
+    for tell, kind in before:
+        tell(kind)
+    with pytest.raises((LocalProtocolError, RemoteProtocolError)):
+        last[0](last[1])
+
+
 def refuse(phase: Phase, side: Side, kind: type[Body]) -> None:
     moves = TRANSITIONS[phase]
     legal = sorted(k.__name__ for s, k in moves if s is side)

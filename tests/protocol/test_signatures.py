@@ -107,6 +107,16 @@ def test_spoilt_certificate_is_refused_and_breaks_nothing(
     assert read.tbs_certificate_bytes == ring.identity.certificate.tbs_certificate_bytes
 
 
+def test_certificate_of_an_unknown_version_is_refused(
+    ring: Keyring, believing: Trust, signed: bytes
+) -> None:
+    third = b"\xa0\x03\x02\x01\x02"
+    assert third in ring.identity.der
+    der = ring.identity.der.replace(third, b"\xa0\x03\x02\x01\x01")
+    with pytest.raises(IdentityError, match="no readable certificate"):
+        check(believing, der, signed, "accept", *PARTS)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=100))
 def test_noise_is_no_certificate(believing: Trust, der: bytes) -> None:
