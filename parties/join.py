@@ -8,6 +8,7 @@ from typing import Protocol
 
 from configs.errors import ConfigError
 from configs.schema import differences
+from parties.errors import public
 from parties.party import Party
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -20,6 +21,7 @@ from protocol.message import Message
 from protocol.phases import Side
 
 CLOCK_WARNING, CLOCK_LIMIT = 5.0, 300.0  # seconds
+NONCE = 32  # bytes
 
 
 class Port(Protocol):
@@ -45,7 +47,7 @@ def greet(party: Party, connect: Callable[[], Line]) -> Channel:
     deadline = monotonic() + party.agreement.limits.join_seconds
     while True:
         channel = Channel(connect(), Side.SPOKE, party.terms(hub), party.ledger.record)
-        nonce = party.entropy(32)
+        nonce = party.entropy(NONCE)
         try:
             channel.send(_hello(party, nonce))
             welcome = channel.receive(max(1.0, deadline - monotonic()))
@@ -56,7 +58,12 @@ def greet(party: Party, connect: Callable[[], Line]) -> Channel:
                 error.hint = error.hint or f"is {hub} started, and its address right?"
                 raise
             sleep(random.uniform(0.2, 1.0))  # noqa: S311  jitter, no secret
-    _accept(party, channel, nonce, welcome)
+    try:
+        _accept(party, channel, nonce, welcome)
+    except Exception as error:
+        channel.abort(*public(error))
+        channel.close()
+        raise
     return channel
 
 
@@ -73,7 +80,7 @@ def _hello(party: Party, nonce: bytes) -> vfl_pb2.Hello:
 
 def _accept(party: Party, channel: Channel, nonce: bytes, message: Message) -> None:
     welcome = message.expect(vfl_pb2.Welcome)
-    if channel.session is None or len(channel.session) != 16 or len(welcome.nonce) != 32:
+    if channel.session is None or len(channel.session) != 16 or len(welcome.nonce) != NONCE:
         raise RemoteProtocolError("the hub's welcome lacks a session or nonce")
     _compare_clocks(party, channel.terms.peer, welcome.clock)
     _compare_software(party, channel.terms.peer, welcome.software)
@@ -98,18 +105,18 @@ def welcome(party: Party, port: Port) -> Hub:
     party.watch.phase("waiting for the others", len(expected))
     deadline = monotonic() + party.agreement.limits.join_seconds
     session = party.entropy(16)
-    seated: dict[str, Channel] = {}
+    arrived: dict[str, Channel] = {}
     try:
-        while len(seated) < len(expected):
-            channel = _next(party, port, seated, deadline)
+        while len(arrived) < len(expected):
+            channel = _next(party, port, arrived, deadline)
             if channel is not None:
+                arrived[channel.terms.peer] = channel
                 _seat(party, channel, session)
-                seated[channel.terms.peer] = channel
                 party.watch.step()
     except Exception as error:
-        Hub(seated).abort("join", str(error))
+        Hub(arrived).abort(*public(error))
         raise
-    return Hub({name: seated[name] for name in expected})
+    return Hub({name: arrived[name] for name in expected})
 
 
 def _next(party: Party, port: Port, seated: dict[str, Channel], deadline: float) -> Channel | None:
@@ -130,12 +137,8 @@ def _next(party: Party, port: Port, seated: dict[str, Channel], deadline: float)
 def _seat(party: Party, channel: Channel, session: bytes) -> None:
     patience = party.agreement.limits.step_seconds
     hello = channel.receive(patience).expect(vfl_pb2.Hello)
-    try:
-        _check_hello(party, channel.terms.peer, hello)
-    except Exception as error:
-        Hub({channel.terms.peer: channel}).abort("agreement", str(error))
-        raise
-    channel.session, nonce = session, party.entropy(32)
+    _check_hello(party, channel.terms.peer, hello)
+    channel.session, nonce = session, party.entropy(NONCE)
     bound = _bound(party.digest, channel, party.name, channel.terms.peer, hello.nonce, nonce)
     channel.send(
         vfl_pb2.Welcome(
@@ -155,7 +158,9 @@ def _seat(party: Party, channel: Channel, session: bytes) -> None:
 
 
 def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
-    if not hello.oldest_version <= VERSION <= hello.newest_version or len(hello.nonce) != 32:
+    if len(hello.nonce) != NONCE:
+        raise RemoteProtocolError(f"{peer} sent a nonce of {len(hello.nonce)} bytes, not {NONCE}")
+    if not hello.oldest_version <= VERSION <= hello.newest_version:
         raise RemoteProtocolError(
             f"{peer} speaks versions {hello.oldest_version} to {hello.newest_version}, "
             f"{party.name} version {VERSION}",

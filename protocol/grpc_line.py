@@ -150,7 +150,8 @@ class Server:
         )
         reader.start()
         context.add_callback(line.outbox.end)
-        context.add_callback(lambda: self._leave(name))
+        if not context.add_callback(lambda: self._leave(name)):  # the stream is over already
+            self._leave(name)
         self._arrivals.put(line)
         yield from line.outgoing()
 

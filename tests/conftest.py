@@ -1,6 +1,5 @@
 """What tests share: certificates made once, and connected lines of both transports."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -9,9 +8,6 @@ from typing import NamedTuple
 
 import pytest
 from cryptography.x509 import Certificate
-
-# pytest puts tests/ on the path, where tests/protocol would hide the package of that name.
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from protocol.errors import IdentityError
 from protocol.grpc_line import GrpcLine, Server, dial

@@ -142,7 +142,7 @@ def differ(room: Room, path: tuple[str, ...]) -> None:
         assert ";" not in told.partition("differ")[2].partition(" at shop")[2]  # nothing else
     error = joining.exception()
     assert isinstance(error, Aborted)
-    assert error.code == "agreement"
+    assert error.code == "protocol"
 
 
 def test_missing_and_additional_fields_are_named(room: Room) -> None:
