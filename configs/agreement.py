@@ -127,8 +127,17 @@ class Request(Table):
 
     name: Name
     classes: tuple[str, ...] = ()
-    fraction: Fraction = 1.0
+    fraction: Fraction = 1.0  # of the training rows of these classes
+    seed: Annotated[int, Field(ge=0)] = 0  # draws the fraction and the canaries
     canaries: Annotated[int, Field(ge=0)] = 0  # rows among them that train on a wrong label
+
+    @model_validator(mode="after")
+    def _legal(self) -> Self:
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError("a class is named twice")
+        if not self.classes and self.fraction != 1:
+            raise ValueError("fraction goes with classes; a file of IDs is taken whole")
+        return self
 
 
 class Adaptive(Table):
@@ -140,10 +149,16 @@ class Adaptive(Table):
 
     slow: Positive = 0.5  # β: below this ratio of changes the steps grow
     fast: Positive = 1.0  # α: above it they shrink
-    growth: Annotated[float, Field(ge=1)] = 1.05  # κ_i
+    growth: Annotated[float, Field(gt=1)] = 1.05  # κ_i
     decay: Fraction = 0.7  # κ_d
     largest: Positive = 10.0  # times the initial step sizes
     smallest: Positive = 0.001
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not (self.slow < self.fast and self.decay < 1 and self.smallest <= 1 <= self.largest):
+            raise ValueError("needs slow < fast, decay < 1 and smallest <= 1 <= largest")
+        return self
 
 
 class Fedora(Table):
@@ -164,7 +179,7 @@ class Fedora(Table):
     utility_loss: Positive = 0.05  # validation accuracy that may be lost before it rolls back
     tolerance: Positive = 1e-3
     adaptive: Adaptive | None = Adaptive()
-    entropy_factor: Positive = 0.75  # γ asks for this part of the reference's mean entropy
+    entropy_factor: Positive = 0.75  # policy `proxy` asks for this part of its mean entropy
     reference_share: Fraction = 0.1  # of D_r, for policy `proxy`
     reference_epochs: Count = 10
     reference_batch: Count = 32

@@ -37,6 +37,11 @@ def squared_distance(left: Iterable[Tensor], right: Iterable[Tensor]) -> float:
     return squared_norm(a.detach().double() - b.detach().double() for a, b in pairs)
 
 
+def bounded(tensors: Iterable[Tensor], limit: float) -> bool:
+    """Return whether every entry is a number of magnitude ``limit`` at most; NaN is none."""
+    return all(bool(tensor.detach().abs().max() <= limit) for tensor in tensors if tensor.numel())
+
+
 def all_finite(tensors: Iterable[Tensor]) -> bool:
     """Return whether no entry is NaN or infinite."""
     return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)

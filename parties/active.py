@@ -6,16 +6,19 @@ from importlib.metadata import version
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from parties import join
-from parties.align import Alignment, lead
+from parties.align import lead
 from parties.compare import ORIGINAL, compare, train
 from parties.errors import public
 from parties.federation import Federation
 from parties.learn import Epoch, accuracy, best_epoch
-from parties.measure import record
+from parties.measure import ground, nothing, record
 from parties.party import Party
 from parties.requests import Chosen, choose, plant
 from parties.save import save_half
+from parties.schedule import Index
 from protocol import vfl_pb2
 from protocol.hub import Hub
 
@@ -24,6 +27,7 @@ KEPT = (
     "preprocessing statistics, where a party has any, were fitted with the forgotten rows: "
     "FedORA keeps them, Retrain fits them anew",
     "the number of epochs and the hyper-parameters were chosen with the forgotten rows",
+    "every party's own source data, from which each must delete the rows itself",
 )
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cryptography")
 
@@ -46,15 +50,16 @@ def run_active(party: Party, port: join.Port) -> dict[str, Any]:
 def _lead(party: Party, hub: Hub) -> dict[str, Any]:
     alignment = lead(party, hub)
     federation = Federation(party, hub, alignment)
-    run = _run(party, hub, federation, alignment)
-    chosen = [
-        choose(party, request, alignment, federation.rows, federation.labels)
-        for request in party.agreement.unlearn
-    ]
+    run = _run(party, hub, federation, len(alignment))
+    chosen = choose(party, alignment, federation.rows, federation.labels)
+    del alignment  # from here on the row map is the federation's, which erases what is forgotten
     plant(chosen, federation.labels, len(party.agreement.labels.classes))
+    planted = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
     epochs = train(federation, vfl_pb2.LEARN, ORIGINAL, "training")
     run["test_accuracy"] = accuracy(federation, vfl_pb2.TEST)
-    requests = [_carry_out(federation, each) for each in chosen]
+    requests = []
+    while chosen:
+        requests.append(_carry_out(federation, chosen.pop(0), planted))
     features = federation.goodbye()
     save_half(party, federation.half, features)
     return {
@@ -66,7 +71,7 @@ def _lead(party: Party, hub: Hub) -> dict[str, Any]:
     }
 
 
-def _carry_out(federation: Federation, chosen: Chosen) -> dict[str, Any]:
+def _carry_out(federation: Federation, chosen: Chosen, planted: Index) -> dict[str, Any]:
     before = federation.rows
     if len(chosen.rows):
         federation.forget(chosen.rows)
@@ -75,23 +80,24 @@ def _carry_out(federation: Federation, chosen: Chosen) -> dict[str, Any]:
         "validation": len(before.validation) - len(rows.validation),
         "test": len(before.test) - len(rows.test),
     }
-    if not len(rows.forgotten):
-        note = "nothing to forget: none of the requested rows was learned"
-        return {"name": chosen.request.name, "forgotten": 0, "dropped": dropped, "stopped": note}
-    figures = _figures(federation, chosen)
+    if len(rows.forgotten):
+        figures = _figures(federation, chosen, planted)
+    else:
+        figures = nothing(federation, chosen)
     return {
         **figures,
         "dropped": dropped,
-        "purged": federation.purge(),
+        "purged": federation.purge() if len(chosen.rows) else {},
         "kept": list(KEPT),
     }
 
 
-def _figures(federation: Federation, chosen: Chosen) -> dict[str, Any]:
+def _figures(federation: Federation, chosen: Chosen, planted: Index) -> dict[str, Any]:
     """Compare and measure; the logits of the compared models live no longer than this call."""
+    where = ground(federation, chosen, planted)
     found = compare(federation, chosen.request)
     federation.party.watch.phase("audit")
-    return record(federation, chosen, found)
+    return record(federation, chosen, where, found)
 
 
 def _training(federation: Federation, epochs: list[Epoch]) -> dict[str, Any]:
@@ -103,7 +109,7 @@ def _training(federation: Federation, epochs: list[Epoch]) -> dict[str, Any]:
     }
 
 
-def _run(party: Party, hub: Hub, federation: Federation, alignment: Alignment) -> dict[str, Any]:
+def _run(party: Party, hub: Hub, federation: Federation, common: int) -> dict[str, Any]:
     agreement, rows = party.agreement, federation.rows
     return {
         "federation": agreement.federation,
@@ -121,7 +127,7 @@ def _run(party: Party, hub: Hub, federation: Federation, alignment: Alignment) -
             }
             for name, each in agreement.parties.items()
         ],
-        "common_rows": len(alignment),
+        "common_rows": common,
         "rows": {
             "learn": len(rows.learn),
             "validation": len(rows.validation),

@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from configs.agreement import CnnBottom, MlpBottom, ModuleBottom, Party
 from configs.errors import ConfigError
@@ -52,6 +53,12 @@ def _own(path: str | None, source: str, shape: tuple[int, ...], width: int) -> n
             f"the source of {path} has digest {source_digest(found)}; agreed is {source}"
         )
     built: nn.Module = found(shape, width)
+    for part in built.modules():
+        if any(True for _ in part.buffers(recurse=False)) or isinstance(part, _DropoutNd):
+            raise ConfigError(
+                f"{path} has a {type(part).__name__}, which would remember rows or draw by chance",
+                "GroupNorm or LayerNorm in place of BatchNorm; no buffers, no dropout",
+            )
     return built
 
 

@@ -14,7 +14,7 @@ from parties.teller import Teller
 
 app = typer.Typer(
     name="vfl",
-    help="Vertical federated learning that can forget, and can prove it.",
+    help="Vertical federated learning that can forget, and shows it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -192,7 +192,7 @@ def _certs(config: Path, out: Path, days: int, told: Teller) -> None:
         issue(out, agreement.federation, name, days=days)
         leaf = x509.load_pem_x509_certificate((out / f"{name}.pem").read_bytes())
         pin = fingerprint(leaf)
-        told.say(f'[parties.{name}] pins = ["{pin}"]', party=name, pin=pin)
+        told.say(f'[parties.{name}]\npins = ["{pin}"]', party=name, pin=pin)
     told.say(f"wrote {out}; give each party ca.pem and its own two files", folder=str(out))
 
 

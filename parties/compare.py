@@ -8,7 +8,7 @@ from torch import Tensor
 
 from configs.agreement import Request
 from parties.federation import Federation
-from parties.fedora import Unlearned, threshold, unlearn
+from parties.fedora import Threshold, Unlearned, threshold, unlearn
 from parties.learn import Epoch, Plan, ascend, fine_tune, learn
 from protocol import vfl_pb2
 
@@ -45,7 +45,7 @@ class Comparison:
 
     request: Request
     outcomes: list[Outcome] = field(default_factory=list)
-    threshold: float | None = None
+    threshold: Threshold | None = None
     unlearned: Unlearned | None = None
     ascent: list[float] = field(default_factory=list)
 
@@ -80,12 +80,12 @@ def compare(federation: Federation, request: Request) -> Comparison:
 
 
 def _fedora(federation: Federation, found: Comparison) -> None:
-    original = found.outcome(ORIGINAL).logits["validation"]
+    original = federation.logits(vfl_pb2.VALIDATION)
     found.threshold = threshold(federation, original)
     truth = federation.labels[federation.rows.validation]
     accuracy = (original.argmax(dim=1) == truth).double().mean().item()
     federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
-    found.unlearned = unlearn(federation, found.threshold, accuracy)
+    found.unlearned = unlearn(federation, found.threshold.gamma, accuracy)
 
 
 def _baselines(federation: Federation, found: Comparison) -> dict[str, Callable[[], None]]:

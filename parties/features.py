@@ -56,10 +56,10 @@ class Features:
             self._cache[name] = Inputs(self._transformed(fitted), fitted)
         return self._cache[name]
 
-    def forget(self, rows: Index) -> None:
-        """Erase rows: their place in the row map, and every cached feature."""
+    def forget(self, rows: Index, present: Inputs | None) -> None:
+        """Erase rows: their place in the row map, and their features, the present model's too."""
         self.rows[rows] = -1
-        for inputs in self._cache.values():
+        for inputs in [*self._cache.values(), *([present] if present else [])]:
             inputs.values[rows] = 0
         self._cache.clear()
 

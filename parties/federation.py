@@ -1,6 +1,8 @@
 """The active party's grip on the whole model: its own half, and the spokes that hold the rest."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import ceil
 from time import monotonic
@@ -10,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.arithmetic import all_finite
+from models.arithmetic import bounded
 from parties.active_network import ActiveNetwork, build_active
 from parties.align import SECONDS_PER_ROW, Alignment
 from parties.errors import Diverged
@@ -26,7 +28,8 @@ from protocol.hub import Hub
 from protocol.tensors import MAX_PAYLOAD
 
 WIDEST_PASS = 4096  # rows; more would make others wait too long for their turn
-_MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.ASCEND)  # tasks that roll back instead of failing
+# Tasks that go back to an earlier model, or do without, instead of failing.
+_MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.ASCEND, vfl_pb2.REFERENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,7 @@ class Federation:
             for name, said in self._hub.gather(self._patience).items()
         }
         ours = self.half.purge()
-        self._features.forget(self._dropped)
+        self._features.forget(self._dropped, self.half.model.inputs)
         self.labels[self._dropped] = -1
         self._leaves, self.answered = {}, Answered(np.empty(0, np.int64), {})
         self._batches = Batches(self.rows.forgotten_for_good(), self._batches.stream)
@@ -198,15 +201,22 @@ class Federation:
             self.party.watch.step()
 
     @torch.no_grad()
-    def logits(self, rows: vfl_pb2.Rows) -> Tensor:
-        """The model's outputs for ``rows`` by index, [rows, classes]; nothing is learned."""
-        parts = []
+    def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Tensor:
+        """The model's outputs for ``rows`` by index, [rows, classes]; nothing is learned.
+
+        While unlearning, ``diverged`` is set where they are no longer finite.
+
+        Raises:
+            RemoteProtocolError: a party's embeddings are no longer finite, otherwise.
+        """
+        parts = [torch.empty(0, len(self.agreement.labels.classes))]
         for ask in self.parts(rows):
-            with self._clock(vfl_pb2.EVALUATE, "forward"):
-                self._ask(vfl_pb2.EVALUATE, ask)
-                parts.append(self._batch(vfl_pb2.EVALUATE, ask).logits)
+            with self._clock(task, "forward"):
+                self._ask(task, ask)
+                parts.append(self._batch(task, ask).logits)
             self.party.watch.step()
-        return torch.cat(parts) if parts else torch.empty(0, len(self.agreement.labels.classes))
+        self.diverged |= not bounded(parts, math.inf)
+        return torch.cat(parts)
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -236,7 +246,7 @@ class Federation:
         use.loss.backward()  # type: ignore[no-untyped-call]
         gradients = {name: _gradient(leaf) for name, leaf in self._leaves.items()}
         self.answered = Answered(batch.rows, gradients)
-        if all_finite([use.loss, *gradients.values()]):
+        if bounded([use.loss, *gradients.values()], self.agreement.limits.magnitude):
             return True
         self.diverged = True
         if task not in _MAY_DIVERGE:
@@ -299,8 +309,9 @@ class Federation:
     def _move(self, place: vfl_pb2.Place) -> None:
         self._hub.move_to(place)
 
-    def _clock(self, task: vfl_pb2.Task, phase: str):  # type: ignore[no-untyped-def]
-        return self.party.ledger.clock("unlearning" if task == vfl_pb2.UNLEARN else phase)
+    def _clock(self, task: vfl_pb2.Task, phase: str) -> AbstractContextManager[None]:
+        unlearns = task in (vfl_pb2.UNLEARN, vfl_pb2.REFERENCE)
+        return self.party.ledger.clock("unlearning" if unlearns else phase)
 
 
 def _place(task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> vfl_pb2.Place:

@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from configs.agreement import Fedora
+from parties.errors import PolicyError
 from parties.federation import Answered, Batch, Federation, Use
-from parties.learn import BEFORE, HOLD, Plan, learn, validate
+from parties.learn import HOLD, SOUND, Plan, learn, validate
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.objectives import forgetting_scores
@@ -41,6 +42,14 @@ class Iteration:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """γ, and the policy that gave it: `heldout` stands in for a reference that diverged."""
+
+    gamma: float
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unlearned:
     """How FedORA went."""
 
@@ -49,18 +58,24 @@ class Unlearned:
     answered: Answered  # the last gradients of S_u in the first iteration
 
 
-def threshold(federation: Federation, original: Tensor) -> float:
-    """γ by the agreed policy; ``original`` are the original model's logits on validation rows."""
+def threshold(federation: Federation, original: Tensor) -> Threshold:
+    """γ by the agreed policy; ``original`` are the original model's logits on validation rows.
+
+    Raises:
+        PolicyError: the policy needs validation rows of D_u's classes, and there are none.
+    """
     plan, classes = federation.agreement.unlearning.fedora, len(federation.agreement.labels.classes)
-    match plan.policy:
-        case "uniform":
-            return thresholds.uniform(classes, plan.weight)
-        case "heldout":
-            scores = _class_matched(federation, original)
-            return thresholds.heldout(scores, classes, plan.weight, plan.entropy_factor)
-        case "proxy":
-            scores = forgetting_scores(_reference(federation), plan.weight)
-            return thresholds.proxy(scores, classes, plan.weight, plan.entropy_factor)
+    if plan.policy == "uniform":
+        return Threshold(thresholds.uniform(classes, plan.weight), "uniform")
+    if plan.policy == "proxy":
+        logits = _reference(federation)
+        if not federation.diverged:
+            scores = forgetting_scores(logits, plan.weight)
+            gamma = thresholds.proxy(scores, classes, plan.weight, plan.entropy_factor)
+            return Threshold(gamma, "proxy")
+        federation.party.watch.warn("the reference model diverged; the threshold is 'heldout'")
+    scores = _class_matched(federation, original)
+    return Threshold(thresholds.heldout(scores, classes, plan.weight), "heldout")
 
 
 def _reference(federation: Federation) -> Tensor:
@@ -69,7 +84,7 @@ def _reference(federation: Federation) -> Tensor:
     plan = federation.agreement.unlearning.fedora
     how = (plan.reference_epochs, plan.reference_batch)
     learn(federation, Plan("reference", vfl_pb2.REFERENCE, vfl_pb2.SAMPLE, *how))
-    return federation.logits(vfl_pb2.FORGOTTEN)
+    return federation.logits(vfl_pb2.FORGOTTEN, vfl_pb2.REFERENCE)
 
 
 def _class_matched(federation: Federation, logits: Tensor) -> Tensor:
@@ -79,6 +94,8 @@ def _class_matched(federation: Federation, logits: Tensor) -> Tensor:
     classes, counts = torch.unique(federation.labels[rows.forgotten], return_counts=True)
     means = torch.stack([scores[truth == label].mean() for label in classes])
     known = ~means.isnan()  # a class without validation rows teaches nothing
+    if not known.any():
+        raise PolicyError("no validation row has a class of D_u", "enlarge split.validation")
     shares = counts[known] / counts[known].sum()
     return torch.dot(means[known], shares.to(means.dtype))
 
@@ -112,16 +129,22 @@ class _Run:
         self._asked = 0  # batches of D_r so far
 
     def run(self) -> Unlearned:
-        """Iterate until ``decide`` says stop; roll the last iteration back where it says so."""
-        self._federation.party.watch.phase("fedora", self._plan.iterations * (self._sub_steps + 1))
+        """Iterate until ``decide`` says stop; at worst end at the last model that passed a look."""
+        federation = self._federation
+        federation.party.watch.phase("fedora", self._plan.iterations * (self._sub_steps + 1))
+        federation.keep(SOUND, vfl_pb2.UNLEARN)
         for k in range(self._plan.iterations):
-            self._federation.keep(BEFORE, vfl_pb2.UNLEARN)
-            decision = decide(self._iterate(k), self._limits)
+            progress = self._iterate(k)
+            decision = decide(progress, self._limits)
+            if progress.finite and (decision.stops or (k + 1) % self._plan.check_every == 0):
+                decision = decide(self._look(progress), self._limits)
+                if not decision.rolls_back:
+                    federation.keep(SOUND, vfl_pb2.UNLEARN)
             if decision.stops:
                 break
         if decision.rolls_back:
-            self._federation.restore(BEFORE, self._federation.stream, vfl_pb2.UNLEARN)
-        self._federation.drop(BEFORE, vfl_pb2.UNLEARN)
+            federation.restore(SOUND, federation.stream, vfl_pb2.UNLEARN)
+        federation.drop(SOUND, vfl_pb2.UNLEARN)
         return Unlearned(self._iterations, decision, self._answered)
 
     def _iterate(self, k: int) -> Progress:
@@ -211,26 +234,20 @@ class _Run:
         return vfl_pb2.Primal(step_size=self._steps.primal, literal=literal)
 
     def _progress(self, k: int, score: float, losses: list[float]) -> Progress:
-        """What ``decide`` needs; validation rows are looked at now and then, and at the end."""
+        """What ``decide`` needs to know of an iteration."""
         finite = not self._federation.diverged and all(map(math.isfinite, [score, *losses]))
-        accuracy = None
-        if finite and ((k + 1) % self._plan.check_every == 0 or k + 1 == self._plan.iterations):
-            accuracy = validate(self._federation)[1]
         change = self._iterations[-2].change if len(self._iterations) > 1 else None
-        if self._iterations and self._iterations[-1].iteration == k:
-            mean = sum(losses) / len(losses) if losses else None
-            self._iterations[-1] = replace(
-                self._iterations[-1],
-                retain_loss=mean if finite else None,
-                validation_accuracy=accuracy,
-            )
-        return Progress(
-            iteration=k,
-            finite=finite,
-            shortfall=self._dual.threshold - score,
-            change=change or 0.0,
-            utility=accuracy,
-        )
+        if finite and losses:
+            mean = sum(losses) / len(losses)
+            self._iterations[-1] = replace(self._iterations[-1], retain_loss=mean)
+        shortfall = self._dual.threshold - score
+        return Progress(iteration=k, finite=finite, shortfall=shortfall, change=change or 0.0)
+
+    def _look(self, progress: Progress) -> Progress:
+        """Look at the validation rows, which also shows whether all numbers are still finite."""
+        accuracy = validate(self._federation, vfl_pb2.UNLEARN)[1]
+        self._iterations[-1] = replace(self._iterations[-1], validation_accuracy=accuracy)
+        return replace(progress, finite=not self._federation.diverged, utility=accuracy)
 
 
 def step_sizes(plan: Fedora) -> StepSizes:

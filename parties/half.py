@@ -186,6 +186,7 @@ class Half:
 
     def _begin(self, task: vfl_pb2.Task) -> None:
         self._end()
+        self.model.network.zero_grad()
         block = self.model.block
         self._work = Work(
             name=vfl_pb2.Task.Name(task).lower().replace("_", "-"),

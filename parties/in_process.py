@@ -19,12 +19,16 @@ def in_process(plan: Plan, listener: Listener) -> dict[str, Any]:
     with certified(plan) as (config, _, keys):
         place, port = Place(plan.out, plan.data, keys), MemoryPort()
 
-        def seat(name: str) -> dict[str, Any] | None:
-            party = take_seat(config, name, place, listener)
-            return play_in_process(party, port, lambda: port.connect(name), plan.out)
+        # All seats before any thread: what a party cannot read ends the run at once.
+        seated = {
+            name: take_seat(config, name, place, listener) for name in config.agreement.parties
+        }
 
-        with ThreadPoolExecutor(len(config.agreement.parties)) as pool:
-            runs = {name: pool.submit(seat, name) for name in config.agreement.parties}
+        def play(name: str) -> dict[str, Any] | None:
+            return play_in_process(seated[name], port, lambda: port.connect(name), plan.out)
+
+        with ThreadPoolExecutor(len(seated)) as pool:
+            runs = {name: pool.submit(play, name) for name in seated}
             wait(runs.values(), return_when="FIRST_EXCEPTION")
             for run in runs.values():
                 if run.done() and run.exception():

@@ -12,7 +12,7 @@ from protocol import vfl_pb2
 from unlearning.ascent import clip_factor, knows_nothing
 
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
-BEFORE = "before this step"
+SOUND = "last sound model"
 HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
 
 
@@ -49,6 +49,8 @@ def learn(federation: Federation, plan: Plan) -> list[Epoch]:
     epochs: list[Epoch] = []
     for number in range(1, plan.epochs + 1):
         epochs.append(_epoch(federation, plan, number))
+        if federation.diverged:
+            break
         if plan.patience is None:
             continue
         if best_epoch(epochs) == number:
@@ -75,15 +77,15 @@ def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
         return Use(loss, DESCEND)
 
     federation.sweep(plan.task, federation.batches(plan.rows, number, plan.batch), descend)
-    mean = sum(value * rows for value, rows in losses) / sum(rows for _, rows in losses)
+    mean = sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))
     if plan.task != vfl_pb2.TRAIN:
         return Epoch(number, mean)
     return Epoch(number, mean, *validate(federation))
 
 
-def validate(federation: Federation) -> tuple[float, float]:
+def validate(federation: Federation, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> tuple[float, float]:
     """Loss and accuracy on the validation rows."""
-    logits = federation.logits(vfl_pb2.VALIDATION)
+    logits = federation.logits(vfl_pb2.VALIDATION, task)
     truth = federation.labels[federation.rows.validation]
     return cross_entropy(logits, truth).item(), _right(logits, truth)
 
@@ -109,20 +111,22 @@ def ascend(federation: Federation) -> list[float]:
     plan = federation.agreement.unlearning.ascent
     federation.party.watch.phase("gradient ascent", plan.steps)
     losses: list[float] = []
-    federation.keep(BEFORE, vfl_pb2.ASCEND)
+    federation.keep(SOUND, vfl_pb2.ASCEND)
     for _ in range(plan.steps):
         loss = hold(federation, vfl_pb2.ASCEND)
         if federation.diverged:
-            federation.restore(BEFORE, federation.stream, vfl_pb2.ASCEND)
             break
         losses.append(loss)
         if knows_nothing(loss, len(federation.agreement.labels.classes)):
             break
-        federation.keep(BEFORE, vfl_pb2.ASCEND)
+        federation.keep(SOUND, vfl_pb2.ASCEND)  # this pass has shown that it is
         reports = [*federation.weigh(vfl_pb2.ASCEND), federation.half.report()]
         factor = clip_factor(sum(report.held_square for report in reports), plan.clip)
         federation.climb(plan.learning_rate * factor)
-    federation.drop(BEFORE, vfl_pb2.ASCEND)
+    validate(federation, vfl_pb2.ASCEND)
+    if federation.diverged:
+        federation.restore(SOUND, federation.stream, vfl_pb2.ASCEND)
+    federation.drop(SOUND, vfl_pb2.ASCEND)
     return losses
 
 

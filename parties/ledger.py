@@ -20,7 +20,7 @@ def phase_of(kind: str, task: str) -> str:
         return "psi"
     if kind not in _BACKWARD | {"Ask", "Embedding"}:
         return "control"
-    if task == "unlearn":
+    if task in ("unlearn", "reference"):
         return "unlearning"
     return "backward" if kind in _BACKWARD else "forward"
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import log_softmax
 
 from parties.compare import FEDORA, ORIGINAL, Comparison, Cost, Outcome
+from parties.errors import PolicyError
 from parties.federation import Federation
 from parties.requests import Chosen
 from parties.schedule import Index, key, permutation, torch_seed
@@ -29,8 +30,9 @@ RETRAIN = "retrain"
 class Ground:
     """The rows of the figures: labels, and which positions each figure reads."""
 
-    labels: dict[str, Tensor]  # row set -> true labels, as trained
+    labels: dict[str, Tensor]  # row set -> labels as trained
     plain: Index  # positions in D_u that are no canaries
+    members: Index  # positions in D_r from which the attack learns
     canaries: Index  # positions in D_u
     taught: Index  # positions in test from which the attack learns
     matched: Index  # positions in the other half of test, in D_u's class mix
@@ -42,16 +44,26 @@ class Ground:
         return np.random.default_rng(self.seed)
 
 
-def ground(federation: Federation, chosen: Chosen) -> Ground:
-    """Lay out the rows for one request."""
+def ground(federation: Federation, chosen: Chosen, planted: Index) -> Ground:
+    """Lay out the rows for one request; ``planted`` are the canaries of all requests.
+
+    Raises:
+        PolicyError: a class of D_u has no held-out row to be compared with.
+    """
     rows, labels, seed = federation.rows, federation.labels, federation.agreement.seed
-    planted = np.isin(rows.forgotten, chosen.canaries)
     halves = permutation(key(seed, "attack"), len(rows.test))
     middle = len(halves) // 2
     generator = np.random.default_rng(torch_seed(seed, "figures", chosen.request.name))
-    plain = np.flatnonzero(~planted)
+    plain = np.flatnonzero(~np.isin(rows.forgotten, planted))
+    clean = np.flatnonzero(~np.isin(rows.retain, planted))
     pool = labels[rows.test[halves[middle:]]]
-    matched = class_matched(labels[rows.forgotten[plain]], pool, generator)
+    try:
+        matched = class_matched(labels[rows.forgotten[plain]], pool, generator)
+    except ValueError as error:
+        raise PolicyError(
+            f"request {chosen.request.name!r}: a class of its rows is not among the test rows",
+            "enlarge split.test",
+        ) from error
     parts = {
         "forgotten": rows.forgotten,
         "retained": rows.retain,
@@ -61,23 +73,45 @@ def ground(federation: Federation, chosen: Chosen) -> Ground:
     return Ground(
         labels={name: labels[part] for name, part in parts.items()},
         plain=plain,
-        canaries=np.flatnonzero(planted),
+        members=generator.permutation(clean)[:MOST_MEMBERS],
+        canaries=np.flatnonzero(np.isin(rows.forgotten, chosen.canaries)),
         taught=halves[:middle],
         matched=halves[middle:][matched],
         seed=torch_seed(seed, "figures"),
     )
 
 
-def record(federation: Federation, chosen: Chosen, found: Comparison) -> dict[str, Any]:
-    """The request's part of ``metrics.json``, but for what was purged."""
-    where, rows = ground(federation, chosen), federation.rows
+def nothing(federation: Federation, chosen: Chosen) -> dict[str, Any]:
+    """The record of a request none of whose rows was learned: nothing ran."""
+    return {
+        **_named(federation, chosen),
+        "threshold": None,
+        "iterations": [],
+        "stopped": "nothing to forget: none of the requested rows was learned",
+        "methods": [],
+        "entropy": None,
+        "label_attack": None,
+        "canary_audit": None,
+    }
+
+
+def _named(federation: Federation, chosen: Chosen) -> dict[str, Any]:
     return {
         "name": chosen.request.name,
         "classes": list(chosen.request.classes),
         "fraction": chosen.request.fraction,
-        "forgotten": len(rows.forgotten),
-        "retained": len(rows.retain),
+        "forgotten": len(federation.rows.forgotten),
+        "retained": len(federation.rows.retain),
         "canaries": len(chosen.canaries),
+    }
+
+
+def record(
+    federation: Federation, chosen: Chosen, where: Ground, found: Comparison
+) -> dict[str, Any]:
+    """The request's part of ``metrics.json``, but for what was purged."""
+    return {
+        **_named(federation, chosen),
         "threshold": _threshold(federation, found),
         "iterations": [asdict(each) for each in found.unlearned.iterations]
         if found.unlearned
@@ -123,9 +157,8 @@ def _accuracies(outcome: Outcome, where: Ground, gone: Sequence[int]) -> dict[st
 
 def _attack(original: Outcome, where: Ground) -> Any:
     """Ruling 3: fitted on the original's outputs for D_r and the first half of the test rows."""
-    members = where.generator.permutation(len(where.labels["retained"]))[:MOST_MEMBERS]
     return fit_attack(
-        _outputs(original, where, "retained", members),
+        _outputs(original, where, "retained", where.members),
         _outputs(original, where, "test", where.taught),
     )
 
@@ -201,8 +234,8 @@ def _threshold(federation: Federation, found: Comparison) -> dict[str, Any]:
         return forgetting_scores(logits, weight).mean().item()
 
     return {
-        "policy": federation.agreement.unlearning.fedora.policy,
-        "gamma": found.threshold,
+        "policy": found.threshold.policy if found.threshold else None,
+        "gamma": found.threshold.gamma if found.threshold else None,
         "original_score": score(ORIGINAL),
         "fedora_score": score(FEDORA),
         "retrain_score": score(RETRAIN),

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.arithmetic import bounded
 from models.seeded import seeded
 from parties import join
 from parties.align import Alignment, follow
@@ -13,12 +14,14 @@ from parties.bottom import build_bottom
 from parties.errors import public
 from parties.features import Features
 from parties.half import Half, Model
+from parties.ledger import phase_of
 from parties.party import Party
 from parties.rows import Batches
 from parties.save import save_half
 from parties.schedule import Index, torch_seed
 from protocol import vfl_pb2
 from protocol.channel import Channel
+from protocol.envelope import task_name
 from protocol.errors import RemoteProtocolError
 from protocol.line import Line
 from protocol.message import Message
@@ -52,7 +55,12 @@ class Answerer:
 
     def answer(self, message: Message) -> bool:
         """Do what one message says; whether there is more to come."""
-        self._party.watch.at(self._channel.place)
+        place = self._channel.place
+        self._party.watch.at(place)
+        with self._party.ledger.clock(phase_of(message.kind, task_name(place))):
+            return self._obey(message)
+
+    def _obey(self, message: Message) -> bool:
         match message.body:
             case vfl_pb2.Ask() as ask:
                 self._embed(ask)
@@ -81,7 +89,7 @@ class Answerer:
             embedding: Tensor = model.network(batch)
         self._embedded = (embedding, self._channel.place)
         sent = embedding.detach()
-        if not torch.isfinite(sent).all():
+        if not bounded([sent], self._party.agreement.limits.magnitude):
             sent, self._report = torch.zeros_like(sent), vfl_pb2.Report(diverged=True)
         self._channel.send(vfl_pb2.Embedding(report=self._report), sent.numpy())
         self._report = None
@@ -129,7 +137,7 @@ class Answerer:
     def _purge(self) -> None:
         """Drop every state but the present model that remembers the forgotten rows."""
         purged = self._half.purge()
-        self._features.forget(self._dropped)
+        self._features.forget(self._dropped, self._half.model.inputs)
         purged.append(f"row map and features of {len(self._dropped)} rows")
         rows = self._batches.rows.forgotten_for_good()
         self._batches = Batches(rows, self._batches.stream)

@@ -29,30 +29,28 @@ class Chosen:
     canaries: Index  # training rows among them that learn a wrong label
 
 
-def choose(
-    party: Party, request: Request, alignment: Alignment, rows: RowSets, labels: Tensor
-) -> Chosen:
-    """The rows of one request: a part of some classes, or an ID file of our seat.
+def choose(party: Party, alignment: Alignment, rows: RowSets, labels: Tensor) -> list[Chosen]:
+    """The rows of every request: a part of some classes, or an ID file of our seat.
 
     Raises:
-        ConfigError: the seat has no file for a request without classes.
+        ConfigError: the seat has no file for a request without classes, or one for another.
         DataError: the file names what is not common.
         PolicyError: nothing would be left to learn from, or there are too few rows for canaries.
     """
-    if request.classes:
-        rows_meant = _of_classes(party, request, rows, labels)
-    else:
-        rows_meant = _of_file(party, request, alignment)
-    learned = np.intersect1d(rows_meant, rows.learn)
-    if len(learned) == len(rows.learn):
-        raise PolicyError(f"request {request.name!r} leaves no training row")
-    if len(learned) < request.canaries:
-        raise PolicyError(
-            f"request {request.name!r} has {len(learned)} training rows; "
-            f"canaries = {request.canaries} do not fit"
-        )
-    order = permutation(key(party.agreement.seed, "canaries", request.name), len(learned))
-    return Chosen(request, rows_meant, np.sort(learned[order[: request.canaries]]))
+    chosen: list[Chosen] = []
+    for request in party.agreement.unlearn:
+        taken = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
+        meant = _rows(party, request, alignment, rows, labels)
+        learned = np.setdiff1d(np.intersect1d(meant, rows.learn), taken)
+        if request.canaries and len(learned) <= request.canaries:
+            raise PolicyError(f"request {request.name!r} has too few rows for its canaries")
+        secret = key(party.agreement.seed, "canaries", request.name, request.seed)
+        canaries = learned[permutation(secret, len(learned))[: request.canaries]]
+        chosen.append(Chosen(request, meant, np.sort(canaries)))
+    gone = [each.rows for each in chosen]
+    if gone and np.isin(rows.learn, np.concatenate(gone)).all():
+        raise PolicyError("the requests together leave no training row")
+    return chosen
 
 
 def plant(chosen: Sequence[Chosen], labels: Tensor, classes: int) -> None:
@@ -61,24 +59,34 @@ def plant(chosen: Sequence[Chosen], labels: Tensor, classes: int) -> None:
         labels[each.canaries] = (labels[each.canaries] + 1) % classes
 
 
-def _of_classes(party: Party, request: Request, rows: RowSets, labels: Tensor) -> Index:
-    known = party.agreement.labels.classes
-    parts = []
-    for name in request.classes:
-        members = rows.learn[(labels[rows.learn] == known.index(name)).numpy()]
-        secret = key(party.agreement.seed, "request", request.name, name)
-        order = permutation(secret, len(members))
-        parts.append(members[order[: round(request.fraction * len(members))]])
-    return np.sort(np.concatenate(parts))
-
-
-def _of_file(party: Party, request: Request, alignment: Alignment) -> Index:
+def _rows(
+    party: Party, request: Request, alignment: Alignment, rows: RowSets, labels: Tensor
+) -> Index:
     path = party.seat.unlearn.get(request.name)
+    if request.classes and path is not None:
+        raise ConfigError(f"request {request.name!r} names classes, and the seat a file for it")
+    if request.classes:
+        return _of_classes(party, request, rows, labels)
     if path is None:
         raise ConfigError(
             f"request {request.name!r} names no classes, and the seat of {party.name} no file",
             f'[seats.{party.name}.unlearn] {request.name} = "ids.txt"',
         )
+    return _of_file(party, path, alignment)
+
+
+def _of_classes(party: Party, request: Request, rows: RowSets, labels: Tensor) -> Index:
+    known = party.agreement.labels.classes
+    parts = []
+    for name in request.classes:
+        members = rows.learn[(labels[rows.learn] == known.index(name)).numpy()]
+        secret = key(party.agreement.seed, "request", request.name, request.seed, name)
+        order = permutation(secret, len(members))
+        parts.append(members[order[: round(request.fraction * len(members))]])
+    return np.sort(np.concatenate(parts))
+
+
+def _of_file(party: Party, path: Path, alignment: Alignment) -> Index:
     place = {party.holding.ids[row]: index for index, row in enumerate(alignment.rows)}
     wanted = _ids(path)
     unknown = [str(line) for line, identifier in wanted if identifier not in place]

@@ -18,6 +18,7 @@ class RowSets:
     """The common rows by their index in the common order.
 
     Attributes:
+        drawn: all training rows of the run, whose order every epoch draws.
         learn: D, training rows that no earlier request removed.
         validation: rows for early stopping and thresholds.
         test: rows for the report.
@@ -26,6 +27,7 @@ class RowSets:
 
     seed: int
     share: float  # of D_r that the reference model learns
+    drawn: Index
     learn: Index
     validation: Index
     test: Index
@@ -56,11 +58,12 @@ class RowSets:
     def shuffled(self, rows: vfl_pb2.Rows, stream: str, epoch: int) -> Index:
         """The rows in the order of one epoch.
 
-        All of D is shuffled and the others are skipped: a paired Retrain meets its rows in the
-        order in which the original met them.
+        All training rows of the run are shuffled and the others are skipped: a paired Retrain
+        meets its rows in the order in which the original met them.
         """
-        order = self.learn[permutation(key(self.seed, "batches", stream, epoch), len(self.learn))]
-        return order if rows == vfl_pb2.LEARN else order[np.isin(order, self.of(rows))]
+        secret = key(self.seed, "batches", stream, epoch)
+        order = self.drawn[permutation(secret, len(self.drawn))]
+        return order[np.isin(order, self.of(rows))]
 
     def forget(self, requested: Index) -> "RowSets":
         """The parts once ``requested`` rows must go; those outside training are dropped at once."""
@@ -126,6 +129,7 @@ def split(agreement: Agreement, ids: list[bytes], in_test: NDArray[np.bool_]) ->
     return RowSets(
         seed=agreement.seed,
         share=agreement.unlearning.fedora.reference_share,
+        drawn=learn,
         learn=learn,
         validation=validation_rows,
         test=test_rows,

@@ -68,6 +68,8 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
         ledger=Ledger(watch.crossed),
     )
     _know_oneself(party)
+    if not pins:
+        watch.warn("the agreement pins no keys: whoever the authority certified is believed")
     return party
 
 

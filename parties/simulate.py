@@ -69,7 +69,11 @@ def processes(plan: Plan, listener: Listener) -> dict[str, Any]:
         readers = [Thread(target=_read, args=(c, events), daemon=True) for c in children.values()]
         for reader in readers:
             reader.start()
-        failure = _follow(events, children, listener)
+        try:
+            failure = _follow(events, children, listener)
+        finally:
+            for child in children.values():
+                child.kill()
     if failure is not None:
         raise failure
     written = plan.out / config.agreement.federation / METRICS

@@ -63,7 +63,7 @@ class Teller:
         if self._json:
             self._line(fields)
         else:
-            self.console.print(text, highlight=False)
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _line(self, event: Event) -> None:
         sys.stdout.write(json.dumps(event) + "\n")

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from parties.watch import Event, Progress
 
@@ -44,9 +45,8 @@ class View:
                 self._progress[event["party"]] = Progress(**fields)
                 self._live.update(self._table())
             case "warning":
-                self._console.print(f"[yellow]{event['party']}: warning:[/] {event['text']}")
-            case "note" if self._console.is_terminal:
-                self._console.print(f"{event['party']}: {event['text']}")
+                said = f"{event['party']}: warning: {event['text']}"  # a peer's words may be in it
+                self._console.print(Text(said, "yellow"))
 
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 1), header_style="dim")

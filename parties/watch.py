@@ -6,6 +6,7 @@ from time import monotonic
 from typing import Any
 
 from protocol import vfl_pb2
+from protocol.envelope import task_name
 
 EVERY = 0.1  # seconds between two reports of one phase
 
@@ -52,7 +53,7 @@ class Watch:
 
     def at(self, place: vfl_pb2.Place) -> None:
         """Follow the leader: its task and epoch are the phase, its steps ours."""
-        name = vfl_pb2.Task.Name(place.task).lower().replace("_", "-")
+        name = task_name(place)
         name += f", epoch {place.epoch}" if place.epoch else ""
         if name != self._progress.phase:
             self.phase(name)
@@ -67,10 +68,6 @@ class Watch:
     def crossed(self, size: int) -> None:
         """Bytes went over the wire."""
         self._progress.size += size
-
-    def note(self, text: str) -> None:
-        """Something worth a line in the log."""
-        self._say("note", text=text)
 
     def warn(self, text: str) -> None:
         """Something that a person should look at."""

@@ -9,7 +9,7 @@ from hmac import compare_digest
 from time import monotonic
 
 from protocol import vfl_pb2
-from protocol.envelope import START, VERSION, Terms, Transcript, check, describe
+from protocol.envelope import START, VERSION, Terms, Transcript, check, describe, task_name
 from protocol.errors import (
     Aborted,
     Equivocation,
@@ -192,7 +192,7 @@ class Channel:
     def _note(self, way: Way, message: Message, size: int, waited: float) -> None:
         rows = len(message.tensors[0]) if message.tensors else 0
         payload = sum(tensor.nbytes for tensor in message.tensors)
-        task = vfl_pb2.Task.Name(self.place.task).lower()
+        task = task_name(self.place)
         self.record(Crossing(self.terms.peer, way, message.kind, task, rows, payload, size, waited))
 
     @contextmanager

@@ -95,9 +95,14 @@ def _same(field: str, found: bytes, wanted: bytes) -> None:
         raise RemoteProtocolError(f"the {field} in the envelope is not ours")
 
 
+def task_name(place: vfl_pb2.Place) -> str:
+    """The task as a word: ``fine-tune``."""
+    return vfl_pb2.Task.Name(place.task).lower().replace("_", "-")
+
+
 def describe(place: vfl_pb2.Place) -> str:
     """The place in words: ``train, epoch 3, step 17``."""
-    words = [vfl_pb2.Task.Name(place.task).lower()]
+    words = [task_name(place)]
     words += [f"epoch {place.epoch}"] if place.epoch else []
     words += [f"step {place.step}"] if place.step or place.epoch else []
     return ", ".join(words)

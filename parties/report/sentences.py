@@ -141,6 +141,8 @@ def what(request: Record, rows: Record | None) -> str:
     """Say which rows a request names."""
     learned = look(rows, "learn")
     among = f" of the {count(learned)} training rows" if learned else " training rows"
+    if request["forgotten"] == 0:
+        return "There was nothing to forget: no training row was named." + _beside(request)
     named = f"{count(request['forgotten'])}{among} were to be forgotten{_chosen(request)}."
     return named + _beside(request)
 

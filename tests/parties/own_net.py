@@ -14,3 +14,17 @@ class Bottom(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         return self.linear(rows).tanh()
+
+
+class Remembers(nn.Sequential):
+    """BatchNorm keeps statistics of the rows it saw."""
+
+    def __init__(self, shape: tuple[int, ...], width: int) -> None:
+        super().__init__(nn.Linear(shape[0], width), nn.BatchNorm1d(width))
+
+
+class Forgets(nn.Sequential):
+    """Dropout draws from a generator that no seed of the agreement reaches."""
+
+    def __init__(self, shape: tuple[int, ...], width: int) -> None:
+        super().__init__(nn.Linear(shape[0], width), nn.Dropout())

@@ -8,6 +8,7 @@ from typing import Any
 from trio import agreement, certify, party, write_data
 
 from parties.active import run_active
+from parties.data import Holding
 from parties.memory_port import MemoryPort
 from parties.passive import run_passive
 
@@ -22,6 +23,7 @@ def run(
     ids: dict[str, str] | None = None,
     fedora: dict[str, Any] | None = None,
     before: Callable[[Path], None] | None = None,
+    party_changes: dict[str, Callable[[Holding], None]] | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
     """The metrics of a run; ``ids`` are request files, ``before`` may change the data."""
@@ -35,6 +37,8 @@ def run(
     plan = agreement(**{"training": TRAINING, "unlearning": unlearning, **changes})
     port = MemoryPort()
     parties = {name: party(folder, name, plan, [], ids or {}) for name in plan["parties"]}
+    for name, change in (party_changes or {}).items():
+        change(parties[name].holding)
 
     def follow(name: str) -> None:
         run_passive(parties[name], lambda: port.connect(name))

@@ -60,3 +60,12 @@ def test_parties_that_hold_other_common_rows_notice(
     monkeypatch.setattr(align, "_alignment", shorter)
     with pytest.raises(ProtocolError, match=r"holds other common rows|gave up"):
         run(tmp_path)
+
+
+def test_parties_that_read_other_test_files_notice(tmp_path: Path) -> None:
+    with pytest.raises(ProtocolError, match=r"divides them otherwise|gave up"):
+        run(tmp_path, party_changes={"right": lambda held: flip(held.in_test)})
+
+
+def flip(in_test) -> None:
+    in_test[:5] = True

@@ -5,6 +5,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import own_net
 import pytest
 import torch
 from own_net import Bottom
@@ -101,3 +102,10 @@ def test_a_run_on_image_halves_with_cnns(tmp_path: Path) -> None:
     assert metrics["run"]["common_rows"] == 160
     losses = [epoch["loss"] for epoch in metrics["training"]["epochs"]]
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", ["Remembers", "Forgets"])
+def test_a_module_that_keeps_statistics_or_draws_is_refused(name: str) -> None:
+    found = getattr(own_net, name)
+    with pytest.raises(ConfigError, match=r"BatchNorm1d|Dropout"):
+        build_bottom(own(source_digest(found)), f"own_net:{name}", (3,))

@@ -2,12 +2,16 @@
 
 import json
 import stat
+import tomllib
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from parties.cli import app, party_app, simulate_app
+from parties.view import View
 
 DIGITS = Path(__file__).parents[2] / "configs" / "vertical" / "digits.toml"
 
@@ -99,7 +103,11 @@ def test_an_unexpected_failure_shows_no_data(monkeypatch: pytest.MonkeyPatch) ->
 def test_certificates_are_made_for_every_party_and_never_overwritten(tmp_path: Path) -> None:
     made = CliRunner().invoke(app, ["certs", str(DIGITS), "--out", str(tmp_path / "certs")])
     assert made.exit_code == 0
-    assert made.output.count("sha256:") == 3
+    said = made.output.rpartition("wrote")[0]
+    pins = tomllib.loads(said)["parties"]
+    assert {name: len(party["pins"]) for name, party in pins.items()} == {
+        "left": 1, "office": 1, "right": 1,
+    }  # fmt: skip
     assert {path.name for path in (tmp_path / "certs").iterdir()} == {
         "ca.pem", "ca.key", "left.pem", "left.key", "right.pem", "right.key", "office.pem",
         "office.key",
@@ -115,3 +123,10 @@ def test_a_setting_can_be_changed_and_is_checked() -> None:
     result = seated("passive", "left", "--set", "training.epochs=0")
     assert result.exit_code == 3
     assert "training.epochs" in result.output
+
+
+def test_a_peer_s_words_are_shown_and_never_obeyed() -> None:
+    console = Console(file=StringIO(), width=200)
+    with View(console, {"hub": "active"}) as view:
+        view.show({"event": "warning", "party": "hub", "text": "left runs 'vfl [/x] [red]0.1'"})
+    assert "vfl [/x] [red]0.1" in console.file.getvalue()

@@ -1,18 +1,26 @@
 """Requests to forget, from the row set they mean to the model they leave: test 41 of the plan."""
 
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from runs import run
-from trio import agreement, seats, write_data
+from safetensors.torch import load_file
+from trio import PARTIES, agreement, federation, inputs, seats, write_data
 
 from configs.agreement import Agreement
 from configs.errors import ConfigError
 from configs.schema import _validated
+from parties.align import Alignment
 from parties.errors import DataError, PolicyError
+from parties.report.page import page
+from parties.report.terminal import table
+from parties.requests import choose
 from parties.rows import split
+from protocol import vfl_pb2
 
 
 def request(**fields) -> tuple[dict, ...]:
@@ -65,12 +73,24 @@ def test_rows_outside_training_are_dropped_and_reported(tmp_path: Path) -> None:
     assert found["forgotten"] + sum(found["dropped"].values()) == 60
 
 
-def test_no_row_in_training_is_a_no_op(tmp_path: Path) -> None:
+def test_no_row_in_training_is_a_no_op_that_still_drops_and_reports(tmp_path: Path) -> None:
     learned = set(training_ids(tmp_path, 10_000).split())
-    ids = "\n".join(name for name in common_ids(tmp_path) if name not in learned)
-    found = the(run(tmp_path, unlearn=request(), ids={"request": ids}))
+    outside = [name for name in common_ids(tmp_path) if name not in learned][:5]
+    metrics = run(tmp_path, unlearn=request(), ids={"request": "\n".join(outside)})
+    found = the(metrics)
     assert found["forgotten"] == 0
     assert "nothing to forget" in found["stopped"]
+    assert sum(found["dropped"].values()) == 5
+    assert all("row map" in " ".join(gone) for gone in found["purged"].values())
+    assert erased_rows(tmp_path) == [5, 5, 5]
+    assert "There was nothing to forget" in page(metrics)
+    Console(file=StringIO()).print(table(metrics))
+
+
+def erased_rows(folder: Path) -> list[int]:
+    """How many rows every party has taken out of its row map."""
+    files = [folder / "runs" / "trio" / name / "rows.safetensors" for name in PARTIES]
+    return [int((load_file(file)["rows"] == -1).sum()) for file in files]
 
 
 def test_unknown_ids_are_refused_by_line_without_naming_them(tmp_path: Path) -> None:
@@ -89,7 +109,7 @@ def test_an_id_that_only_some_parties_hold_is_refused(tmp_path: Path) -> None:
 
 
 def test_all_training_rows_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="leaves no training row"):
+    with pytest.raises(PolicyError, match="leave no training row"):
         run(tmp_path, unlearn=request(classes=["a", "b", "c"]))
 
 
@@ -103,6 +123,47 @@ def test_a_second_request_starts_from_the_purged_state(tmp_path: Path) -> None:
     second = {"name": "second", "classes": ["a", "b"], "fraction": 0.5}
     one, two = run(tmp_path, unlearn=(first, second))["requests"]
     assert two["forgotten"] + two["retained"] == one["retained"]
+    assert erased_rows(tmp_path) == [one["forgotten"] + two["forgotten"]] * 3
+
+
+def test_features_of_forgotten_rows_are_erased_request_after_request(tmp_path: Path) -> None:
+    with federation(tmp_path) as (leading, answerers):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        gone = np.empty(0, np.int64)
+        for _ in range(2):
+            rows = np.sort(leading.rows.learn[:7])
+            gone = np.concatenate([gone, rows])
+            leading.forget(rows)
+            leading.purge()
+        for values in inputs(leading, answerers).values():
+            assert (values[gone] == 0).all()
+            assert (values != 0).any()
+
+
+def test_canaries_of_two_requests_are_different_rows(tmp_path: Path) -> None:
+    plan = [
+        {"name": name, "classes": ["a", "b"], "fraction": 0.8, "canaries": 9}
+        for name in ("first", "second")
+    ]
+    with federation(tmp_path, unlearn=plan) as (leading, _):
+        ids = Alignment(leading._features.rows, b"")
+        chosen = choose(leading.party, ids, leading.rows, leading.labels)
+        assert [len(each.canaries) for each in chosen] == [9, 9]
+        assert not np.isin(chosen[0].canaries, chosen[1].canaries).any()
+
+
+def test_a_request_that_is_all_canaries_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="too few rows for its canaries"):
+        run(tmp_path, unlearn=request(classes=["a"], fraction=0.1, canaries=50))
+
+
+def test_a_class_without_held_out_rows_is_refused_before_it_is_forgotten(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="is not among the test rows"):
+        run(
+            tmp_path,
+            split={"test": 0.01, "validation": 0.1},
+            unlearn=request(classes=["a", "b", "c"], fraction=0.5),
+        )
 
 
 def test_canaries_learn_a_wrong_label(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_every_threshold_policy_gives_a_score_that_can_be_reached(
 
 
 def test_bytes_of_one_fedora_iteration_are_those_of_the_formula(tmp_path: Path) -> None:
-    """Payload per passive party and iteration: 2 · itemsize · width · (n_u + R · B)."""
+    """Payload per passive party: 2 · itemsize · width · (n_u + R · B), and one look at the end."""
     plan = {"fedora": {"iterations": 1, "check_every": 9, "utility_loss": 1.0, "batch": 16}}
     with federation(tmp_path, unlearning=plan) as (leading, _):
         forget_some(leading)
@@ -225,7 +225,8 @@ def test_bytes_of_one_fedora_iteration_are_those_of_the_formula(tmp_path: Path) 
         crossed = unlearning_payload(leading) - before
         steps = max(1, -(-round(0.05 * len(leading.rows.retain)) // 16))
         rows = len(leading.rows.forgotten) + steps * 16
-        assert crossed == 2 * 8 * (4 + 2) * rows  # float64, widths 4 and 2
+        looked_at = len(leading.rows.validation)  # once, without gradients
+        assert crossed == 8 * (4 + 2) * (2 * rows + looked_at)  # float64, widths 4 and 2
 
 
 def unlearning_payload(leading) -> int:
@@ -264,3 +265,54 @@ def test_a_loss_that_is_not_finite_names_its_place(tmp_path: Path) -> None:
             next(leading.half.model.network.top.parameters()).fill_(torch.nan)
         with pytest.raises(Diverged, match=r"train, epoch 1, step 0"):
             learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1, 16))
+
+
+@pytest.mark.parametrize("name", ["hub", "left"])
+def test_a_divergence_in_the_last_sub_step_is_seen_before_the_model_is_kept(
+    tmp_path: Path, name: str
+) -> None:
+    plan = {"fedora": {"iterations": 3, "check_every": 1, "utility_loss": 1.0}}
+    with federation(tmp_path, unlearning=plan) as (leading, answerers):
+        forget_some(leading)
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.keep("original", vfl_pb2.TRAIN)
+        leading.restore("original", "original", vfl_pb2.UNLEARN)
+        before = leading.logits(vfl_pb2.VALIDATION)
+        sweep, half = leading.sweep, {"hub": leading.half, "left": answerers["left"]._half}[name]
+
+        def sweep_then_poison(*asked) -> None:
+            sweep(*asked)
+            leading.weigh(vfl_pb2.UNLEARN)  # a round trip: the last sub-step is done everywhere
+            with torch.no_grad():
+                next(half.model.network.parameters()).fill_(torch.nan)
+
+        leading.sweep = sweep_then_poison  # type: ignore[method-assign]
+        went = fedora.unlearn(leading, 1.0, 0.0)
+        assert went.decision.value == "not finite"
+        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+
+
+def test_a_step_that_is_far_too_long_rolls_back_instead_of_ending_the_run(tmp_path: Path) -> None:
+    plan = {"policy": "uniform", "primal_step": 30.0, "adaptive": None, "iterations": 8}
+    found = run(tmp_path, unlearn=FORGET, fedora=plan)["requests"][0]
+    assert found["stopped"] in ("not finite", "utility lost")
+    original, fedora_model = found["methods"][:2]
+    assert fedora_model["accuracy"]["test"] == original["accuracy"]["test"]
+
+
+def test_a_method_after_a_divergence_starts_clean(tmp_path: Path) -> None:
+    with federation(tmp_path) as (leading, _):
+        forget_some(leading)
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.keep("original", vfl_pb2.TRAIN)
+        with torch.no_grad():
+            next(leading.half.model.network.top.parameters()).fill_(torch.nan)
+        ascend(leading)
+        leading.restore("original", "fine-tune", vfl_pb2.FINE_TUNE)
+        learn(leading, Plan("fine-tune", vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, 1, 16))
+
+
+def test_a_reference_that_diverges_gives_way_to_heldout(tmp_path: Path) -> None:
+    plan = {"reference_learning_rate": 1e30}
+    found = run(tmp_path, unlearn=FORGET, fedora=plan)["requests"][0]
+    assert found["threshold"]["policy"] == "heldout"
