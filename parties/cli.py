@@ -3,14 +3,19 @@
 Heavy libraries are imported inside the commands, so that ``--help`` answers at once.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from parties.teller import Teller
+
+if TYPE_CHECKING:
+    from parties.simulate import Plan
+    from parties.watch import Listener
 
 app = typer.Typer(
     name="vfl",
@@ -144,22 +149,36 @@ def simulate(
     for the run and thrown away.
     """
     told = Teller("vfl", json_lines=output is Format.JSON, debug=debug)
-    told.guard(lambda: _simulate((config, tuple(changes or ()), out, data), told, in_process))
+    options = (config, tuple(changes or ()), out, data)
+    run = _in_process if in_process else _processes
+    told.guard(lambda: _simulate(options, run, told))
 
 
 def _simulate(
-    options: tuple[Path, tuple[str, ...], Path, Path | None], told: Teller, together: bool
+    options: tuple[Path, tuple[str, ...], Path, Path | None],
+    run: Callable[["Plan", "Listener"], dict[str, Any]],
+    told: Teller,
 ) -> None:
     from configs.schema import read_config
-    from parties.simulate import Plan, processes
+    from parties.simulate import Plan
 
-    plan, run = Plan(*options), processes
+    plan = Plan(*options)
     agreement = read_config(plan.config, plan.changes).agreement
-    if together:
-        from parties.in_process import in_process as run
     with told.view({name: each.role for name, each in agreement.parties.items()}) as show:
         metrics = run(plan, show)
     told.result(metrics, plan.out / agreement.federation)
+
+
+def _processes(plan: "Plan", listener: "Listener") -> dict[str, Any]:
+    from parties.simulate import processes
+
+    return processes(plan, listener)
+
+
+def _in_process(plan: "Plan", listener: "Listener") -> dict[str, Any]:
+    from parties.in_process import in_process
+
+    return in_process(plan, listener)
 
 
 @app.command()
