@@ -2,6 +2,7 @@
 
 import json
 from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from runs import run
 from safetensors.torch import load_file
 from trio import PARTIES, agreement, certify, federation, forget_some, party, write_data
@@ -19,6 +21,9 @@ from parties.errors import Diverged, PolicyError
 from parties.learn import Plan, ascend, learn
 from parties.memory_port import MemoryPort
 from parties.passive import run_passive
+from parties.report.page import page
+from parties.report.terminal import table
+from parties.save import canonical
 from protocol import vfl_pb2
 from protocol.errors import Aborted, PeerSilent, RemoteProtocolError
 
@@ -316,3 +321,15 @@ def test_a_reference_that_diverges_gives_way_to_heldout(tmp_path: Path) -> None:
     plan = {"reference_learning_rate": 1e30}
     found = run(tmp_path, unlearn=FORGET, fedora=plan)["requests"][0]
     assert found["threshold"]["policy"] == "heldout"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"dual": "literal"}, {"retain_share": 0.0}, {"adaptive": None}]
+)
+def test_every_form_of_fedora_has_a_report(tmp_path: Path, settings: dict) -> None:
+    metrics = run(tmp_path, unlearn=FORGET, fedora=settings)
+    written = json.loads(canonical(metrics))
+    shown = Console(file=StringIO(), width=100)
+    shown.print(table(written))
+    assert "FedORA" in page(written)
+    assert "FedORA" in shown.file.getvalue()
