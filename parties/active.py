@@ -22,7 +22,7 @@ from parties.schedule import Index
 from protocol import vfl_pb2
 from protocol.hub import Hub
 
-GUARANTEE = "heuristic, audited"  # of FedORA (ALGORITHMS 6.6)
+GUARANTEE = "heuristic, audited"  # FedORA has no certificate; see SECURITY.md
 KEPT = (
     "preprocessing statistics, where a party has any, were fitted with the forgotten rows: "
     "FedORA keeps them, Retrain fits them anew",

@@ -79,7 +79,7 @@ def threshold(federation: Federation, original: Tensor) -> Threshold:
 
 
 def _reference(federation: Federation) -> Tensor:
-    """Logits on D_u of a model that learned a fixed part of D_r from scratch (ruling 9)."""
+    """Logits on D_u of a model that learned a fixed part of D_r from scratch."""
     federation.fresh("reference", vfl_pb2.SAMPLE, vfl_pb2.REFERENCE)
     plan = federation.agreement.unlearning.fedora
     how = (plan.reference_epochs, plan.reference_batch)
@@ -168,7 +168,7 @@ class _Run:
         return self._progress(k, score[0], losses)
 
     def _forget_asks(self, k: int) -> Iterator[vfl_pb2.Ask]:
-        """All of D_u, or a fresh mini-batch of it (ruling 6)."""
+        """All of D_u, or a fresh mini-batch of it."""
         size = self._plan.score_rows
         if size is None or size >= len(self._federation.rows.forgotten):
             yield from self._federation.parts(vfl_pb2.FORGOTTEN)

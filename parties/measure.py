@@ -156,7 +156,7 @@ def _accuracies(outcome: Outcome, where: Ground, gone: Sequence[int]) -> dict[st
 
 
 def _attack(original: Outcome, where: Ground) -> Any:
-    """Ruling 3: fitted on the original's outputs for D_r and the first half of the test rows."""
+    """The attack, fitted on the original's outputs for D_r and the first half of the test rows."""
     return fit_attack(
         _outputs(original, where, "retained", where.members),
         _outputs(original, where, "test", where.taught),
@@ -184,7 +184,7 @@ def _outputs(outcome: Outcome, where: Ground, part: str, positions: Index) -> Ou
 
 
 def _divergences(outcome: Outcome, found: Comparison, where: Ground) -> dict[str, Any]:
-    """JS to the independent Retrains over that between them (ruling 5)."""
+    """JS to the independent Retrains over that between them."""
     positions = {"forgotten": where.plain, "retained": None, "test": None}
     ratios = {part: _ratio(outcome, found, part, rows) for part, rows in positions.items()}
     return {part: {"js": each.to_retrain, "ratio": each.value} for part, each in ratios.items()}
@@ -208,7 +208,7 @@ def _independent(name: str) -> bool:
 
 
 def _full_retrain(federation: Federation, measured: Cost) -> Cost:
-    """Retrain at the shipped number of epochs, without early stopping (ruling 6)."""
+    """Retrain at the shipped number of epochs, without early stopping."""
     passives = len(federation.agreement.passive)
     rows = federation.agreement.training.epochs * len(federation.rows.retain) * passives
     scale = rows / measured.rows
@@ -262,7 +262,7 @@ def _entropies(found: Comparison, where: Ground) -> dict[str, Any]:
 
 
 def _label_attack(federation: Federation, found: Comparison) -> dict[str, Any] | None:
-    """What one known label and the first unlearning gradients tell a passive party (ruling 1)."""
+    """What one known label and the first unlearning gradients tell a passive party."""
     if found.unlearned is None or not found.unlearned.answered.gradients:
         return None
     rows = found.unlearned.answered.rows
@@ -283,7 +283,7 @@ def _label_attack(federation: Federation, found: Comparison) -> dict[str, Any] |
 
 
 def _canary_audit(found: Comparison, where: Ground) -> dict[str, Any]:
-    """Loss of the planted rows against held-out rows with labels made wrong alike (ruling 7)."""
+    """Loss of the planted rows against held-out rows with labels made wrong alike."""
     classes = found.outcome(ORIGINAL).logits["test"].shape[1]
     wrong = (where.labels["test"] + 1) % classes
 

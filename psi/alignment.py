@@ -12,7 +12,7 @@ from psi.ids import hashed
 
 
 def common_order(ids: Sequence[bytes], key: bytes) -> npt.NDArray[np.int64]:
-    """The permutation that puts ``ids`` in the order of HMAC-SHA256(key, id) (ruling 15).
+    """The permutation that puts ``ids`` in the order of HMAC-SHA256(key, id).
 
     Every party computes it by itself; ``ids[order[0]]`` is the first common row.
 
@@ -26,7 +26,7 @@ def common_order(ids: Sequence[bytes], key: bytes) -> npt.NDArray[np.int64]:
 def alignment_digest(
     ordered_ids: Sequence[bytes], session: bytes, agreement_digest: bytes
 ) -> bytes:
-    """SHA-256(domain ‖ session ‖ agreement digest ‖ h(x) in common order) (ruling 16): 32 bytes.
+    """SHA-256(domain ‖ session ‖ agreement digest ‖ h(x) in common order): 32 bytes.
 
     Compare it with ``hmac.compare_digest``, keep it in memory only.
     """

@@ -1,7 +1,7 @@
 """ristretto255: the only door to the group library.
 
 The group has prime order, one encoding per element and no cofactor. `rbcl` wraps libsodium and
-refuses arguments of a wrong length; group operations come from there, never from us (ruling 14).
+refuses arguments of a wrong length; group operations come from there, never from us.
 """
 
 import hashlib

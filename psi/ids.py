@@ -15,7 +15,7 @@ SHOWN_ROWS = 5
 
 
 def normalise(text: str) -> bytes:
-    """Text → NFKC → strip → UTF-8 (ruling 17); no case folding, no numeric rewriting.
+    """Text → NFKC → strip → UTF-8; no case folding, no numeric rewriting.
 
     Raises:
         PsiError: nothing is left, or ``text`` has no UTF-8 form (a lone surrogate).
@@ -41,7 +41,7 @@ def join_columns(parts: Sequence[bytes]) -> bytes:
 
 
 def hashed(ids: Sequence[bytes], session: bytes) -> Bytes:
-    """h(x) = SHA-256(domain ‖ session ‖ x)[:16], equal for all parties of a session (ruling 11).
+    """h(x) = SHA-256(domain ‖ session ‖ x)[:16], equal for all parties of a session.
 
     Returns:
         [n, 16] uint8.

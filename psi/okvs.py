@@ -19,7 +19,7 @@ from psi.peeling import peel
 from psi.shared_types import Bytes, Entropy, Positions
 from psi.terms import Terms
 
-FEWEST_KEYS = 4096  # ruling 13
+FEWEST_KEYS = 4096  # smaller sets fail to peel too often
 EXPANSION = 1.3  # sparse slots per key; a third hash peels almost surely from 1.23 on
 DENSE = 40  # dense slots
 LARGEST_CORE = 8192  # keys that may be left to elimination

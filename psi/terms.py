@@ -15,7 +15,7 @@ SECURITY = 128  # λ, bits: unknown bits of s in every output that the leader mu
 STATISTICAL = 40  # σ, bits: what may fail by chance does so with probability at most 2^-σ
 TAG_BYTES = 12
 LONGEST = 1 << 27  # IDs: m stays far below the 2^32 words that `scaled` maps to rows
-SHORT_CHECK_LIMIT = 1_000_000  # IDs of the leader up to which 64 bits test for zero (ruling 12)
+SHORT_CHECK_LIMIT = 1_000_000  # IDs of the leader up to which 64 bits test for zero
 FEWEST_ROWS = 1 << 13
 SESSION_BYTES = 16
 
@@ -63,7 +63,7 @@ class Terms:
         return 8 if self.leader_size <= SHORT_CHECK_LIMIT else 12
 
     def context(self, label: str) -> bytes:
-        """32 bytes that separate ``label`` by session, member, sizes and bucket (ruling 11)."""
+        """32 bytes that separate ``label`` by session, member, sizes and bucket."""
         sizes = number(self.leader_size) + number(self.member_size) + number(self.bucket)
         return digest(label, self.session, self.member.encode(), sizes)
 

@@ -23,6 +23,6 @@ def knows_nothing(loss: float, classes: int) -> bool:
 @torch.no_grad()
 def ascent_step(block: Sequence[Tensor], gradients: Sequence[Tensor], step: float) -> None:
     """Move one party's ``block`` in place up the loss; ``step`` is η times the clip factor."""
-    # ALGORITHMS §2.1, baseline GA: θ ← θ + η ∇CE(D_u).
+    # Gradient ascent: θ ← θ + η ∇CE(D_u).
     for theta, gradient in zip(block, gradients, strict=True):
         theta.add_(gradient, alpha=step)

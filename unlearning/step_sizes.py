@@ -58,7 +58,7 @@ class StepSizes:
     @property
     def dual_bound(self) -> float:
         """Return the largest σ that keeps σ τ Ĝ² below the safety; infinite before any gradient."""
-        # ALGORITHMS A6: σ ≤ 0.9 / (τ Ĝ²), since ‖g_u‖ bounds the linearised coupling K.
+        # PDHG needs στ‖K‖² < 1: σ ≤ 0.9 / (τ Ĝ²), since ‖g_u‖ bounds the linearised coupling K.
         return self.rule.safety / (self.primal * self.steepest) if self.steepest else math.inf
 
     def meet(self, squared_gradient: float) -> "StepSizes":
@@ -76,7 +76,7 @@ class StepSizes:
         return replace(self, primal=primal, dual=dual, change=change)._bounded()
 
     def _adjustment(self, change: float) -> float:
-        """Return ξ, which is 1 while there is no earlier change to compare with (A8)."""
+        """Return ξ, which is 1 while there is no earlier change to compare with."""
         if self.change is None or self.change < TINY:
             return 1.0
         return self.rule.adjustment(change / self.change)

@@ -106,7 +106,7 @@ def _ratio(runs: Sequence[dict[str, Any]], name: str, part: str = "forgotten") -
 
 
 def _interval(runs: Sequence[dict[str, Any]], name: str, part: str) -> Any:
-    """Ratio of means over seeds (ruling 5)."""
+    """Ratio of means over seeds."""
     found = [_of(run, name)["divergence"][part] for run in runs]
     ratios = [JsRatio(each["js"], each["js"] / each["ratio"]) for each in found]
     return ratio_over_seeds(ratios, np.random.default_rng(0))

@@ -61,7 +61,7 @@ class Monolith:
 
 @dataclass
 class Fedora:
-    """FedORA with the scalar dual, Alg. 1 and 2 with the errata, on one vector of parameters."""
+    """FedORA with the scalar dual, Alg. 1 and 2, on one vector of parameters."""
 
     model: Monolith
     gamma: float

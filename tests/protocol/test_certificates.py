@@ -1,4 +1,4 @@
-"""Certificates: every rule of TRUST H24 has a test named after what is refused."""
+"""Certificates: every rule for a leaf has a test named after what is refused."""
 
 from dataclasses import replace
 from datetime import timedelta

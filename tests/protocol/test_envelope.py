@@ -1,4 +1,4 @@
-"""Every field of the envelope, spoilt or absent alone, is refused by its name (TRUST H4, H5)."""
+"""Every field of the envelope, spoilt or absent alone, is refused by its name."""
 
 from collections.abc import Callable
 

@@ -152,7 +152,7 @@ def test_short_nonce_of_the_hub_is_refused(keys: Path) -> None:
 def test_name_in_the_certificate_of_the_hub_is_checked_over_grpc(
     keys: Path, tmp_path: Path
 ) -> None:
-    """A valid certificate of another party that has the hub's DNS name as well (TRUST H24b)."""
+    """A valid certificate of another party that has the hub's DNS name as well."""
     folder = tmp_path / "certs"
     folder.mkdir()
     for file in ("ca.pem", "ca.key"):

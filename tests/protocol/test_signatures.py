@@ -1,4 +1,4 @@
-"""Signatures hold for one signer, one purpose and exact parts, and for nothing else (TRUST H37)."""
+"""Signatures hold for one signer, one purpose and exact parts, and for nothing else."""
 
 from pathlib import Path
 

@@ -52,7 +52,7 @@ def hits(residual: np.ndarray) -> list[int]:
 
 @pytest.fixture
 def zero_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The leader's attack of PSI_TRANSPORT 1.6: D is zero everywhere."""
+    """A dishonest leader's attack: D is zero everywhere."""
     monkeypatch.setattr("psi.leader.zeros_at", lambda _, rows: np.zeros(rows // 8, np.uint8))
 
 

@@ -1,4 +1,4 @@
-"""Tests of the divergences (ALGORITHMS §7 test 23) and of the JS ratio of ruling 5."""
+"""Tests of the divergences and of the JS ratio, with numbers computed by hand."""
 
 import math
 

@@ -30,7 +30,7 @@ def test_gradients_of_one_kind_give_nothing_away() -> None:
 
 
 def test_the_forgetting_score_of_fitted_rows_gives_their_labels_away() -> None:
-    """Ruling 1: no label enters the score, and still its gradient follows the label."""
+    """No label enters the score, and still its gradient follows the label."""
     labels = torch.tensor([0, 1] * 20)
     noise = torch.rand(40, 2, generator=torch.Generator().manual_seed(0))
     logits = (4.0 * torch.nn.functional.one_hot(labels, 2) + noise).requires_grad_()

@@ -1,4 +1,4 @@
-"""Tests of the forgetting score: ALGORITHMS §7 tests 1 and 2, and the redundant KL term."""
+"""Tests of the forgetting score: hand numbers, its limits, and the redundant KL term."""
 
 import math
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unlearning.objectives import entropy, forgetting_scores
 
-# ALGORITHMS §7 test 1: logits (2, 1, 0), ω = 2
+# computed by hand: logits (2, 1, 0), ω = 2
 LOGITS = [[2.0, 1.0, 0.0]]
 P = [0.665241, 0.244728, 0.090031]
 SLOPE = [-1.130350, 0.563081, 0.567268]

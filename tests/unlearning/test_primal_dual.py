@@ -1,4 +1,4 @@
-"""Tests of the dual and the primal step: ALGORITHMS §7 tests 25, 26 and 27, and hand numbers."""
+"""Tests of the dual and the primal step: drift, growth, projection, and hand numbers."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_price_stays_between_zero_and_cap(
 
 
 def test_literal_price_grows_by_step_times_threshold_where_gradients_are_zero() -> None:
-    """Documents A1: the printed dual never relaxes, though nothing is left to forget."""
+    """The dual as printed in Eq. 25 never relaxes, though nothing is left to forget."""
     block = [torch.zeros(2, dtype=torch.float64)]
     dual = free_of_charge(block, threshold=0.5, cap=100.0)
     for k in range(1, 6):
@@ -117,7 +117,7 @@ def test_retain_steps(share: float, retained: int, batch: int, steps: int) -> No
 
 
 def test_drift_of_a_quadratic_with_biased_gradient_ends_at_c_over_mu() -> None:
-    """ALGORITHMS §7 test 25: μ = .1, c = 1, τ = .1; the printed radius is met, but looser."""
+    """A quadratic, μ = .1, c = 1, τ = .1; the radius printed in the paper is met, but looser."""
     mu, c, tau = 0.1, 1.0, 0.1
     theta = vector(0.0)  # Ω g_u = c is the bias of the gradient
     for _ in range(3000):
@@ -136,6 +136,6 @@ def test_drift_never_exceeds_the_contraction_bound() -> None:
         primal_step(
             [theta], [mu * theta], Pull([vector(c)], 1.0, [theta]), primal=tau, proximal=0.0
         )
-        # ALGORITHMS, Theorem 1: ‖eᵏ⁺¹‖ ≤ (1 − τμ) ‖eᵏ‖ + τ c.
+        # Theorem 1 in its tighter form: ‖eᵏ⁺¹‖ ≤ (1 − τμ) ‖eᵏ‖ + τ c.
         error = (1.0 - tau * mu) * error + tau * c
         assert abs(theta.item()) <= error + 1e-12

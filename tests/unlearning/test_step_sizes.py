@@ -1,4 +1,4 @@
-"""Tests of the adaptive step sizes: Eqs 29-33 by hand, and ALGORITHMS §7 test 28."""
+"""Tests of the adaptive step sizes: Eqs 29-33 by hand, and the bound of σ after a spike."""
 
 import math
 
