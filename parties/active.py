@@ -13,8 +13,9 @@ from parties.align import lead
 from parties.compare import ORIGINAL, compare, train
 from parties.errors import public
 from parties.federation import Federation
+from parties.ground import ground
 from parties.learn import Epoch, accuracy, best_epoch
-from parties.measure import ground, nothing, record
+from parties.measure import nothing, record
 from parties.party import Party
 from parties.requests import Chosen, choose, plant
 from parties.save import save_half
