@@ -36,6 +36,7 @@ clean:
 	rm -rf .venv runs
 
 $(INSTALLED): pyproject.toml constraints.txt
+	@echo "installing into .venv: a minute or two, once"
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(INSTALLED)

@@ -131,7 +131,12 @@ def _divergences(outcome: Outcome, found: Comparison, where: Ground) -> dict[str
     """JS to the independent Retrains over that between them."""
     positions = {"forgotten": where.plain, "retained": None, "test": None}
     ratios = {part: _ratio(outcome, found, part, rows) for part, rows in positions.items()}
-    return {part: {"js": each.to_retrain, "ratio": each.value} for part, each in ratios.items()}
+    return {part: {"js": each.to_retrain, "ratio": _known(each)} for part, each in ratios.items()}
+
+
+def _known(ratio: JsRatio) -> float | None:
+    """The ratio; None where Retrains do not differ, so that there is no unit."""
+    return ratio.value if ratio.between_retrains else None
 
 
 def _ratio(outcome: Outcome, found: Comparison, part: str, rows: Index | None) -> JsRatio:
@@ -249,7 +254,7 @@ def _canary_audit(found: Comparison, where: Ground) -> dict[str, Any]:
         "count": len(where.canaries),
         "between_retrains": ratios[ORIGINAL].between_retrains,
         **{f"{name}_auc": auc(name) for name in (ORIGINAL, FEDORA, RETRAIN)},
-        **{f"{name}_ratio": each.value for name, each in ratios.items()},
+        **{f"{name}_ratio": _known(each) for name, each in ratios.items()},
         **{f"{name}_js": each.to_retrain for name, each in ratios.items()},
     }
     return {**audit, "verdict": _verdict(audit)}
@@ -257,6 +262,8 @@ def _canary_audit(found: Comparison, where: Ground) -> dict[str, Any]:
 
 def _verdict(audit: dict[str, Any]) -> str:
     before, after = audit["original_ratio"], audit["fedora_ratio"]
+    if before is None:
+        return "the Retrains do not differ on the canaries: there is no unit to measure in"
     if before < 2:
         return "the original is too near to Retrain on the canaries: this run proves nothing"
     word = "at most" if after <= before / 2 else "more than"

@@ -45,7 +45,7 @@ def test_a_share_whose_signature_covers_something_else_is_refused(
         return covered(party, session, sender, rows, wrong)
 
     monkeypatch.setattr(align, "_covered", other)
-    with pytest.raises(ProtocolError, match=r"signature of left|gave up"):
+    with pytest.raises(ProtocolError, match="the signature of left for 'psi-share' does not hold"):
         run(tmp_path)
 
 
@@ -58,12 +58,12 @@ def test_parties_that_hold_other_common_rows_notice(
         return alignment(party, rows[1:] if party.name == "right" else rows, session)
 
     monkeypatch.setattr(align, "_alignment", shorter)
-    with pytest.raises(ProtocolError, match=r"holds other common rows|gave up"):
+    with pytest.raises(ProtocolError, match="holds other common rows"):
         run(tmp_path)
 
 
 def test_parties_that_read_other_test_files_notice(tmp_path: Path) -> None:
-    with pytest.raises(ProtocolError, match=r"divides them otherwise|gave up"):
+    with pytest.raises(ProtocolError, match="divides them otherwise"):
         run(tmp_path, party_changes={"right": lambda held: flip(held.in_test)})
 
 

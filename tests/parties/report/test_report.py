@@ -203,3 +203,12 @@ def test_the_tables_fit_a_hundred_columns() -> None:
     assert "18 % of Retrain's rows exchanged." in " ".join(text.split())
     wider = printed(metrics, width=500)
     assert all(line in wider for line in text.splitlines() if line.startswith(" Retrain"))
+
+
+def test_a_report_without_ratios_is_still_a_report() -> None:
+    metrics = sample()
+    for method in metrics["requests"][0]["methods"]:
+        for part in (method["divergence"] or {}).values():
+            part["ratio"] = None
+    assert "FedORA" in page(metrics)
+    table(metrics)

@@ -7,23 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reading import held, refusal
 
-from configs.seat import Columns, Data, IdxData, Part
-from parties.data import Holding, read_holding
-from parties.errors import DataError
-
-CLASSES = tuple("0123456789")
-
-
-def held(folder: Path, data: Data, active: bool = False) -> Holding:
-    return read_holding(data, folder=folder, classes=CLASSES, active=active)
-
-
-def refusal(folder: Path, data: Data, active: bool = False) -> str:
-    with pytest.raises(DataError) as caught:
-        held(folder, data, active)
-    return f"{caught.value} | {caught.value.hint}"
-
+from configs.seat import Columns, IdxData, Part
 
 PIXELS = np.arange(3 * 4 * 6, dtype=np.uint8).reshape(3, 4, 6)
 LABELS = bytes([7, 0, 7])

@@ -4,23 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reading import held, refusal
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from configs.seat import Columns, Data, Part, SklearnData
-from parties.data import Holding, read_holding
-from parties.errors import DataError
-
-CLASSES = tuple("0123456789")
-
-
-def held(folder: Path, data: Data, active: bool = False) -> Holding:
-    return read_holding(data, folder=folder, classes=CLASSES, active=active)
-
-
-def refusal(folder: Path, data: Data, active: bool = False) -> str:
-    with pytest.raises(DataError) as caught:
-        held(folder, data, active)
-    return f"{caught.value} | {caught.value.hint}"
+from configs.seat import Columns, Part, SklearnData
+from parties.data import read_holding
 
 
 def test_digits_are_images_scaled_by_sixteen(tmp_path: Path) -> None:

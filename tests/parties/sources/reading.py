@@ -1,0 +1,21 @@
+"""Reading a source in a test: the holding that comes out, or the words of its refusal."""
+
+from pathlib import Path
+
+import pytest
+
+from configs.seat import Data
+from parties.data import Holding, read_holding
+from parties.errors import DataError
+
+CLASSES = tuple("0123456789")
+
+
+def held(folder: Path, data: Data, active: bool = False) -> Holding:
+    return read_holding(data, folder=folder, classes=CLASSES, active=active)
+
+
+def refusal(folder: Path, data: Data, active: bool = False) -> str:
+    with pytest.raises(DataError) as caught:
+        held(folder, data, active)
+    return f"{caught.value} | {caught.value.hint}"
