@@ -5,12 +5,20 @@ Heavy libraries are imported inside the commands, so that ``--help`` answers at 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from parties.options import (
+    DataOption,
+    DebugOption,
+    Format,
+    FormatOption,
+    OutOption,
+    Role,
+    SetOption,
+)
 from parties.teller import Teller
 
 if TYPE_CHECKING:
@@ -26,35 +34,6 @@ app = typer.Typer(
 )
 party_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 simulate_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-
-class Role(StrEnum):
-    """What a party is."""
-
-    ACTIVE = "active"
-    PASSIVE = "passive"
-    SERVER = "server"
-    CLIENT = "client"
-
-
-class Format(StrEnum):
-    """How results and progress are said."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-OutOption = Annotated[Path, typer.Option("--out", help="Folder of the runs.")]
-DataOption = Annotated[
-    Path | None,
-    typer.Option("--data", envvar="VFL_DATA", help="Folder in which relative data paths begin."),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Change a setting of the agreement: training.epochs=5."),
-]
-FormatOption = Annotated[Format, typer.Option("--format", help="For people, or for programs.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
 
 
 @dataclass(frozen=True, slots=True)
