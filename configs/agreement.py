@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]  # also a DNS label
 Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Widths: TypeAlias = tuple[Annotated[int, Field(ge=1, le=65_536)], ...]
 
@@ -120,6 +121,15 @@ class Training(Table):
     batch: Count = 64
     epochs: Count = 20
     patience: Count | None = None  # epochs without a better validation loss; None: no early stop
+    # What hides the network: nothing; two micro-batches a step, the same gradient but for rounding;
+    # or the next batch asked for before this one is answered, its gradients being one step late.
+    overlap: Literal["none", "microbatch", "pipeline"] = "none"
+
+    @model_validator(mode="after")
+    def _halves(self) -> Self:
+        if self.overlap == "microbatch" and self.batch % 2:
+            raise ValueError("overlap = 'microbatch' cuts batches in halves: batch must be even")
+        return self
 
 
 class Request(Table):
@@ -216,6 +226,8 @@ class Limits(Table):
     join_seconds: Positive = 120.0
     step_seconds: Positive = 30.0
     idle_seconds: Positive = 900.0
+    rejoin_seconds: Seconds = 60.0  # that a lost party is given to come back; 0: none
+    checkpoint_seconds: Seconds = 10.0  # between two checkpoints, at least
     magnitude: Positive = 1e4  # of an element of an embedding or gradient
     rows: Count = 1_000_000  # that a party may bring to the intersection
 

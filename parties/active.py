@@ -1,28 +1,32 @@
 """The active party's role program: it holds the labels, leads every step and writes the report."""
 
 import platform
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from parties import join
-from parties.align import lead
+from parties.checkpoint import Held
 from parties.compare import ORIGINAL, compare, train
 from parties.errors import public
 from parties.federation import Federation
+from parties.final import save_half
 from parties.ground import ground
 from parties.learn import Epoch, accuracy, best_epoch
 from parties.measure import nothing, record
 from parties.party import Party
-from parties.requests import Chosen, choose, plant
-from parties.save import save_half
+from parties.requests import Chosen, choose
+from parties.resume import Losses, begin
 from parties.schedule import Index
 from protocol import vfl_pb2
+from protocol.errors import ProtocolError
 from protocol.hub import Hub
 
+Publish = Callable[[dict[str, Any]], None]
 GUARANTEE = "heuristic, audited"  # FedORA has no certificate; see SECURITY.md
 KEPT = (
     "preprocessing statistics, where a party has any, were fitted with the forgotten rows: "
@@ -33,43 +37,65 @@ KEPT = (
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cryptography")
 
 
-def run_active(party: Party, port: join.Port) -> dict[str, Any]:
-    """Join, align, train, carry out every request, and return the metrics of the run."""
-    started = perf_counter()
-    hub = join.welcome(party, port)
+def run_active(party: Party, port: join.Port, publish: Publish) -> dict[str, Any]:
+    """Join, align or go on, train, carry out every request; the metrics of the run.
+
+    ``publish`` gets them before the others are let go, and what there is of them after a failure.
+    """
+    losses = Losses(party)
+    while True:
+        hub, offers = losses.retry(partial(join.welcome, party, port))
+        try:
+            return _session(party, hub, offers, publish)
+        except ProtocolError as error:
+            losses.bear(error)
+
+
+def _session(
+    party: Party, hub: Hub, offers: Mapping[str, Held], publish: Publish
+) -> dict[str, Any]:
     try:
-        metrics = _lead(party, hub)
+        return _lead(begin(party, hub, offers), publish)
     except Exception as error:
         hub.abort(*public(error))
         raise
     finally:
         hub.close()
-    metrics["run"]["seconds"] = perf_counter() - started
+
+
+def _lead(federation: Federation, publish: Publish) -> dict[str, Any]:
+    party = federation.party
+    metrics: dict[str, Any] = {"run": _run(federation), "training": None, "requests": []}
+    try:
+        _story(federation, metrics)
+    except Exception as error:
+        publish(metrics | {"failure": str(error)})
+        raise
+    metrics["traffic"], metrics["peers"] = party.ledger.by_phase(), party.ledger.by_peer()
+    metrics["run"]["seconds"] = party.ledger.elapsed
+    save_half(party, federation.state, federation.run)
+    publish(metrics)
+    federation.goodbye()
     return metrics
 
 
-def _lead(party: Party, hub: Hub) -> dict[str, Any]:
-    alignment = lead(party, hub)
-    federation = Federation(party, hub, alignment)
-    run = _run(party, hub, federation, len(alignment))
-    chosen = choose(party, alignment, federation.rows, federation.labels)
-    del alignment  # from here on the row map is the federation's, which erases what is forgotten
-    plant(chosen, federation.labels, len(party.agreement.labels.classes))
+def _story(federation: Federation, metrics: dict[str, Any]) -> None:
+    """Train, then carry out every request; ``metrics`` grows on the way."""
+    chosen = federation.once("requests", list[Chosen], lambda: _choose(federation))
+    federation.plant(chosen)
     planted = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
     epochs = train(federation, vfl_pb2.LEARN, ORIGINAL, "training")
-    run["test_accuracy"] = accuracy(federation, vfl_pb2.TEST)
-    requests = []
+    metrics["training"] = _training(federation, epochs)
+    tested = federation.once("test", float, lambda: accuracy(federation, vfl_pb2.TEST))
+    metrics["run"]["test_accuracy"] = tested
+    federation.checkpoint()
     while chosen:
-        requests.append(_carry_out(federation, chosen.pop(0), planted))
-    features = federation.goodbye()
-    save_half(party, federation.half, features)
-    return {
-        "run": run,
-        "training": _training(federation, epochs),
-        "requests": requests,
-        "traffic": party.ledger.by_phase(),
-        "peers": party.ledger.by_peer(),
-    }
+        metrics["requests"].append(_carry_out(federation, chosen.pop(0), planted))
+
+
+def _choose(federation: Federation) -> list[Chosen]:
+    rows = federation.state.features.rows
+    return choose(federation.party, rows, federation.rows, federation.labels)
 
 
 def _carry_out(federation: Federation, chosen: Chosen, planted: Index) -> dict[str, Any]:
@@ -81,14 +107,16 @@ def _carry_out(federation: Federation, chosen: Chosen, planted: Index) -> dict[s
         "validation": len(before.validation) - len(rows.validation),
         "test": len(before.test) - len(rows.test),
     }
+    name = chosen.request.name
     if len(rows.forgotten):
-        figures = _figures(federation, chosen, planted)
+        work = partial(_figures, federation, chosen, planted)
+        figures = federation.once(f"figures of {name}", dict, work)
     else:
         figures = nothing(federation, chosen)
     return {
         **figures,
         "dropped": dropped,
-        "purged": federation.purge() if len(chosen.rows) else {},
+        "purged": federation.purge(name) if len(chosen.rows) else {},
         "kept": list(KEPT),
     }
 
@@ -110,11 +138,12 @@ def _training(federation: Federation, epochs: list[Epoch]) -> dict[str, Any]:
     }
 
 
-def _run(party: Party, hub: Hub, federation: Federation, common: int) -> dict[str, Any]:
-    agreement, rows = party.agreement, federation.rows
+def _run(federation: Federation) -> dict[str, Any]:
+    party, rows = federation.party, federation.start
+    agreement = party.agreement
     return {
         "federation": agreement.federation,
-        "session": (next(iter(hub.channels.values())).session or b"").hex(),
+        "session": federation.run.hex(),
         "agreement": party.digest.hex(),
         "seed": agreement.seed,
         "software": {name: version(name) for name in LIBRARIES}
@@ -128,11 +157,12 @@ def _run(party: Party, hub: Hub, federation: Federation, common: int) -> dict[st
             }
             for name, each in agreement.parties.items()
         ],
-        "common_rows": common,
+        "common_rows": len(federation.labels),
         "rows": {
             "learn": len(rows.learn),
             "validation": len(rows.validation),
             "test": len(rows.test),
         },
+        "overlap": agreement.training.overlap,
         "guarantee": GUARANTEE,
     }

@@ -83,11 +83,10 @@ def _agree(party: Party, hub: Hub, matches: Matches) -> Alignment:
     return ours
 
 
-def follow(party: Party, channel: Channel) -> Alignment:
-    """A passive party's side of the intersection; raises like ``lead``."""
+def follow(party: Party, channel: Channel, opened: vfl_pb2.Open) -> Alignment:
+    """A passive party's side of the intersection, which the hub has ``opened``."""
     party.watch.phase("finding common rows")
     with party.ledger.clock("psi"), _blamed():
-        opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.Open)
         _not_too_many(party, party.name, len(party.holding.ids))
         _not_too_many(party, channel.terms.peer, opened.rows)
         patience = _patience(party, max(opened.rows, len(party.holding.ids)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from time import perf_counter
+from functools import partial
 
 from torch import Tensor
 
@@ -28,6 +28,10 @@ class Cost:
     seconds: float
     rows: int  # embeddings of rows that passive parties sent
     size: int  # bytes on the wire, both ways
+
+    def since(self, start: "Cost") -> "Cost":
+        """What was added since ``start``."""
+        return Cost(self.seconds - start.seconds, self.rows - start.rows, self.size - start.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +83,27 @@ def compare(federation: Federation, request: Request) -> Comparison:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What FedORA starts from: γ, and the original's accuracy on the validation rows."""
+
+    threshold: Threshold
+    accuracy: float
+
+
 def _fedora(federation: Federation, found: Comparison) -> None:
-    original = federation.logits(vfl_pb2.VALIDATION)
-    found.threshold = threshold(federation, original)
+    start = federation.once("start of fedora", Start, lambda: _start(federation))
+    found.threshold = start.threshold
+    federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+    found.unlearned = unlearn(federation, start.threshold.gamma, start.accuracy)
+
+
+def _start(federation: Federation) -> Start:
+    read = partial(federation.logits, vfl_pb2.VALIDATION)
+    original = federation.once("original on validation rows", Tensor, read, durable=False)
     truth = federation.labels[federation.rows.validation]
     accuracy = (original.argmax(dim=1) == truth).double().mean().item()
-    federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
-    found.unlearned = unlearn(federation, found.threshold.gamma, accuracy)
+    return Start(threshold(federation, original), accuracy)
 
 
 def _baselines(federation: Federation, found: Comparison) -> dict[str, Callable[[], None]]:
@@ -97,7 +115,7 @@ def _baselines(federation: Federation, found: Comparison) -> dict[str, Callable[
 
     def climb() -> None:
         federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.ASCEND)
-        found.ascent = ascend(federation)
+        found.ascent = federation.once("ascent", list, lambda: ascend(federation))
 
     def retrain(stream: str, name: str) -> Callable[[], None]:
         def run() -> None:
@@ -117,18 +135,21 @@ def _baselines(federation: Federation, found: Comparison) -> dict[str, Callable[
 
 def _outcome(federation: Federation, name: str, method: Callable[[], None]) -> Outcome:
     """Run a method, note its cost, then read its model out (not counted)."""
-    ledger, started = federation.party.ledger, perf_counter()
-    before, rows = ledger.total(), ledger.total("Embedding").rows
+    spent = partial(_spent, federation)
+    start = federation.once(f"{name} begins", Cost, spent, durable=False)
     method()
-    after = ledger.total()
-    cost = Cost(
-        seconds=perf_counter() - started,
-        rows=ledger.total("Embedding").rows - rows,
-        size=after.size - before.size,
-    )
-    federation.party.watch.phase(f"reading out {name}", _parts(federation))
-    return Outcome(name, {part: federation.logits(rows) for part, rows in READ.items()}, cost)
+    end = federation.once(f"{name} ends", Cost, spent, durable=False)
+    logits = federation.once(f"{name} read out", dict[str, Tensor], lambda: _read(federation, name))
+    return Outcome(name, logits, end.since(start))
 
 
-def _parts(federation: Federation) -> int:
-    return sum(len(list(federation.parts(rows))) for rows in READ.values())
+def _spent(federation: Federation) -> Cost:
+    """What the run took so far."""
+    ledger = federation.party.ledger
+    return Cost(ledger.elapsed, ledger.total("Embedding").rows, ledger.total().size)
+
+
+def _read(federation: Federation, name: str) -> dict[str, Tensor]:
+    parts = sum(len(list(federation.passes.parts(rows))) for rows in READ.values())
+    federation.party.watch.phase(f"reading out {name}", parts)
+    return {part: federation.logits(rows) for part, rows in READ.items()}

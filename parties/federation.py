@@ -1,107 +1,171 @@
-"""The active party's grip on the whole model: its own half, and the spokes that hold the rest."""
+"""The active party's grip on the whole model: its own state, and the spokes that hold the rest."""
 
-import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from math import ceil
+from collections.abc import Callable
 from time import monotonic
-from typing import cast
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from models.arithmetic import bounded
-from parties.active_network import ActiveNetwork, build_active
-from parties.align import SECONDS_PER_ROW, Alignment
-from parties.errors import Diverged
-from parties.features import Features, labels
-from parties.half import Half, Model
+from parties.active_network import build_active
+from parties.align import SECONDS_PER_ROW
+from parties.checkpoint import Checkpoints, Content
+from parties.features import Inputs, labels
+from parties.half import Half
+from parties.journal import Entry, Journal, told
 from parties.party import Party
-from parties.rows import Batches, RowSets
+from parties.passes import Passes
+from parties.requests import Chosen, plant
+from parties.rows import RowSets
 from parties.schedule import Index
+from parties.state import State
 from protocol import vfl_pb2
-from protocol.envelope import describe
-from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
-from protocol.tensors import MAX_PAYLOAD
 
-WIDEST_PASS = 4096  # rows; more would make others wait too long for their turn
-# Tasks that go back to an earlier model, or do without, instead of failing.
-_MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.ASCEND, vfl_pb2.REFERENCE)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One batch as the active party sees it once the embeddings are in."""
-
-    ask: vfl_pb2.Ask
-    rows: Index
-    logits: Tensor
-    labels: Tensor
-    reports: list[vfl_pb2.Report]  # the passive parties'
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What becomes of a batch: the scalar to differentiate, and what its gradient is for."""
-
-    loss: Tensor
-    order: vfl_pb2.Gradient
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The gradients that the passive parties got for a batch."""
-
-    rows: Index
-    gradients: dict[str, Tensor]
+T = TypeVar("T")
 
 
 class Federation:
-    """All halves of the model as one thing to train, read and change."""
+    """All halves of the model as one thing to train, read, change, and go on with after a crash.
 
-    def __init__(self, party: Party, hub: Hub, alignment: Alignment) -> None:
+    While the journal is replaying nothing is said and no half changes: the halves stand where the
+    checkpoint left them, and only the row sets are followed.
+    """
+
+    def __init__(self, party: Party, hub: Hub, rows: Index, checkpoints: Checkpoints) -> None:
+        """Begin with the common ``rows``; see ``resume`` for the other way to begin."""
+        self._take(party, hub, checkpoints, State(party, rows, _builder(party), None))
+        self.run = next(iter(hub.channels.values())).session or b""
+        self._number, self._journal = 0, Journal()
+
+    def _take(self, party: Party, hub: Hub, checkpoints: Checkpoints, state: State) -> None:
         self.party, self.agreement, self._hub = party, party.agreement, hub
-        self._features = Features(party, alignment)
-        self._batches = Batches(self._features.split(), "")
-        self._leaves: dict[str, Tensor] = {}  # the passive parties' embeddings of this batch
-        self.answered = Answered(np.empty(0, np.int64), {})  # what went out last
-        self._pace = 0.0  # seconds that an answer takes, smoothed
-        self._dropped = np.empty(0, np.int64)
-        self.labels = labels(party, alignment)
-        self.half = Half(party.agreement)
-        self.diverged = False  # some party's embeddings are no longer finite
+        self._checkpoints, self._state = checkpoints, state
+        self._start = state.rows
+        self._saved = monotonic()
+        held = labels(party, np.maximum(state.features.rows, 0))
+        self.passes = Passes(party, hub, state, held)
+
+    @classmethod
+    def resume(
+        cls, party: Party, hub: Hub, checkpoints: Checkpoints, number: int, run: bytes
+    ) -> "Federation":
+        """Go on from a checkpoint that every party holds."""
+        content = checkpoints.read(number)
+        self = cls.__new__(cls)
+        state = State.read(party, content, _builder(party))
+        self._take(party, hub, checkpoints, state)
+        self.run, self._number = run, number
+        self._journal = Journal(_entries(content))
+        begin = {name: rows.numpy() for name, rows in content.tensors["start"].items()}
+        self._start = RowSets(seed=state.rows.seed, share=state.rows.share, **begin)
+        if self._journal.replaying:
+            state.rewind(self._start)
+        self.passes.labels = content.tensors["labels"]["labels"]
+        party.ledger.carry(content.values["ledger"])
+        return self
 
     @property
     def rows(self) -> RowSets:
         """The parts of the common rows."""
-        return self._batches.rows
+        return self._state.rows
+
+    @property
+    def start(self) -> RowSets:
+        """The parts as they were before any request."""
+        return self._start
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a party may take for something with all its rows."""
+        return self.passes.patience + SECONDS_PER_ROW * len(self.labels)
+
+    @property
+    def labels(self) -> Tensor:
+        """Of all common rows, [common rows]; -1 where they were erased."""
+        return self.passes.labels
 
     @property
     def stream(self) -> str:
         """The randomness of the present model."""
-        return self._batches.stream
+        return self._state.batches.stream
+
+    @property
+    def state(self) -> State:
+        """Our own part of the model and its rows."""
+        return self._state
+
+    @property
+    def half(self) -> Half:
+        """Our own half of the model."""
+        return self._state.half
+
+    @property
+    def diverged(self) -> bool:
+        """Whether some party's numbers are no longer finite."""
+        return self.passes.diverged
+
+    # --- going on after a crash -----------------------------------------------------------------
+
+    def once(self, name: str, kind: type[T], work: Callable[[], T], *, durable: bool = True) -> T:
+        """The result of ``work``, or what was recorded of it before a crash.
+
+        ``kind`` is its type; a ``durable`` result may be followed by a checkpoint.
+        """
+        entry = self._journal.passed(name)
+        if entry is not None:
+            self.passes.diverged = entry.diverged
+            return told(entry, kind)
+        value = self._journal.work(name, work, lambda: self.passes.diverged)
+        if durable and monotonic() - self._saved >= self.agreement.limits.checkpoint_seconds:
+            self.checkpoint()
+        return value
+
+    def checkpoint(self) -> None:
+        """Have every party write its state; all do before the run goes on."""
+        if self._journal.replaying:
+            return
+        self._number += 1
+        save = vfl_pb2.Save(checkpoint=self._number)
+        self._arrange(vfl_pb2.CHECKPOINT, vfl_pb2.Arrange(save=save))
+        self._checkpoints.write(self._number, self.run, self._content())
+        self._saved = monotonic()
+
+    def settle(self) -> None:
+        """Have every party remove the older checkpoints, which remember what was forgotten."""
+        if not self._journal.replaying:
+            self.checkpoint()
+            settle = vfl_pb2.Settle(checkpoint=self._number)
+            self._arrange(vfl_pb2.CHECKPOINT, vfl_pb2.Arrange(settle=settle))
+            self._checkpoints.settle(self._number)
+
+    def _content(self) -> Content:
+        state = self._state.content()
+        entries = self._journal.entries
+        values = state.values | {
+            "journal": [[each.name, each.value, each.diverged] for each in entries],
+            "ledger": self.party.ledger.sums(),
+        }
+        tensors = {f"entry {place}": each.tensors for place, each in enumerate(entries)}
+        start = {name: torch.from_numpy(rows.copy()) for name, rows in self._start.parts().items()}
+        tensors |= {"start": start, "labels": {"labels": self.passes.labels}}
+        return Content(values, state.tensors | tensors)
 
     # --- arranging: what every party does with its own half ------------------------------------
 
     def fresh(self, stream: str, fit: vfl_pb2.Rows, task: vfl_pb2.Task) -> None:
         """A new model; ``stream`` gives weights and batch order, ``fit`` teaches preprocessing."""
-        self._arrange(task, vfl_pb2.Arrange(fresh=vfl_pb2.Fresh(stream=stream, fit=fit)))
-        inputs = self._features.fit(self.rows, fit) if self._features.present else None
-        features = None if inputs is None else inputs.values
-        network = build_active(self.party, stream, features)
-        self.half.fresh(Model(network, inputs), task)
-        self._batches = Batches(self.rows, stream)
-        self.diverged = False
+        self._together(task, vfl_pb2.Arrange(fresh=vfl_pb2.Fresh(stream=stream, fit=fit)))
+        self._state.follow(stream)
+        self.passes.diverged = False
 
     def restore(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
         """Go back to a copy with a new optimiser."""
         restore = vfl_pb2.Restore(slot=slot, stream=stream)
         self._together(task, vfl_pb2.Arrange(restore=restore))
-        self._batches = Batches(self.rows, stream)
-        self.diverged = False
+        self._state.follow(stream)
+        self.passes.diverged = False
 
     def keep(self, slot: str, task: vfl_pb2.Task) -> None:
         """Copy all parameters under a name."""
@@ -124,205 +188,89 @@ class Federation:
         """The passive parties' reports of their held gradients and changes."""
         return self._arrange(task, vfl_pb2.Arrange(weigh=vfl_pb2.Weigh()))
 
+    def plant(self, chosen: list[Chosen]) -> None:
+        """Give every canary of the requests a wrong label."""
+        if not self._journal.replaying:
+            plant(chosen, self.passes.labels, len(self.agreement.labels.classes))
+
     def forget(self, requested: Index) -> None:
         """Tell every party which common rows must go."""
-        self._move(vfl_pb2.Place(task=vfl_pb2.UNLEARN, epoch=0, step=0, microbatch=0))
-        self._hub.broadcast(vfl_pb2.Forget(), requested)
-        self._hub.gather(self._patience)
-        self._dropped = requested
-        self._batches = Batches(self.rows.forget(requested), self._batches.stream)
+        if not self._journal.replaying:
+            self._move(vfl_pb2.UNLEARN)
+            self._hub.broadcast(vfl_pb2.Forget(), requested)
+            self._hub.gather(self.passes.patience)
+        self._state.forget(requested)
 
-    def purge(self) -> dict[str, list[str]]:
-        """Have every party drop all that remembers the forgotten rows; what each one dropped."""
-        self._move(vfl_pb2.Place(task=vfl_pb2.UNLEARN, epoch=0, step=0, microbatch=0))
+    def purge(self, name: str) -> dict[str, list[str]]:
+        """Have every party drop all that remembers the forgotten rows of request ``name``.
+
+        Returns:
+            What each party dropped.
+        """
+        before = self._journal.replaying
+        purged = self.once(f"purge of {name}", dict, self._purge, durable=False)
+        if before:
+            self._state.forgotten_for_good()
+        self.settle()
+        return purged
+
+    def _purge(self) -> dict[str, list[str]]:
+        self._move(vfl_pb2.UNLEARN)
         self._hub.broadcast(vfl_pb2.Purge())
         done = {
             name: list(said.expect(vfl_pb2.Done).purged)
-            for name, said in self._hub.gather(self._patience).items()
+            for name, said in self._hub.gather(self.passes.patience).items()
         }
-        ours = self.half.purge()
-        self._features.forget(self._dropped, self.half.model.inputs)
-        self.labels[self._dropped] = -1
-        self._leaves, self.answered = {}, Answered(np.empty(0, np.int64), {})
-        self._batches = Batches(self.rows.forgotten_for_good(), self._batches.stream)
+        dropped = self._state.dropped
+        ours = self._state.purge()
+        self.passes.labels[dropped] = -1
+        self.passes.clear()
         ours.append("embeddings and logits of every compared model")
-        ours.append(f"row map, features and labels of {len(self._dropped)} rows")
+        ours.append(f"row map, features and labels of {len(dropped)} rows")
+        ours.append("checkpoints from before")
         return {self.party.name: ours, **done}
 
-    def goodbye(self) -> Features:
-        """End the conversation; the features are needed to save our half."""
-        self._move(vfl_pb2.Place(task=vfl_pb2.CLOSE, epoch=0, step=0, microbatch=0))
+    def goodbye(self) -> None:
+        """End the conversation: the run is over, and its checkpoints with it."""
+        self._checkpoints.clear()
+        self._move(vfl_pb2.CLOSE)
         self._hub.broadcast(vfl_pb2.Goodbye())
-        return self._features
 
-    # --- passing over rows ----------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------
 
-    def batches(self, rows: vfl_pb2.Rows, epoch: int, size: int) -> Iterator[vfl_pb2.Ask]:
-        """The questions of one shuffled epoch over ``rows``."""
-        for index in range(ceil(len(self.rows.of(rows)) / size)):
-            yield vfl_pb2.Ask(
-                rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
-            )
-
-    def parts(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.Ask]:
-        """The questions of one pass over ``rows`` by index, in as few messages as possible."""
-        size = self._widest_pass
-        for index in range(ceil(len(self.rows.of(rows)) / size)):
-            yield vfl_pb2.Ask(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
-
-    def sweep(
-        self, task: vfl_pb2.Task, asks: Iterable[vfl_pb2.Ask], act: Callable[[Batch], Use]
-    ) -> None:
-        """Pass over batches; the gradient of one and the question for the next are one message.
-
-        While unlearning it ends early, with ``diverged`` set, when numbers are no longer finite.
-
-        Raises:
-            Diverged: our loss or gradients are no longer finite, in training.
-            RemoteProtocolError: a party's embeddings are no longer finite, in training.
-        """
-        waiting = iter(asks)
-        ask = next(waiting, None)
-        if ask is not None:
-            self._ask(task, ask)
-        while ask is not None:
-            with self._clock(task, "forward"):
-                batch = self._batch(task, ask)
-            if self.diverged:
-                return
-            with self._clock(task, "backward"):
-                use = act(batch)
-                if not self._differentiate(task, ask, batch, use):
-                    return
-                part = 0 if ask.order == vfl_pb2.SHUFFLED else ask.index
-                ask = next(waiting, None)
-                self._answer(task, use, ask)
-                self.half.use(use.order, part)
-            self.party.watch.step()
-
-    @torch.no_grad()
     def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Tensor:
-        """The model's outputs for ``rows`` by index, [rows, classes]; nothing is learned.
-
-        While unlearning, ``diverged`` is set where they are no longer finite.
-
-        Raises:
-            RemoteProtocolError: a party's embeddings are no longer finite, otherwise.
-        """
-        parts = [torch.empty(0, len(self.agreement.labels.classes))]
-        for ask in self.parts(rows):
-            with self._clock(task, "forward"):
-                self._ask(task, ask)
-                parts.append(self._batch(task, ask).logits)
-            self.party.watch.step()
-        self.diverged |= not bounded(parts, math.inf)
-        return torch.cat(parts)
+        """The model's outputs for ``rows`` by index, [rows, classes]; see ``Passes.logits``."""
+        return self.passes.logits(rows, task)
 
     # --- inside ---------------------------------------------------------------------------------
 
-    @property
-    def _patience(self) -> float:
-        """Seconds that a step may take."""
-        return max(self.agreement.limits.step_seconds, 10 * self._pace)
-
-    @property
-    def _long_patience(self) -> float:
-        """Seconds for what a party does with all its rows at once."""
-        return self._patience + SECONDS_PER_ROW * len(self.labels)
-
-    @property
-    def _widest_pass(self) -> int:
-        """Rows of one message outside training."""
-        widest = max(party.width or 0 for party in self.agreement.parties.values())
-        row = widest * np.dtype(self.agreement.dtype).itemsize
-        return max(1, min(WIDEST_PASS, MAX_PAYLOAD // row))
-
-    def _ask(self, task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> None:
-        self._move(_place(task, ask))
-        self._hub.broadcast(ask)
-
-    def _differentiate(self, task: vfl_pb2.Task, ask: vfl_pb2.Ask, batch: Batch, use: Use) -> bool:
-        """Leave the gradients of every half to be used; whether they are finite."""
-        use.loss.backward()  # type: ignore[no-untyped-call]
-        gradients = {name: _gradient(leaf) for name, leaf in self._leaves.items()}
-        self.answered = Answered(batch.rows, gradients)
-        if bounded([use.loss, *gradients.values()], self.agreement.limits.magnitude):
-            return True
-        self.diverged = True
-        if task not in _MAY_DIVERGE:
-            place = describe(_place(task, ask))
-            raise Diverged(f"the loss is no longer finite ({place})", "lower the learning rate")
-        return False
-
-    def _answer(self, task: vfl_pb2.Task, use: Use, following: vfl_pb2.Ask | None) -> None:
-        """Send every passive party its gradient, and the next question with it."""
-        gradients = {name: part.numpy() for name, part in self.answered.gradients.items()}
-        if following is None:
-            self._hub.scatter(use.order, gradients)
-            return
-        self._move(_place(task, following))
-        self._hub.scatter(vfl_pb2.Step(gradient=use.order, ask=following), gradients)
-
-    def _batch(self, task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> Batch:
-        rows = self._batches.of(ask)
-        started = monotonic()
-        replies = self._hub.gather(self._patience)
-        self._pace += 0.1 * (monotonic() - started - self._pace)
-        dtype = np.dtype(self.agreement.dtype).type
-        self._leaves, reports = {}, []
-        for name, said in replies.items():
-            width = self.agreement.parties[name].width
-            embedding = torch.from_numpy(said.tensor(dtype, len(rows), width))
-            self._leaves[name] = embedding.requires_grad_(torch.is_grad_enabled())
-            reports.append(said.expect(vfl_pb2.Embedding).report)
-            self._check_report(task, name, reports[-1])
-        return Batch(ask, rows, self._forward(rows), self.labels[rows], reports)
-
-    def _forward(self, rows: Index) -> Tensor:
-        inputs = self.half.model.inputs
-        network = cast(ActiveNetwork, self.half.model.network)
-        embeddings = dict(self._leaves)
-        if inputs is not None:
-            embeddings[self.party.name] = network.embed(inputs.values[rows])
-        ordered = [embeddings[name] for name in self.agreement.feature_parties]
-        return network(ordered)  # type: ignore[no-any-return]
-
-    def _check_report(self, task: vfl_pb2.Task, name: str, report: vfl_pb2.Report) -> None:
-        if report.diverged:
-            self.diverged = True
-            if task not in _MAY_DIVERGE:
-                raise RemoteProtocolError(
-                    f"{name}: its embeddings are no longer finite", "lower the learning rate"
-                )
-
     def _together(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> None:
-        self._arrange(task, arrange)
-        self.half.arrange(arrange, task)
+        if not self._journal.replaying:
+            self._arrange(task, arrange)
+            self._state.arrange(arrange, task)
 
-    def _arrange(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> list[vfl_pb2.Report]:
+    def _arrange(self, task: int, arrange: vfl_pb2.Arrange) -> list[vfl_pb2.Report]:
+        """Say it to all, who may need as long as for something with all their rows."""
         with self.party.ledger.clock("control"):
-            self._move(vfl_pb2.Place(task=task, epoch=0, step=0, microbatch=0))
+            self._move(task)
             self._hub.broadcast(arrange)
-            done = self._hub.gather(self._long_patience).values()
+            done = self._hub.gather(self.patience).values()
         return [said.expect(vfl_pb2.Done).report for said in done]
 
-    def _move(self, place: vfl_pb2.Place) -> None:
-        self._hub.move_to(place)
-
-    def _clock(self, task: vfl_pb2.Task, phase: str) -> AbstractContextManager[None]:
-        unlearns = task in (vfl_pb2.UNLEARN, vfl_pb2.REFERENCE)
-        return self.party.ledger.clock("unlearning" if unlearns else phase)
+    def _move(self, task: int) -> None:
+        self._hub.move_to(vfl_pb2.Place(task=task, epoch=0, step=0, microbatch=0))  # type: ignore[arg-type]
 
 
-def _place(task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> vfl_pb2.Place:
-    shuffled = ask.order == vfl_pb2.SHUFFLED
-    return vfl_pb2.Place(
-        task=task,
-        epoch=ask.epoch,
-        step=ask.index if shuffled else 0,
-        microbatch=0 if shuffled else ask.index,
-    )
+def _builder(party: Party) -> Callable[[str, Inputs | None], nn.Module]:
+    def build(stream: str, inputs: Inputs | None) -> nn.Module:
+        return build_active(party, stream, None if inputs is None else inputs.values)
+
+    return build
 
 
-def _gradient(leaf: Tensor) -> Tensor:
-    return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+def _entries(content: Content) -> list[Entry]:
+    journal: list[list[Any]] = content.values["journal"]
+    return [
+        Entry(name, value, diverged, content.tensors[f"entry {place}"])
+        for place, (name, value, diverged) in enumerate(journal)
+    ]

@@ -7,6 +7,7 @@ Letters of the paper: S_u = mean forgetting score on D_u, g_u = its gradient, γ
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 
 import torch
@@ -15,8 +16,9 @@ from torch.nn.functional import cross_entropy
 
 from configs.agreement import Fedora
 from parties.errors import PolicyError
-from parties.federation import Answered, Batch, Federation, Use
+from parties.federation import Federation
 from parties.learn import HOLD, SOUND, Plan, learn, validate
+from parties.passes import Answered, Batch, Use
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.objectives import forgetting_scores
@@ -105,6 +107,20 @@ def unlearn(federation: Federation, gamma: float, accuracy: float) -> Unlearned:
     return _Run(federation, gamma, accuracy).run()
 
 
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Where FedORA stands after an iteration: with the parameters, all that the next one needs."""
+
+    dual: Dual
+    steps: StepSizes
+    asked: int  # batches of D_r so far
+    iterations: int  # so many are known
+    newest: list[Iteration]  # this one, and the one before, whose change is known now
+    decision: Decision
+    looked: bool  # at the validation rows
+    answered: Answered | None  # in the first iteration
+
+
 class _Run:
     """One run of FedORA and what it keeps between iterations."""
 
@@ -134,18 +150,42 @@ class _Run:
         federation.party.watch.phase("fedora", self._plan.iterations * (self._sub_steps + 1))
         federation.keep(SOUND, vfl_pb2.UNLEARN)
         for k in range(self._plan.iterations):
-            progress = self._iterate(k)
-            decision = decide(progress, self._limits)
-            if progress.finite and (decision.stops or (k + 1) % self._plan.check_every == 0):
-                decision = decide(self._look(progress), self._limits)
-                if not decision.rolls_back:
-                    federation.keep(SOUND, vfl_pb2.UNLEARN)
-            if decision.stops:
+            walk = federation.once(f"fedora, iteration {k + 1}", Walk, partial(self._walk, k))
+            self._arrive(walk)
+            if walk.looked and not walk.decision.rolls_back:
+                federation.keep(SOUND, vfl_pb2.UNLEARN)
+            if walk.decision.stops:
                 break
-        if decision.rolls_back:
+        if walk.decision.rolls_back:
             federation.restore(SOUND, federation.stream, vfl_pb2.UNLEARN)
         federation.drop(SOUND, vfl_pb2.UNLEARN)
-        return Unlearned(self._iterations, decision, self._answered)
+        return Unlearned(self._iterations, walk.decision, self._answered)
+
+    def _walk(self, k: int) -> Walk:
+        """One iteration, and a look at the validation rows where one is due."""
+        progress = self._iterate(k)
+        decision = decide(progress, self._limits)
+        last = decision.stops or (k + 1) % self._plan.check_every == 0
+        looked = progress.finite and last
+        if looked:
+            decision = decide(self._look(progress), self._limits)
+        return Walk(
+            dual=self._dual,
+            steps=self._steps,
+            asked=self._asked,
+            iterations=len(self._iterations),
+            newest=self._iterations[-2:],
+            decision=decision,
+            looked=looked,
+            answered=None if k else self._answered,
+        )
+
+    def _arrive(self, walk: Walk) -> None:
+        """Stand where ``walk`` ended, whether it was walked now or before a crash."""
+        self._dual, self._steps, self._asked = walk.dual, walk.steps, walk.asked
+        self._answered = walk.answered or self._answered
+        older = self._iterations[: walk.iterations - len(walk.newest)]
+        self._iterations = [*older, *walk.newest]
 
     def _iterate(self, k: int) -> Progress:
         """One outer iteration: hold g_u on all of D_u, ascend the dual, walk the sub-steps."""
@@ -161,7 +201,9 @@ class _Run:
             losses.append(loss.item())
             return Use(loss, vfl_pb2.Gradient(primal=self._order(first=first)))
 
-        federation.sweep(vfl_pb2.UNLEARN, chain(self._forget_asks(k), self._retain_asks()), act)
+        federation.passes.sweep(
+            vfl_pb2.UNLEARN, chain(self._forget_asks(k), self._retain_asks()), act
+        )
         if not self._sub_steps and not federation.diverged:  # δ = 0
             self._ascend(k, score[0], federation.weigh(vfl_pb2.UNLEARN))
             federation.primal(self._order(first=True), vfl_pb2.UNLEARN)
@@ -171,9 +213,9 @@ class _Run:
         """All of D_u, or a fresh mini-batch of it."""
         size = self._plan.score_rows
         if size is None or size >= len(self._federation.rows.forgotten):
-            yield from self._federation.parts(vfl_pb2.FORGOTTEN)
+            yield from self._federation.passes.parts(vfl_pb2.FORGOTTEN)
         else:
-            yield from islice(self._federation.batches(vfl_pb2.FORGOTTEN, k + 1, size), 1)
+            yield from islice(self._federation.passes.batches(vfl_pb2.FORGOTTEN, k + 1, size), 1)
 
     def _retain_asks(self) -> Iterator[vfl_pb2.Ask]:
         """The next sub-steps' batches; they go through D_r epoch after epoch."""
@@ -200,7 +242,7 @@ class _Run:
         """Dual ascent and step sizes from the norms of all blocks (Eq. 20, 30-33)."""
         reports = [*reports, self._federation.half.report()]
         if k == 0:
-            self._answered = self._federation.answered
+            self._answered = self._federation.passes.answered
         else:
             moved = sum(report.moved_square for report in reports)
             self._iterations[-1] = replace(self._iterations[-1], change=math.sqrt(moved))

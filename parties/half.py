@@ -1,6 +1,6 @@
 """One party's half of the split model: its network, optimiser, kept copies and held gradient."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,8 +8,11 @@ from torch import Tensor, nn
 
 from configs.agreement import Agreement
 from models import arithmetic
+from parties.checkpoint import Content
 from parties.features import Inputs
+from parties.plain import Tensors
 from protocol import vfl_pb2
+from protocol.envelope import task_name
 from protocol.errors import RemoteProtocolError
 from unlearning.ascent import ascent_step
 from unlearning.primal_dual import LiteralDual, Pull, free_of_charge, primal_step
@@ -35,7 +38,7 @@ class Model:
 class Work:
     """What one task gathers on the way, and leaves behind when the next begins."""
 
-    name: str = ""
+    task: vfl_pb2.Task = vfl_pb2.TASK_UNSPECIFIED
     optimiser: torch.optim.Optimizer | None = None
     anchor: Block = ()  # θ₀ of FedORA
     held: Block = ()  # g_u
@@ -62,9 +65,13 @@ class Half:
         return self._model
 
     @property
-    def slots(self) -> list[str]:
-        """Names of the kept copies."""
-        return sorted(self._slots)
+    def models(self) -> list[Model]:
+        """The present model and those of the kept copies, each once."""
+        found = [self._model] if self._model else []
+        for model, _ in self._slots.values():
+            if not any(model is known for known in found):
+                found.append(model)
+        return found
 
     def fresh(self, model: Model, task: vfl_pb2.Task) -> None:
         """Take a new model and begin a task with it."""
@@ -109,6 +116,8 @@ class Half:
                 self._hold(part)
             case "primal":
                 self._primal(gradient.primal, self._gradients())
+            case "accumulate":
+                pass  # they stay where the backward pass left them
             case _:
                 raise RemoteProtocolError("sent a gradient without saying what it is for")
 
@@ -121,12 +130,77 @@ class Half:
     def purge(self) -> list[str]:
         """Drop everything that remembers earlier rows; says what there was."""
         self._end()
-        gone = [f"copy {slot!r} of the model" for slot in self.slots]
+        gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots)]
         gone += [f"optimiser state of {task}" for task in self._ended]
         gone.append("held gradients, anchor and dual of the unlearning")
         self._slots.clear()
         self._ended.clear()
         return gone
+
+    def content(self) -> Content:
+        """All of it, for a checkpoint; a network that several copies share is written once."""
+        models, work = self.models, self._work
+        values = {
+            "fitted": [model.inputs and model.inputs.fitted.statistics() for model in models],
+            "slots": {name: _place(models, kept) for name, (kept, _) in self._slots.items()},
+            "task": work.task,
+            "moved": work.moved,
+            "dual": work.dual and [work.dual.threshold, work.dual.cap],
+            "ended": list(self._ended),
+        }
+        networks = {f"network {i}": each.network.state_dict() for i, each in enumerate(models)}
+        copies = {f"copy {name}": _named(block) for name, (_, block) in self._slots.items()}
+        blocks = {"anchor": work.anchor, "held": work.held, "mark": work.mark}
+        blocks |= {"prices": work.dual.prices} if work.dual else {}
+        parts = {f"work {name}": _named(block) for name, block in blocks.items()}
+        return Content(values, networks | copies | parts | {"optimiser": self._momenta()})
+
+    def load(self, content: Content, model: Callable[[object], Model]) -> None:
+        """Take the state that ``content`` holds; ``model`` builds a model from its statistics."""
+        values, tensors = content.values, content.tensors
+        models = [model(statistics) for statistics in values["fitted"]]
+        for i, each in enumerate(models):
+            each.network.load_state_dict(tensors[f"network {i}"])
+        self._model = models[0] if models else None
+        self._slots = {
+            name: (models[place], _block(tensors[f"copy {name}"]))
+            for name, place in values["slots"].items()
+        }
+        self._ended = dict.fromkeys(values["ended"])
+        if values["task"]:
+            self._begin(values["task"])
+        work = self._work
+        work.anchor, work.held, work.mark = (
+            _block(tensors[f"work {name}"]) for name in ("anchor", "held", "mark")
+        )
+        work.moved = values["moved"]
+        if values["dual"]:
+            threshold, cap = values["dual"]
+            prices = _block(tensors["work prices"])
+            work.dual = LiteralDual(threshold=threshold, cap=cap, prices=prices)
+        self._load_momenta(tensors["optimiser"])
+
+    def _momenta(self) -> Tensors:
+        """What the optimiser remembers of every parameter."""
+        if self._work.optimiser is None:
+            return {}
+        found = self._work.optimiser.state_dict()["state"]
+        return {
+            f"{place}.{name}": tensor
+            for place, each in found.items()
+            for name, tensor in each.items()
+            if tensor is not None
+        }
+
+    def _load_momenta(self, tensors: Tensors) -> None:
+        if self._work.optimiser is None:
+            return
+        state: dict[int, Tensors] = {}
+        for key, tensor in tensors.items():
+            place, _, name = key.partition(".")
+            state.setdefault(int(place), {})[name] = tensor
+        whole = self._work.optimiser.state_dict() | {"state": state}
+        self._work.optimiser.load_state_dict(whole)
 
     def _descend(self) -> None:
         """One step of the optimiser along the gradients that the last backward pass left."""
@@ -181,7 +255,7 @@ class Half:
     def _end(self) -> None:
         """Leave a task: its optimiser, held gradients, anchor and dual are gone."""
         if self._work.optimiser:
-            self._ended[self._work.name] = None
+            self._ended[task_name(vfl_pb2.Place(task=self._work.task))] = None
         self._work = Work()
 
     def _begin(self, task: vfl_pb2.Task) -> None:
@@ -189,7 +263,7 @@ class Half:
         self.model.network.zero_grad()
         block = self.model.block
         self._work = Work(
-            name=vfl_pb2.Task.Name(task).lower().replace("_", "-"),
+            task=task,
             optimiser=self._optimiser(task) if task in _DESCENDS and block else None,
         )
         if task == vfl_pb2.UNLEARN:
@@ -205,3 +279,16 @@ class Half:
         if plan.optimiser == "adam":
             return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
         return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)
+
+
+def _place(models: list[Model], wanted: Model) -> int:
+    return next(place for place, model in enumerate(models) if model is wanted)
+
+
+def _named(block: Block) -> Tensors:
+    """A block as named tensors; numbers with leading zeros keep their order."""
+    return {f"{place:04}": tensor for place, tensor in enumerate(block)}
+
+
+def _block(named: Tensors) -> Block:
+    return tuple(named[name] for name in sorted(named))

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from configs.errors import ConfigError
 from configs.schema import differences
+from parties.checkpoint import NOTHING, Held
 from parties.errors import public
 from parties.party import Party
 from protocol import vfl_pb2
@@ -36,20 +37,27 @@ def software() -> str:
     return f"vfl {version('vfl')}"
 
 
-def greet(party: Party, connect: Callable[[], Line]) -> Channel:
+def greet(
+    party: Party,
+    connect: Callable[[], Line],
+    held: Held = NOTHING,
+    seconds: float | None = None,
+) -> Channel:
     """The spoke's side: dial until the hub is there, and prove each other.
+
+    ``held`` is what we could go on from; ``seconds`` are ``limits.join_seconds`` unless given.
 
     Raises:
         RemoteProtocolError: the hub does not come, refuses us, or is not the hub.
     """
     hub = party.agreement.active
     party.watch.phase(f"waiting for {hub}")
-    deadline = monotonic() + party.agreement.limits.join_seconds
+    deadline = monotonic() + (seconds or party.agreement.limits.join_seconds)
     while True:
         channel = Channel(connect(), Side.SPOKE, party.terms(hub), party.ledger.record)
         nonce = party.entropy(NONCE)
         try:
-            channel.send(_hello(party, nonce))
+            channel.send(_hello(party, nonce, held))
             welcome = channel.receive(max(1.0, deadline - monotonic()))
             break
         except LineBroken as error:
@@ -67,7 +75,7 @@ def greet(party: Party, connect: Callable[[], Line]) -> Channel:
     return channel
 
 
-def _hello(party: Party, nonce: bytes) -> vfl_pb2.Hello:
+def _hello(party: Party, nonce: bytes, held: Held) -> vfl_pb2.Hello:
     return vfl_pb2.Hello(
         oldest_version=VERSION,
         newest_version=VERSION,
@@ -75,6 +83,8 @@ def _hello(party: Party, nonce: bytes) -> vfl_pb2.Hello:
         agreement=party.canonical,
         clock=party.now().timestamp(),
         software=software(),
+        run=held.run or None,
+        checkpoints=held.numbers,
     )
 
 
@@ -94,8 +104,13 @@ def _accept(party: Party, channel: Channel, nonce: bytes, message: Message) -> N
     channel.send(vfl_pb2.Accept(certificate=party.keyring.identity.der, signature=signature))
 
 
-def welcome(party: Party, port: Port) -> Hub:
-    """The hub's side: take every passive party's place at the table.
+def welcome(party: Party, port: Port, seconds: float | None = None) -> tuple[Hub, dict[str, Held]]:
+    """The hub's side: wait for every passive party to take its place at the table.
+
+    ``seconds`` are ``limits.join_seconds`` unless given.
+
+    Returns:
+        All of them, and what each could go on from.
 
     Raises:
         PeerSilent: not all came in time; the error names who is missing.
@@ -103,23 +118,27 @@ def welcome(party: Party, port: Port) -> Hub:
     """
     expected = party.agreement.passive
     party.watch.phase("waiting for the others", len(expected))
-    deadline = monotonic() + party.agreement.limits.join_seconds
+    seconds = seconds or party.agreement.limits.join_seconds
+    deadline = monotonic() + seconds
     session = party.entropy(16)
     arrived: dict[str, Channel] = {}
+    offers: dict[str, Held] = {}
     try:
         while len(arrived) < len(expected):
-            channel = _next(party, port, arrived, deadline)
+            channel = _next(party, port, arrived, deadline, seconds)
             if channel is not None:
                 arrived[channel.terms.peer] = channel
-                _seat(party, channel, session)
+                offers[channel.terms.peer] = _seat(party, channel, session)
                 party.watch.step()
     except Exception as error:
         Hub(arrived).abort(*public(error))
         raise
-    return Hub({name: arrived[name] for name in expected})
+    return Hub({name: arrived[name] for name in expected}), offers
 
 
-def _next(party: Party, port: Port, seated: dict[str, Channel], deadline: float) -> Channel | None:
+def _next(
+    party: Party, port: Port, seated: dict[str, Channel], deadline: float, seconds: float
+) -> Channel | None:
     try:
         line = port.accept(max(0.0, deadline - monotonic()))
     except IdentityError as error:  # somebody else may still come
@@ -128,13 +147,13 @@ def _next(party: Party, port: Port, seated: dict[str, Channel], deadline: float)
     except PeerSilent:
         missing = [name for name in party.agreement.passive if name not in seated]
         raise PeerSilent(
-            f"{', '.join(missing)} did not join within {party.agreement.limits.join_seconds:g} s",
+            f"{', '.join(missing)} did not join within {seconds:g} s",
             "are they started, with this hub's address?",
         ) from None
     return Channel(line, Side.HUB, party.terms(str(line.peer)), party.ledger.record)
 
 
-def _seat(party: Party, channel: Channel, session: bytes) -> None:
+def _seat(party: Party, channel: Channel, session: bytes) -> Held:
     patience = party.agreement.limits.step_seconds
     hello = channel.receive(patience).expect(vfl_pb2.Hello)
     _check_hello(party, channel.terms.peer, hello)
@@ -155,6 +174,7 @@ def _seat(party: Party, channel: Channel, session: bytes) -> None:
     )
     if signer != channel.terms.peer:
         raise IdentityError(f"{signer} signed in the place of {channel.terms.peer}")
+    return Held(hello.run, tuple(hello.checkpoints))
 
 
 def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:

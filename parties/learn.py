@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from parties.federation import Batch, Federation, Use
+from parties.federation import Federation
+from parties.passes import Batch, Use
 from protocol import vfl_pb2
 from unlearning.ascent import clip_factor, knows_nothing
 
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
+ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
 SOUND = "last sound model"
 HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
 
@@ -48,7 +50,7 @@ def learn(federation: Federation, plan: Plan) -> list[Epoch]:
     federation.party.watch.phase(plan.name, plan.epochs * (steps + 1))
     epochs: list[Epoch] = []
     for number in range(1, plan.epochs + 1):
-        epochs.append(_epoch(federation, plan, number))
+        epochs.append(_recorded(federation, plan, number))
         if federation.diverged:
             break
         if plan.patience is None:
@@ -63,6 +65,12 @@ def learn(federation: Federation, plan: Plan) -> list[Epoch]:
     return epochs
 
 
+def _recorded(federation: Federation, plan: Plan, number: int) -> Epoch:
+    """One epoch, unless a checkpoint knows it."""
+    name = f"{plan.name}, epoch {number}"
+    return federation.once(name, Epoch, lambda: _epoch(federation, plan, number))
+
+
 def best_epoch(epochs: list[Epoch]) -> int:
     """The epoch of the lowest validation loss, the first of several."""
     return min(epochs, key=lambda each: each.validation_loss or 0.0).epoch
@@ -74,9 +82,11 @@ def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
     def descend(batch: Batch) -> Use:
         loss = cross_entropy(batch.logits, batch.labels)
         losses.append((loss.item(), len(batch.rows)))
-        return Use(loss, DESCEND)
+        if batch.share < 1:
+            loss = loss * batch.share
+        return Use(loss, DESCEND if batch.last else ACCUMULATE)
 
-    federation.sweep(plan.task, federation.batches(plan.rows, number, plan.batch), descend)
+    federation.passes.descend(plan.task, plan.rows, number, plan.batch, descend)
     mean = sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))
     if plan.task != vfl_pb2.TRAIN:
         return Epoch(number, mean)
@@ -139,5 +149,5 @@ def hold(federation: Federation, task: vfl_pb2.Task) -> float:
         total.add_(loss.detach())
         return Use(loss, HOLD)
 
-    federation.sweep(task, federation.parts(vfl_pb2.FORGOTTEN), climb)
+    federation.passes.sweep(task, federation.passes.parts(vfl_pb2.FORGOTTEN), climb)
     return total.item()

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
@@ -49,6 +49,7 @@ class Ledger:
         self._crossed = crossed
         self._totals: dict[tuple[str, Way, str, str], Total] = defaultdict(Total)
         self._seconds: dict[str, float] = defaultdict(float)
+        self._began, self._carried = perf_counter(), 0.0
 
     def record(self, crossing: Crossing) -> None:
         """Take down one message."""
@@ -63,6 +64,24 @@ class Ledger:
             yield
         finally:
             self._seconds[phase] += perf_counter() - started
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that the run took so far, what was lost by a crash left out."""
+        return self._carried + perf_counter() - self._began
+
+    def sums(self) -> dict[str, Any]:
+        """All of it, for a checkpoint."""
+        totals = [[peer, way.value, *at, asdict(t)] for (peer, way, *at), t in self._totals.items()]
+        return {"totals": totals, "seconds": dict(self._seconds), "elapsed": self.elapsed}
+
+    def carry(self, sums: dict[str, Any]) -> None:
+        """Go on from the sums of a checkpoint."""
+        for peer, way, kind, task, total in sums["totals"]:
+            self._totals[peer, Way(way), kind, task].add(Total(**total))
+        for phase, seconds in sums["seconds"].items():
+            self._seconds[phase] += seconds
+        self._carried, self._began = sums["elapsed"], perf_counter()
 
     def total(self, kind: str | None = None) -> Total:
         """All that crossed so far, or all of one kind."""

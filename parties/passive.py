@@ -1,37 +1,49 @@
 """The passive party's role program: features in, embeddings out, gradients applied; no labels."""
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from models.arithmetic import bounded
 from models.seeded import seeded
 from parties import join
-from parties.align import Alignment, follow
 from parties.bottom import build_bottom
+from parties.checkpoint import Checkpoints, Content
 from parties.errors import public
-from parties.features import Features
-from parties.half import Half, Model
+from parties.features import Inputs
+from parties.final import save_half
 from parties.ledger import phase_of
 from parties.party import Party
-from parties.rows import Batches
-from parties.save import save_half
+from parties.resume import Losses, checkpoints, join_in
 from parties.schedule import Index, torch_seed
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.envelope import task_name
-from protocol.errors import RemoteProtocolError
+from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.line import Line
 from protocol.message import Message
 
 
 def run_passive(party: Party, connect: Callable[[], Line]) -> None:
-    """Join, align, then answer until the hub says goodbye; our half is saved at the end."""
-    channel = join.greet(party, connect)
+    """Join, align or go on, then answer until the hub says goodbye and our half is saved."""
+    losses = Losses(party)
+    while True:
+        held = checkpoints(party).held()
+        channel = losses.retry(partial(join.greet, party, connect, held))
+        try:
+            return _session(party, channel)
+        except ProtocolError as error:
+            losses.bear(error)
+
+
+def _session(party: Party, channel: Channel) -> None:
     try:
-        answerer = Answerer(party, channel, follow(party, channel))
+        answerer = Answerer(party, channel, checkpoints(party))
         while answerer.answer(channel.receive(party.agreement.limits.idle_seconds)):
             pass
     except Exception as error:
@@ -44,13 +56,11 @@ def run_passive(party: Party, connect: Callable[[], Line]) -> None:
 class Answerer:
     """A passive party between alignment and goodbye."""
 
-    def __init__(self, party: Party, channel: Channel, alignment: Alignment) -> None:
-        self._party, self._channel = party, channel
-        self._features = Features(party, alignment)
-        self._batches = Batches(self._features.split(), "")
-        self._half = Half(party.agreement)
-        self._dropped = np.empty(0, np.int64)  # rows of the present request
-        self._embedded: tuple[Tensor, vfl_pb2.Place] | None = None  # last batch, with its graph
+    def __init__(self, party: Party, channel: Channel, ours: Checkpoints) -> None:
+        self._party, self._channel, self._checkpoints = party, channel, ours
+        self._state, self._run = join_in(party, channel, ours, self._network)
+        # Batches that await their gradients, each with its graph; two at most.
+        self._embedded: deque[tuple[Tensor, vfl_pb2.Place]] = deque()
         self._report: vfl_pb2.Report | None = None  # for the next embedding
 
     def answer(self, message: Message) -> bool:
@@ -64,6 +74,8 @@ class Answerer:
         match message.body:
             case vfl_pb2.Ask() as ask:
                 self._embed(ask)
+            case vfl_pb2.Look() as look:
+                self._show(look.ask)
             case vfl_pb2.Step() as step:
                 self._learn(step.gradient, message)
                 self._embed(step.ask)
@@ -76,70 +88,89 @@ class Answerer:
             case vfl_pb2.Purge():
                 self._purge()
             case vfl_pb2.Goodbye():
-                save_half(self._party, self._half, self._features)
+                save_half(self._party, self._state, self._run)
+                self._checkpoints.clear()
                 return False
         return True
 
     def _embed(self, ask: vfl_pb2.Ask) -> None:
-        model = self._half.model
-        if model.inputs is None:
+        """Send embeddings, and keep their graph for the gradient."""
+        network, batch = self._state.half.model.network, self._features(ask)
+        if self._party.agreement.training.overlap == "pipeline":
+            # The weights move before this batch's gradient comes: its graph needs them as they are.
+            stashed = {name: each.clone() for name, each in network.named_parameters()}
+            embedding: Tensor = functional_call(network, stashed, (batch,))
+        else:
+            embedding = network(batch)
+        self._embedded.append((embedding, self._channel.place))
+        self._send(embedding.detach())
+
+    @torch.no_grad()
+    def _show(self, ask: vfl_pb2.Ask) -> None:
+        """Send embeddings from which nobody learns."""
+        self._embedded.clear()
+        self._send(self._state.half.model.network(self._features(ask)))
+
+    def _features(self, ask: vfl_pb2.Ask) -> Tensor:
+        inputs = self._state.half.model.inputs
+        if inputs is None:
             raise LookupError("a passive party always has features")
-        batch = model.inputs.values[self._batches.of(ask)]
-        with torch.set_grad_enabled(self._channel.place.task != vfl_pb2.EVALUATE):
-            embedding: Tensor = model.network(batch)
-        self._embedded = (embedding, self._channel.place)
-        sent = embedding.detach()
-        if not bounded([sent], self._party.agreement.limits.magnitude):
-            sent, self._report = torch.zeros_like(sent), vfl_pb2.Report(diverged=True)
-        self._channel.send(vfl_pb2.Embedding(report=self._report), sent.numpy())
+        return inputs.values[self._state.batches.of(ask)]
+
+    def _send(self, embedding: Tensor) -> None:
+        if not bounded([embedding], self._party.agreement.limits.magnitude):
+            embedding, self._report = torch.zeros_like(embedding), vfl_pb2.Report(diverged=True)
+        self._channel.send(vfl_pb2.Embedding(report=self._report), embedding.numpy())
         self._report = None
 
     def _learn(self, gradient: vfl_pb2.Gradient, message: Message) -> None:
-        if self._embedded is None or not self._embedded[0].requires_grad:
+        if not self._embedded:
             raise RemoteProtocolError("sent a gradient for an embedding that awaits none")
-        (embedding, place), self._embedded = self._embedded, None
+        embedding, place = self._embedded.popleft()
         dtype = np.dtype(self._party.agreement.dtype).type
         received = message.tensor(dtype, *embedding.shape)
         embedding.backward(torch.from_numpy(received))  # type: ignore[no-untyped-call]
-        self._half.use(gradient, place.microbatch)
+        self._state.half.use(gradient, place.microbatch)
         if gradient.WhichOneof("use") == "hold":
-            self._report = self._half.report()
+            self._report = self._state.half.report()
 
     def _arrange(self, arrange: vfl_pb2.Arrange) -> None:
+        self._embedded.clear()
         report = None
-        if arrange.WhichOneof("action") == "fresh":
-            self._fresh(arrange.fresh)
-        else:
-            report = self._half.arrange(arrange, self._channel.place.task)
-        if arrange.WhichOneof("action") == "restore":
-            self._batches = Batches(self._batches.rows, arrange.restore.stream)
+        match arrange.WhichOneof("action"):
+            case "save":
+                content = self._state.content()
+                ledger = {"ledger": self._party.ledger.sums()}
+                whole = Content(content.values | ledger, content.tensors)
+                self._checkpoints.write(arrange.save.checkpoint, self._run, whole)
+            case "settle":
+                self._checkpoints.settle(arrange.settle.checkpoint)
+            case _:
+                report = self._state.arrange(arrange, self._channel.place.task)
         self._channel.send(vfl_pb2.Done(report=report))
 
-    def _fresh(self, fresh: vfl_pb2.Fresh) -> None:
+    def _network(self, stream: str, inputs: Inputs | None) -> nn.Module:
+        """A fresh bottom model."""
+        if inputs is None:
+            raise LookupError("a passive party always has features")
         party, name = self._party, self._party.name
-        inputs = self._features.fit(self._batches.rows, fresh.fit)
         plan, shape = party.agreement.parties[name], tuple(inputs.values.shape[1:])
-        seed = torch_seed(party.agreement.seed, "weights", fresh.stream, name)
+        seed = torch_seed(party.agreement.seed, "weights", stream, name)
         network = seeded(seed, lambda: build_bottom(plan, party.seat.module, shape))
-        network.to(self._features.dtype)
-        self._half.fresh(Model(network, inputs), self._channel.place.task)
-        self._batches = Batches(self._batches.rows, fresh.stream)
+        return network.to(inputs.values.dtype)
 
     def _forget(self, rows: Index) -> None:
         """Learn which rows must go: D_u of the request that follows."""
-        count = len(self._features.rows)
+        count = len(self._state.features.rows)
         if rows[0] < 0 or rows[-1] >= count or (np.diff(rows) <= 0).any():
             raise RemoteProtocolError(f"rows to forget must ascend between 0 and {count - 1}")
-        self._dropped = rows
-        self._batches = Batches(self._batches.rows.forget(rows), self._batches.stream)
+        self._state.forget(rows)
         self._channel.send(vfl_pb2.Done())
 
     def _purge(self) -> None:
         """Drop every state but the present model that remembers the forgotten rows."""
-        purged = self._half.purge()
-        self._features.forget(self._dropped, self._half.model.inputs)
-        purged.append(f"row map and features of {len(self._dropped)} rows")
-        rows = self._batches.rows.forgotten_for_good()
-        self._batches = Batches(rows, self._batches.stream)
-        self._embedded = None
+        dropped = len(self._state.dropped)
+        purged = self._state.purge()
+        purged += [f"row map and features of {dropped} rows", "checkpoints from before"]
+        self._embedded.clear()
         self._channel.send(vfl_pb2.Done(purged=purged))

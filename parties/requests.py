@@ -9,7 +9,6 @@ from torch import Tensor
 
 from configs.agreement import Request
 from configs.errors import ConfigError
-from parties.align import Alignment
 from parties.errors import DataError, PolicyError
 from parties.party import Party
 from parties.rows import RowSets
@@ -29,8 +28,10 @@ class Chosen:
     canaries: Index  # training rows among them that learn a wrong label
 
 
-def choose(party: Party, alignment: Alignment, rows: RowSets, labels: Tensor) -> list[Chosen]:
+def choose(party: Party, row_map: Index, rows: RowSets, labels: Tensor) -> list[Chosen]:
     """The rows of every request: a part of some classes, or an ID file of our seat.
+
+    ``row_map`` holds our own row number of every common row.
 
     Raises:
         ConfigError: the seat has no file for a request without classes, or one for another.
@@ -40,7 +41,7 @@ def choose(party: Party, alignment: Alignment, rows: RowSets, labels: Tensor) ->
     chosen: list[Chosen] = []
     for request in party.agreement.unlearn:
         taken = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
-        meant = _rows(party, request, alignment, rows, labels)
+        meant = _rows(party, request, row_map, rows, labels)
         learned = np.setdiff1d(np.intersect1d(meant, rows.learn), taken)
         if request.canaries and len(learned) <= request.canaries:
             raise PolicyError(f"request {request.name!r} has too few rows for its canaries")
@@ -59,9 +60,7 @@ def plant(chosen: Sequence[Chosen], labels: Tensor, classes: int) -> None:
         labels[each.canaries] = (labels[each.canaries] + 1) % classes
 
 
-def _rows(
-    party: Party, request: Request, alignment: Alignment, rows: RowSets, labels: Tensor
-) -> Index:
+def _rows(party: Party, request: Request, row_map: Index, rows: RowSets, labels: Tensor) -> Index:
     path = party.seat.unlearn.get(request.name)
     if request.classes and path is not None:
         raise ConfigError(f"request {request.name!r} names classes, and the seat a file for it")
@@ -72,7 +71,7 @@ def _rows(
             f"request {request.name!r} names no classes, and the seat of {party.name} no file",
             f'[seats.{party.name}.unlearn] {request.name} = "ids.txt"',
         )
-    return _of_file(party, path, alignment)
+    return _of_file(party, path, row_map)
 
 
 def _of_classes(party: Party, request: Request, rows: RowSets, labels: Tensor) -> Index:
@@ -86,8 +85,8 @@ def _of_classes(party: Party, request: Request, rows: RowSets, labels: Tensor) -
     return np.sort(np.concatenate(parts))
 
 
-def _of_file(party: Party, path: Path, alignment: Alignment) -> Index:
-    place = {party.holding.ids[row]: index for index, row in enumerate(alignment.rows)}
+def _of_file(party: Party, path: Path, row_map: Index) -> Index:
+    place = {party.holding.ids[row]: index for index, row in enumerate(row_map)}
     wanted = _ids(path)
     unknown = [str(line) for line, identifier in wanted if identifier not in place]
     if unknown:

@@ -54,8 +54,10 @@ def lead(party: Party, port: Port, out: Path) -> dict[str, Any]:
     from parties.active import run_active
     from parties.report.page import page
 
-    metrics = run_active(party, port)
     folder = out / party.agreement.federation
-    write(folder / METRICS, canonical(metrics))
-    write(folder / REPORT, page(metrics).encode())
-    return metrics
+
+    def publish(metrics: dict[str, Any]) -> None:
+        write(folder / METRICS, canonical(metrics))
+        write(folder / REPORT, page(metrics).encode())
+
+    return run_active(party, port, publish)

@@ -33,6 +33,16 @@ class RowSets:
     test: Index
     forgotten: Index
 
+    def parts(self) -> dict[str, Index]:
+        """The arrays, by their names."""
+        return {
+            "drawn": self.drawn,
+            "learn": self.learn,
+            "validation": self.validation,
+            "test": self.test,
+            "forgotten": self.forgotten,
+        }
+
     @property
     def retain(self) -> Index:
         """D_r, training rows that stay."""

@@ -1,28 +1,15 @@
-"""What a party keeps of a run, in its own folder: written whole or not at all, with digests."""
+"""Files of a run: written whole or not at all, and readable for this account alone."""
 
 import json
 import math
 import os
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import save
-
 from parties.errors import StorageError
-from parties.features import Features
-from parties.half import Half
-from parties.party import Party
 
-MODEL, ROWS, PREPROCESSING, TRAFFIC = (
-    "model.safetensors",
-    "rows.safetensors",
-    "preprocessing.json",
-    "traffic.json",
-)
-MANIFEST, INCARNATION = "manifest.json", "incarnation"
+INCARNATION = "incarnation"
 
 
 def write(path: Path, content: bytes) -> None:
@@ -91,29 +78,3 @@ def next_incarnation(state: Path) -> int:
         raise StorageError(f"cannot use {state}", "choose another --out folder") from error
     write(path, f"{last + 1}\n".encode())
     return last + 1
-
-
-def save_half(party: Party, half: Half, features: Features) -> None:
-    """Write our half of the model, row map, preprocessing and traffic, and their digests."""
-    parts = {
-        name: tensor.detach().contiguous()
-        for name, tensor in half.model.network.state_dict().items()
-    }
-    files = {
-        ROWS: save({"rows": torch.from_numpy(features.rows)}),
-        TRAFFIC: canonical({"phases": party.ledger.by_phase(), "peers": party.ledger.by_peer()}),
-    }
-    if parts:
-        files[MODEL] = save(parts)
-    if half.model.inputs is not None:
-        files[PREPROCESSING] = canonical(half.model.inputs.fitted.statistics())
-    for name, content in files.items():
-        write(party.state / name, content)
-    manifest = {
-        "party": party.name,
-        "agreement": party.digest.hex(),
-        "threads": party.seat.threads,
-        "torch": torch.__version__,
-        "sha256": {name: sha256(content).hexdigest() for name, content in files.items()},
-    }
-    write(party.state / MANIFEST, canonical(manifest))

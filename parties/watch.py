@@ -53,6 +53,8 @@ class Watch:
 
     def at(self, place: vfl_pb2.Place) -> None:
         """Follow the leader: its task and epoch are the phase, its steps ours."""
+        if place.task == vfl_pb2.CHECKPOINT:
+            return
         name = task_name(place)
         name += f", epoch {place.epoch}" if place.epoch else ""
         if name != self._progress.phase:
@@ -68,6 +70,10 @@ class Watch:
     def crossed(self, size: int) -> None:
         """Bytes went over the wire."""
         self._progress.size += size
+
+    def note(self, text: str) -> None:
+        """Something that is good to know."""
+        self._say("note", text=text)
 
     def warn(self, text: str) -> None:
         """Something that a person should look at."""

@@ -1,5 +1,6 @@
 """A strict speaker on a line: turn, envelope, sequence, range, and the facts of what crossed."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from protocol.line import Line
 from protocol.message import Body, Message
 from protocol.phases import Conversation, Phase, Side
 from protocol.tensors import Tensor, check_range
+
+_QUESTIONS = (vfl_pb2.Ask, vfl_pb2.Step, vfl_pb2.Look)
 
 
 class Way(Enum):
@@ -78,6 +81,7 @@ class Channel:
     _heard: Transcript = field(default_factory=Transcript)
     _reply: list[bytes] = field(default_factory=list)  # frames of what we said last
     _incarnation: int | None = None
+    _questions: deque[vfl_pb2.Place] = field(default_factory=deque)  # whose embedding is to come
 
     def __post_init__(self) -> None:
         if self.line.peer not in (None, self.terms.peer):
@@ -104,6 +108,8 @@ class Channel:
             for frame in self._reply:
                 digest.update(frame)
                 self.line.send(frame, timeout)
+        if self.side is Side.HUB and isinstance(body, _QUESTIONS):
+            self._questions.append(self.place)
         self._said.add(digest.digest())
         self._note(Way.OUT, message, sum(map(len, self._reply)), 0.0)
 
@@ -172,9 +178,15 @@ class Channel:
         if self.side is Side.SPOKE:
             self.place = envelope.place
             self.session = self.session or envelope.session or None
-        elif envelope.place != self.place and not isinstance(body, vfl_pb2.Abort):
+        elif envelope.place != self._asked(body) and not isinstance(body, vfl_pb2.Abort):
             raise RemoteProtocolError(f"answers for {describe(envelope.place)}")
         self._incarnation = envelope.incarnation
+
+    def _asked(self, body: Body) -> vfl_pb2.Place:
+        """The place of the question that ``body`` answers; two may be on their way at once."""
+        if isinstance(body, vfl_pb2.Embedding) and self._questions:
+            return self._questions.popleft()
+        return self.place
 
     def _envelope(self, *, control: bool) -> vfl_pb2.Envelope:
         return vfl_pb2.Envelope(

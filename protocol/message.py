@@ -32,6 +32,9 @@ Body: TypeAlias = (
     | vfl_pb2.Gradient
     | vfl_pb2.Forget
     | vfl_pb2.Purge
+    | vfl_pb2.Look
+    | vfl_pb2.Resume
+    | vfl_pb2.Resumed
 )
 
 Kind = TypeVar("Kind", bound=Body)

@@ -27,6 +27,7 @@ class Phase(Enum):
     GREETED = "greeted"
     WELCOMED = "welcomed"
     JOINED = "joined"
+    RESUMING = "resuming"
     OPENED = "opened"
     SHARED = "shared"
     OFFERING = "offering"
@@ -36,15 +37,22 @@ class Phase(Enum):
     MATCHED = "matched"
     READY = "ready"
     ARRANGING = "arranging"
+    LOOKING = "looking"
+    # Questions that wait for their embedding, and embeddings that wait for their gradient: at most
+    # two together. Both sides may speak at once here, and their words may cross on the way, so the
+    # table is a grid: whichever comes first, both sides end in the same cell.
     EMBEDDING = "embedding"
     EMBEDDED = "embedded"
+    EMBEDDING_TWO = "embedding two"
+    EMBEDDING_EMBEDDED = "embedding and embedded"
+    EMBEDDED_TWO = "embedded two"
     CLOSED = "closed"
 
 
 Move: TypeAlias = tuple[Side, type[Body]]
 
 _LEAD: dict[Move, Phase] = {
-    (Side.HUB, say.Ask): Phase.EMBEDDING,
+    (Side.HUB, say.Look): Phase.LOOKING,
     (Side.HUB, say.Arrange): Phase.ARRANGING,
     (Side.HUB, say.Forget): Phase.ARRANGING,
     (Side.HUB, say.Purge): Phase.ARRANGING,
@@ -58,7 +66,11 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
     Phase.JOINING: {(Side.SPOKE, say.Hello): Phase.GREETED},
     Phase.GREETED: {(Side.HUB, say.Welcome): Phase.WELCOMED},
     Phase.WELCOMED: {(Side.SPOKE, say.Accept): Phase.JOINED},
-    Phase.JOINED: {(Side.HUB, say.Open): Phase.OPENED},
+    Phase.JOINED: {
+        (Side.HUB, say.Open): Phase.OPENED,
+        (Side.HUB, say.Resume): Phase.RESUMING,
+    },
+    Phase.RESUMING: {(Side.SPOKE, say.Resumed): Phase.READY},
     Phase.OPENED: {(Side.SPOKE, say.Share): Phase.SHARED},
     Phase.SHARED: {(Side.HUB, say.Shares): Phase.OFFERING},
     Phase.OFFERING: {(Side.SPOKE, say.Offer): Phase.OFFERED},
@@ -69,13 +81,29 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
     },
     Phase.STORED: {(Side.HUB, say.Matches): Phase.MATCHED},
     Phase.MATCHED: {(Side.SPOKE, say.Aligned): Phase.READY},
-    Phase.READY: _LEAD,
+    Phase.READY: {(Side.HUB, say.Ask): Phase.EMBEDDING, **_LEAD},
     Phase.ARRANGING: {(Side.SPOKE, say.Done): Phase.READY},
-    Phase.EMBEDDING: {(Side.SPOKE, say.Embedding): Phase.EMBEDDED},
-    # An embedding may be answered by its gradient, alone or with the next question, or dropped.
+    Phase.LOOKING: {(Side.SPOKE, say.Embedding): Phase.READY},
+    Phase.EMBEDDING: {
+        (Side.SPOKE, say.Embedding): Phase.EMBEDDED,
+        (Side.HUB, say.Ask): Phase.EMBEDDING_TWO,
+    },
+    # An embedding is answered by its gradient, alone or with the next question, or dropped.
     Phase.EMBEDDED: {
         (Side.HUB, say.Step): Phase.EMBEDDING,
         (Side.HUB, say.Gradient): Phase.READY,
+        (Side.HUB, say.Ask): Phase.EMBEDDING_EMBEDDED,
+        **_LEAD,
+    },
+    Phase.EMBEDDING_TWO: {(Side.SPOKE, say.Embedding): Phase.EMBEDDING_EMBEDDED},
+    Phase.EMBEDDING_EMBEDDED: {
+        (Side.SPOKE, say.Embedding): Phase.EMBEDDED_TWO,
+        (Side.HUB, say.Gradient): Phase.EMBEDDING,
+        (Side.HUB, say.Step): Phase.EMBEDDING_TWO,
+    },
+    Phase.EMBEDDED_TWO: {
+        (Side.HUB, say.Gradient): Phase.EMBEDDED,
+        (Side.HUB, say.Step): Phase.EMBEDDING_EMBEDDED,
         **_LEAD,
     },
 }

@@ -19,6 +19,7 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINE_TUNE: _ClassVar[Task]
     ASCEND: _ClassVar[Task]
     CLOSE: _ClassVar[Task]
+    CHECKPOINT: _ClassVar[Task]
 
 class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -53,6 +54,7 @@ REFERENCE: Task
 FINE_TUNE: Task
 ASCEND: Task
 CLOSE: Task
+CHECKPOINT: Task
 DTYPE_UNSPECIFIED: DType
 FLOAT32: DType
 FLOAT64: DType
@@ -70,7 +72,7 @@ BY_INDEX: Order
 SHUFFLED: Order
 
 class Header(_message.Message):
-    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "open", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge")
+    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "open", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge", "look", "resume", "resumed")
     ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +97,9 @@ class Header(_message.Message):
     GRADIENT_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
     PURGE_FIELD_NUMBER: _ClassVar[int]
+    LOOK_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_FIELD_NUMBER: _ClassVar[int]
     envelope: Envelope
     tensors: _containers.RepeatedCompositeFieldContainer[TensorShape]
     hello: Hello
@@ -119,7 +124,10 @@ class Header(_message.Message):
     gradient: Gradient
     forget: Forget
     purge: Purge
-    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ...) -> None: ...
+    look: Look
+    resume: Resume
+    resumed: Resumed
+    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., look: _Optional[_Union[Look, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
     __slots__ = ("version", "session", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
@@ -164,20 +172,24 @@ class TensorShape(_message.Message):
     def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., dims: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("oldest_version", "newest_version", "nonce", "agreement", "clock", "software")
+    __slots__ = ("oldest_version", "newest_version", "nonce", "agreement", "clock", "software", "run", "checkpoints")
     OLDEST_VERSION_FIELD_NUMBER: _ClassVar[int]
     NEWEST_VERSION_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     AGREEMENT_FIELD_NUMBER: _ClassVar[int]
     CLOCK_FIELD_NUMBER: _ClassVar[int]
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     oldest_version: int
     newest_version: int
     nonce: bytes
     agreement: str
     clock: float
     software: str
-    def __init__(self, oldest_version: _Optional[int] = ..., newest_version: _Optional[int] = ..., nonce: _Optional[bytes] = ..., agreement: _Optional[str] = ..., clock: _Optional[float] = ..., software: _Optional[str] = ...) -> None: ...
+    run: bytes
+    checkpoints: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, oldest_version: _Optional[int] = ..., newest_version: _Optional[int] = ..., nonce: _Optional[bytes] = ..., agreement: _Optional[str] = ..., clock: _Optional[float] = ..., software: _Optional[str] = ..., run: _Optional[bytes] = ..., checkpoints: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("nonce", "clock", "software", "certificate", "signature")
@@ -276,8 +288,20 @@ class Aligned(_message.Message):
     digest: bytes
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
+class Resume(_message.Message):
+    __slots__ = ("checkpoint",)
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: int
+    def __init__(self, checkpoint: _Optional[int] = ...) -> None: ...
+
+class Resumed(_message.Message):
+    __slots__ = ("digest",)
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    digest: bytes
+    def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
+
 class Arrange(_message.Message):
-    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb")
+    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle")
     FRESH_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
@@ -285,6 +309,8 @@ class Arrange(_message.Message):
     WEIGH_FIELD_NUMBER: _ClassVar[int]
     PRIMAL_FIELD_NUMBER: _ClassVar[int]
     CLIMB_FIELD_NUMBER: _ClassVar[int]
+    SAVE_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_FIELD_NUMBER: _ClassVar[int]
     fresh: Fresh
     restore: Restore
     keep: Keep
@@ -292,7 +318,9 @@ class Arrange(_message.Message):
     weigh: Weigh
     primal: Primal
     climb: Climb
-    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ...) -> None: ...
+    save: Save
+    settle: Settle
+    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ...) -> None: ...
 
 class Fresh(_message.Message):
     __slots__ = ("stream", "fit")
@@ -332,6 +360,18 @@ class Climb(_message.Message):
     step_size: float
     def __init__(self, step_size: _Optional[float] = ...) -> None: ...
 
+class Save(_message.Message):
+    __slots__ = ("checkpoint",)
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: int
+    def __init__(self, checkpoint: _Optional[int] = ...) -> None: ...
+
+class Settle(_message.Message):
+    __slots__ = ("checkpoint",)
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: int
+    def __init__(self, checkpoint: _Optional[int] = ...) -> None: ...
+
 class Done(_message.Message):
     __slots__ = ("report", "purged")
     REPORT_FIELD_NUMBER: _ClassVar[int]
@@ -364,6 +404,12 @@ class Ask(_message.Message):
     index: int
     def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., order: _Optional[_Union[Order, str]] = ..., epoch: _Optional[int] = ..., size: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
 
+class Look(_message.Message):
+    __slots__ = ("ask",)
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    ask: Ask
+    def __init__(self, ask: _Optional[_Union[Ask, _Mapping]] = ...) -> None: ...
+
 class Embedding(_message.Message):
     __slots__ = ("report",)
     REPORT_FIELD_NUMBER: _ClassVar[int]
@@ -371,14 +417,20 @@ class Embedding(_message.Message):
     def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
 
 class Gradient(_message.Message):
-    __slots__ = ("descend", "hold", "primal")
+    __slots__ = ("descend", "hold", "primal", "accumulate")
     DESCEND_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
     PRIMAL_FIELD_NUMBER: _ClassVar[int]
+    ACCUMULATE_FIELD_NUMBER: _ClassVar[int]
     descend: Descend
     hold: Hold
     primal: Primal
-    def __init__(self, descend: _Optional[_Union[Descend, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ...) -> None: ...
+    accumulate: Accumulate
+    def __init__(self, descend: _Optional[_Union[Descend, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., accumulate: _Optional[_Union[Accumulate, _Mapping]] = ...) -> None: ...
+
+class Accumulate(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Descend(_message.Message):
     __slots__ = ()

@@ -10,8 +10,9 @@ from monolith import Fedora, Monolith
 from trio import federation, forget_some, inputs, networks
 
 from parties import fedora
-from parties.federation import Batch, Federation, Use
+from parties.federation import Federation
 from parties.learn import HOLD, Plan, hold, learn
+from parties.passes import Batch, Use
 from parties.passive import Answerer
 from protocol import vfl_pb2
 from unlearning.objectives import forgetting_scores
@@ -53,7 +54,7 @@ def gradients_apart(folder: Path) -> float:
         def score(batch: Batch) -> Use:
             return Use(forgetting_scores(batch.logits, 2.0).mean(), HOLD)
 
-        leading.sweep(vfl_pb2.UNLEARN, leading.parts(vfl_pb2.FORGOTTEN), score)
+        leading.passes.sweep(vfl_pb2.UNLEARN, leading.passes.parts(vfl_pb2.FORGOTTEN), score)
         of_score = _held_apart(leading, answerers, model.gradient(model.score(rows, 2.0)))
     return max(of_loss, of_score)
 
@@ -99,7 +100,7 @@ def _copied(leading: Federation, answerers: Answerers) -> Monolith:
 
 def _held_apart(leading: Federation, answerers: Answerers, expected: list[torch.Tensor]) -> float:
     leading.weigh(vfl_pb2.UNLEARN)  # a round trip: the passive parties have held theirs by now
-    halves = [leading.half, *(answerers[name]._half for name in ("left", "right"))]
+    halves = [leading.half, *(answerers[name]._state.half for name in ("left", "right"))]
     held = [gradient for half in halves for gradient in half._work.held]
     return max((a - b).abs().max().item() for a, b in zip(held, expected, strict=True))
 

@@ -44,7 +44,7 @@ def run(
         run_passive(parties[name], lambda: port.connect(name))
 
     with ThreadPoolExecutor(3) as pool:
-        active = pool.submit(run_active, parties["hub"], port)
+        active = pool.submit(run_active, parties["hub"], port, lambda metrics: None)
         others = [pool.submit(follow, name) for name in ("left", "right")]
         metrics = active.result(60)
         for other in others:

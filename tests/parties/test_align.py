@@ -16,10 +16,10 @@ def test_every_party_ends_with_the_same_order_of_its_own_rows(tmp_path: Path) ->
     with federation(tmp_path) as (leading, answerers):
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         named = {
-            name: [each._party.holding.ids[row] for row in each._features.rows]
+            name: [each._party.holding.ids[row] for row in each._state.features.rows]
             for name, each in answerers.items()
         }
-        ours = [leading.party.holding.ids[row] for row in leading._features.rows]
+        ours = [leading.party.holding.ids[row] for row in leading.state.features.rows]
         assert named == {"left": ours, "right": ours}
         assert len(set(ours)) == len(ours) == len(common_ids(tmp_path))
 

@@ -14,7 +14,6 @@ from trio import PARTIES, agreement, federation, inputs, seats, write_data
 from configs.agreement import Agreement
 from configs.errors import ConfigError
 from configs.schema import _validated
-from parties.align import Alignment
 from parties.errors import DataError, PolicyError
 from parties.report.page import page
 from parties.report.terminal import table
@@ -134,7 +133,7 @@ def test_features_of_forgotten_rows_are_erased_request_after_request(tmp_path: P
             rows = np.sort(leading.rows.learn[:7])
             gone = np.concatenate([gone, rows])
             leading.forget(rows)
-            leading.purge()
+            leading.purge("some")
         for values in inputs(leading, answerers).values():
             assert (values[gone] == 0).all()
             assert (values != 0).any()
@@ -146,7 +145,7 @@ def test_canaries_of_two_requests_are_different_rows(tmp_path: Path) -> None:
         for name in ("first", "second")
     ]
     with federation(tmp_path, unlearn=plan) as (leading, _):
-        ids = Alignment(leading._features.rows, b"")
+        ids = leading.state.features.rows
         chosen = choose(leading.party, ids, leading.rows, leading.labels)
         assert [len(each.canaries) for each in chosen] == [9, 9]
         assert not np.isin(chosen[0].canaries, chosen[1].canaries).any()

@@ -122,7 +122,7 @@ def test_passive_parties_learn_that_and_why_it_stopped(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     with pytest.raises(PolicyError):
-        run_active(party(tmp_path, "hub", plan, []), port)
+        run_active(party(tmp_path, "hub", plan, []), port, lambda metrics: None)
     for thread in threads:
         thread.join(10)
     assert all("fewer common rows" in str(error) for error in said.values())
@@ -177,7 +177,7 @@ def test_fedora_rolls_back_when_a_party_diverges(tmp_path: Path) -> None:
 
 def poison(answerer) -> None:
     with torch.no_grad():
-        next(answerer._half.model.network.parameters()).fill_(torch.nan)
+        next(answerer._state.half.model.network.parameters()).fill_(torch.nan)
 
 
 def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> None:
@@ -283,7 +283,10 @@ def test_a_divergence_in_the_last_sub_step_is_seen_before_the_model_is_kept(
         leading.keep("original", vfl_pb2.TRAIN)
         leading.restore("original", "original", vfl_pb2.UNLEARN)
         before = leading.logits(vfl_pb2.VALIDATION)
-        sweep, half = leading.sweep, {"hub": leading.half, "left": answerers["left"]._half}[name]
+        sweep, half = (
+            leading.passes.sweep,
+            {"hub": leading.half, "left": answerers["left"]._state.half}[name],
+        )
 
         def sweep_then_poison(*asked) -> None:
             sweep(*asked)
@@ -291,7 +294,7 @@ def test_a_divergence_in_the_last_sub_step_is_seen_before_the_model_is_kept(
             with torch.no_grad():
                 next(half.model.network.parameters()).fill_(torch.nan)
 
-        leading.sweep = sweep_then_poison  # type: ignore[method-assign]
+        leading.passes.sweep = sweep_then_poison  # type: ignore[method-assign]
         went = fedora.unlearn(leading, 1.0, 0.0)
         assert went.decision.value == "not finite"
         assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)

@@ -14,17 +14,27 @@ from configs.agreement import Agreement
 from configs.schema import Config, _validated
 from configs.seat import Seat
 from parties import join
-from parties.align import follow, lead
+from parties.checkpoint import Held
 from parties.federation import Federation
 from parties.memory_port import MemoryPort
 from parties.party import Party
 from parties.passive import Answerer
+from parties.resume import begin, checkpoints
 from parties.seating import Place, take_seat
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.keyring import issue, make_authority
 
 PARTIES = ("hub", "left", "right")
+
+
+LIMITS = {
+    "join_seconds": 20.0,
+    "step_seconds": 10.0,
+    "idle_seconds": 20.0,
+    "rejoin_seconds": 0.0,
+    "checkpoint_seconds": 0.0,
+}
 
 
 def agreement(**changes: Any) -> dict[str, Any]:
@@ -41,7 +51,7 @@ def agreement(**changes: Any) -> dict[str, Any]:
         "labels": {"classes": ["a", "b", "c"]},
         "psi": {"minimum": 10},
         "training": {"learning_rate": 0.01, "batch": 16, "epochs": 2},
-        "limits": {"join_seconds": 20.0, "step_seconds": 10.0, "idle_seconds": 20.0},
+        "limits": LIMITS,
         **changes,
     }
 
@@ -106,9 +116,9 @@ def federation(folder: Path, **changes: Any) -> Iterator[tuple[Federation, dict[
 
     def answer(name: str) -> None:
         us = party(folder, name, plan, [])
-        channel = join.greet(us, lambda: port.connect(name))
-        answerers[name] = Answerer(us, channel, follow(us, channel))
+        channel = join.greet(us, lambda: port.connect(name), Held(), 20.0)
         try:
+            answerers[name] = Answerer(us, channel, checkpoints(us))
             while answerers[name].answer(channel.receive(20.0)):
                 pass
         except ProtocolError:
@@ -118,8 +128,8 @@ def federation(folder: Path, **changes: Any) -> Iterator[tuple[Federation, dict[
     for thread in threads:
         thread.start()
     us = party(folder, "hub", plan, [])
-    hub = join.welcome(us, port)
-    leading = Federation(us, hub, lead(us, hub))
+    hub, offers = join.welcome(us, port, 20.0)
+    leading = begin(us, hub, offers)
     try:
         yield leading, answerers
     finally:
@@ -131,13 +141,13 @@ def federation(folder: Path, **changes: Any) -> Iterator[tuple[Federation, dict[
 
 def networks(leading: Federation, answerers: Mapping[str, Answerer]) -> dict[str, torch.nn.Module]:
     """Every party's network."""
-    halves = {name: each._half for name, each in answerers.items()} | {"hub": leading.half}
+    halves = {name: each._state.half for name, each in answerers.items()} | {"hub": leading.half}
     return {name: half.model.network for name, half in halves.items()}
 
 
 def inputs(leading: Federation, answerers: Mapping[str, Answerer]) -> dict[str, torch.Tensor]:
     """Every party's features of the common rows."""
-    halves = {name: each._half for name, each in answerers.items()} | {"hub": leading.half}
+    halves = {name: each._state.half for name, each in answerers.items()} | {"hub": leading.half}
     return {name: half.model.inputs.values for name, half in halves.items()}  # type: ignore[union-attr]
 
 

@@ -48,6 +48,8 @@ ARRANGEMENTS = (
     say.Arrange(weigh=say.Weigh()),
     say.Arrange(primal=say.Primal(step_size=0.1, literal=LITERAL)),
     say.Arrange(climb=say.Climb(step_size=0.1)),
+    say.Arrange(save=say.Save(checkpoint=3)),
+    say.Arrange(settle=say.Settle(checkpoint=3)),
 )
 REPORT = say.Report(held_square=1.5, moved_square=0.5)
 
@@ -76,9 +78,16 @@ SCRIPT: list[Line_] = [
     (Side.HUB, say.Step(gradient=DESCEND, ask=ASK), (floats(4, 3),)),
     (Side.SPOKE, say.Embedding(report=REPORT), (floats(4, 3).astype(np.float64),)),
     (Side.HUB, DESCEND, (floats(4, 3),)),
-    (Side.HUB, ASK, ()),
+    (Side.HUB, say.Look(ask=ASK), ()),
     (Side.SPOKE, say.Embedding(), (floats(1, 1),)),
-    (Side.HUB, ASK, ()),  # an embedding may be dropped
+    (Side.HUB, ASK, ()),
+    (Side.HUB, ASK, ()),  # two questions may be under way
+    (Side.SPOKE, say.Embedding(), (floats(4, 3),)),
+    (Side.SPOKE, say.Embedding(), (floats(4, 3),)),
+    (Side.HUB, say.Gradient(accumulate=say.Accumulate()), (floats(4, 3),)),
+    (Side.HUB, say.Arrange(keep=say.Keep(slot="last")), ()),  # an embedding may be dropped
+    (Side.SPOKE, say.Done(report=REPORT), ()),
+    (Side.HUB, ASK, ()),
     (Side.SPOKE, say.Embedding(), (floats(512, 513),)),  # a chunk and a bit
     (Side.HUB, say.Gradient(primal=say.Primal(step_size=0.1, price=0.5)), (floats(512, 513),)),
     (Side.HUB, say.Forget(), (np.array([1, 5, 9]),)),
@@ -89,8 +98,17 @@ SCRIPT: list[Line_] = [
 ]
 
 
+# What goes in the place of the intersection when a run goes on.
+OTHERWISE: dict[type[Body], Body] = {
+    say.Resume: say.Resume(checkpoint=3),
+    say.Resumed: say.Resumed(digest=b"d" * 32),
+}
+
+
 def example(kind: type[Body]) -> Message:
     """A complete message of ``kind``."""
+    if kind in OTHERWISE:
+        return Message(OTHERWISE[kind])
     if kind is say.Abort:
         return Message(say.Abort(code="local", reason="the disk is full"))
     body, tensors = next((said, with_) for _, said, with_ in SCRIPT if type(said) is kind)

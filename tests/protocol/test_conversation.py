@@ -6,7 +6,20 @@ from time import monotonic
 import numpy as np
 import pytest
 from conftest import Lines
-from talk import ASK, DESCEND, HUB, PLACE, SCRIPT, SESSION, SPOKE, TappedLine, blob, floats, pair
+from talk import (
+    ASK,
+    DESCEND,
+    HUB,
+    OTHERWISE,
+    PLACE,
+    SCRIPT,
+    SESSION,
+    SPOKE,
+    TappedLine,
+    blob,
+    floats,
+    pair,
+)
 
 from protocol import vfl_pb2 as say
 from protocol.channel import Channel, Way
@@ -30,7 +43,7 @@ def test_whole_conversation(lines: Lines) -> None:
 
 
 def test_script_says_every_message() -> None:
-    assert {type(body) for _, body, _ in SCRIPT} | {say.Abort} == set(FIELDS)
+    assert {type(body) for _, body, _ in SCRIPT} | {say.Abort} | set(OTHERWISE) == set(FIELDS)
 
 
 def test_facts_are_the_bytes_that_crossed(lines: Lines) -> None:

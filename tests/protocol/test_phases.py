@@ -58,9 +58,20 @@ def test_both_may_give_up_in_every_phase_but_the_last() -> None:
 
 def test_nobody_speaks_out_of_turn() -> None:
     """One side at a time; in TRANSFERRING the spoke knows from the sizes when the hub is done."""
+    both = {Phase.TRANSFERRING, Phase.EMBEDDING, Phase.EMBEDDING_EMBEDDED}
     for phase, moves in TRANSITIONS.items():
         sides = {side for side, kind in moves if kind is not say.Abort}
-        assert len(sides) <= 1 or phase is Phase.TRANSFERRING
+        assert len(sides) <= 1 or phase in both
+
+
+@pytest.mark.parametrize("phase", [Phase.EMBEDDING, Phase.EMBEDDING_EMBEDDED])
+def test_words_that_cross_on_the_way_lead_to_one_place(phase: Phase) -> None:
+    """Where both may speak, the order in which the two sides see it does not matter."""
+    moves = TRANSITIONS[phase]
+    for ours in [kind for side, kind in moves if side is Side.HUB and kind is not say.Abort]:
+        asked = TRANSITIONS[moves[Side.HUB, ours]].get((Side.SPOKE, say.Embedding))
+        answered = TRANSITIONS[moves[Side.SPOKE, say.Embedding]].get((Side.HUB, ours))
+        assert asked is answered is not None
 
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
@@ -104,7 +115,13 @@ READY = [*GREETING, *ALIGNMENT]
         [*READY, say.Embedding],
         [*READY, say.Gradient],
         [*READY, say.Step],
-        [*READY, say.Ask, say.Ask],
+        [*READY, say.Ask, say.Ask, say.Ask],
+        [*READY, say.Ask, say.Ask, say.Arrange],
+        [*READY, say.Ask, say.Ask, say.Embedding, say.Goodbye],
+        [*READY, say.Look, say.Ask],
+        [*READY, say.Look, say.Embedding, say.Gradient],
+        [*GREETING, say.Resume, say.Ask],
+        [*GREETING, say.Resume, say.Resumed, say.Open],
         [*READY, say.Ask, say.Gradient],
         [*READY, say.Ask, say.Goodbye],
         [*READY, say.Ask, say.Embedding, say.Embedding],
@@ -126,7 +143,7 @@ READY = [*GREETING, *ALIGNMENT]
 def test_story_with_a_wrong_end_is_refused(story: list[type[Body]]) -> None:
     """What the table must say, whatever it says."""
     by_spoke = {say.Hello, say.Accept, say.Share, say.Offer, say.Store, say.Aligned, say.Done}
-    by_spoke |= {say.Embedding}
+    by_spoke |= {say.Embedding, say.Resumed}
     talk = Conversation(Side.SPOKE)
     *before, last = [(talk.sent if kind in by_spoke else talk.received, kind) for kind in story]
     for tell, kind in before:

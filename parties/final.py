@@ -1,0 +1,45 @@
+"""What a party keeps when a run is over: its half of the model, and what belongs to it."""
+
+from hashlib import sha256
+
+import torch
+from safetensors.torch import save
+
+from parties.party import Party
+from parties.save import canonical, write
+from parties.state import State
+
+MODEL, ROWS, PREPROCESSING, TRAFFIC, MANIFEST = (
+    "model.safetensors",
+    "rows.safetensors",
+    "preprocessing.json",
+    "traffic.json",
+    "manifest.json",
+)
+
+
+def save_half(party: Party, state: State, run: bytes) -> None:
+    """Write our half of the model, row map, preprocessing and traffic, and their digests."""
+    parts = {
+        name: tensor.detach().contiguous()
+        for name, tensor in state.half.model.network.state_dict().items()
+    }
+    files = {
+        ROWS: save({"rows": torch.from_numpy(state.features.rows)}),
+        TRAFFIC: canonical({"phases": party.ledger.by_phase(), "peers": party.ledger.by_peer()}),
+    }
+    if parts:
+        files[MODEL] = save(parts)
+    if state.half.model.inputs is not None:
+        files[PREPROCESSING] = canonical(state.half.model.inputs.fitted.statistics())
+    for name, content in files.items():
+        write(party.state / name, content)
+    manifest = {
+        "party": party.name,
+        "run": run.hex(),
+        "agreement": party.digest.hex(),
+        "threads": party.seat.threads,
+        "torch": torch.__version__,
+        "sha256": {name: sha256(content).hexdigest() for name, content in files.items()},
+    }
+    write(party.state / MANIFEST, canonical(manifest))

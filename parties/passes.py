@@ -1,0 +1,304 @@
+"""Passing over rows with all halves of the model: the loop that every way to learn goes through."""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import islice
+from math import ceil
+from time import monotonic
+from typing import TypeAlias, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.arithmetic import bounded
+from parties.active_network import ActiveNetwork
+from parties.errors import Diverged
+from parties.party import Party
+from parties.schedule import Index
+from parties.state import State
+from protocol import vfl_pb2
+from protocol.envelope import describe
+from protocol.errors import RemoteProtocolError
+from protocol.hub import Hub
+from protocol.tensors import MAX_PAYLOAD
+
+WIDEST_PASS = 4096  # rows; more would make others wait too long for their turn
+# Tasks that go back to an earlier model, or do without, instead of failing.
+_MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.ASCEND, vfl_pb2.REFERENCE)
+# The questions whose gradients make one step; two where micro-batches hide the network.
+Group: TypeAlias = tuple[vfl_pb2.Ask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch as the active party sees it once the embeddings are in.
+
+    Attributes:
+        share: part of the step's rows that this batch has; below 1 for micro-batches.
+        last: no other batch of the step follows.
+        reports: the passive parties'.
+    """
+
+    ask: vfl_pb2.Ask
+    rows: Index
+    logits: Tensor
+    labels: Tensor
+    reports: list[vfl_pb2.Report]
+    share: float = 1.0
+    last: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What becomes of a batch: the scalar to differentiate, and what its gradient is for."""
+
+    loss: Tensor
+    order: vfl_pb2.Gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The gradients that the passive parties got for a batch."""
+
+    rows: Index
+    gradients: dict[str, Tensor]
+
+
+@dataclass(slots=True)
+class _Own:
+    """The active party's own embeddings of a batch: a graph of its own, cut off from the top."""
+
+    graph: Tensor
+    leaf: Tensor
+
+
+class Passes:
+    """The active party's way through its rows; ``diverged`` once numbers are not finite."""
+
+    def __init__(self, party: Party, hub: Hub, state: State, labels: Tensor) -> None:
+        self._party, self._hub, self._state, self.labels = party, hub, state, labels
+        self._agreement = party.agreement
+        self._leaves: dict[str, Tensor] = {}  # the passive parties' embeddings of this batch
+        self._own: _Own | None = None
+        self._pace = 0.0  # seconds that an answer takes, smoothed
+        self.answered = Answered(np.empty(0, np.int64), {})  # what went out last
+        self.diverged = False
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a step may take."""
+        return max(self._agreement.limits.step_seconds, 10 * self._pace)
+
+    def clear(self) -> None:
+        """Forget the last batch."""
+        self._leaves, self._own = {}, None
+        self.answered = Answered(np.empty(0, np.int64), {})
+
+    def batches(self, rows: vfl_pb2.Rows, epoch: int, size: int) -> Iterator[vfl_pb2.Ask]:
+        """The questions of one shuffled epoch over ``rows``."""
+        for index in range(ceil(len(self._state.rows.of(rows)) / size)):
+            yield vfl_pb2.Ask(
+                rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
+            )
+
+    def parts(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.Ask]:
+        """The questions of one pass over ``rows`` by index, in as few messages as possible."""
+        widest = max(party.width or 0 for party in self._agreement.parties.values())
+        row = widest * np.dtype(self._agreement.dtype).itemsize
+        size = max(1, min(WIDEST_PASS, MAX_PAYLOAD // row))
+        for index in range(ceil(len(self._state.rows.of(rows)) / size)):
+            yield vfl_pb2.Ask(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
+
+    def descend(
+        self,
+        task: vfl_pb2.Task,
+        rows: vfl_pb2.Rows,
+        epoch: int,
+        size: int,
+        act: Callable[[Batch], Use],
+    ) -> None:
+        """One epoch in the way of ``training.overlap``; raises like ``sweep``."""
+        overlap = self._agreement.training.overlap
+        if overlap == "microbatch" and size % 2 == 0:
+            halves = self.batches(rows, epoch, size // 2)
+            self._sweep(task, iter(lambda: tuple(islice(halves, 2)), ()), act, 0)
+        else:
+            groups = ((ask,) for ask in self.batches(rows, epoch, size))
+            self._sweep(task, groups, act, int(overlap == "pipeline"))
+
+    def sweep(
+        self, task: vfl_pb2.Task, asks: Iterable[vfl_pb2.Ask], act: Callable[[Batch], Use]
+    ) -> None:
+        """Pass over batches; the gradient of one and the question for the next are one message.
+
+        While unlearning it ends early, with ``diverged`` set, when numbers are no longer finite.
+
+        Raises:
+            Diverged: our loss or gradients are no longer finite, in training.
+            RemoteProtocolError: a party's embeddings are no longer finite, in training.
+        """
+        self._sweep(task, ((ask,) for ask in asks), act, 0)
+
+    @torch.no_grad()
+    def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> Tensor:
+        """The model's outputs for ``rows`` by index, [rows, classes]; nothing is learned.
+
+        While unlearning, ``diverged`` is set where they are no longer finite.
+
+        Raises:
+            RemoteProtocolError: a party's embeddings are no longer finite, otherwise.
+        """
+        parts = [torch.empty(0, len(self._agreement.labels.classes))]
+        for ask in self.parts(rows):
+            with self._clock(task, "forward"):
+                self._hub.move_to(_place(task, ask))
+                self._hub.broadcast(vfl_pb2.Look(ask=ask))
+                parts.append(self._batch(task, (ask,), 0).logits)
+            self._party.watch.step()
+        self.diverged |= not bounded(parts, math.inf)
+        return torch.cat(parts)
+
+    def _sweep(
+        self,
+        task: vfl_pb2.Task,
+        groups: Iterable[Group],
+        act: Callable[[Batch], Use],
+        ahead: int,
+    ) -> None:
+        """Pass over the groups; ``ahead`` more of them are asked for before one is answered."""
+        coming = iter(groups)
+        asked: deque[Group] = deque(islice(coming, 1 + ahead))
+        for ask in (ask for group in asked for ask in group):
+            self._ask(task, ask)
+        while asked:
+            group = asked.popleft()
+            for place in range(len(group)):
+                with self._clock(task, "forward"):
+                    batch = self._batch(task, group, place)
+                following = next(coming, ()) if batch.last else ()
+                if self.diverged or not self._step(task, batch, act, following):
+                    self._drain(asked, len(group) - place - 1)
+                    return
+                if following:
+                    asked.append(following)
+                self._party.watch.step()
+
+    def _step(
+        self, task: vfl_pb2.Task, batch: Batch, act: Callable[[Batch], Use], following: Group
+    ) -> bool:
+        """Use one batch; whether all numbers are still finite.
+
+        Gradients go out before our own half is worked on, so that others work at the same time.
+        """
+        with self._clock(task, "backward"):
+            use = act(batch)
+            if not self._differentiate(task, batch, use):
+                return False
+            self._answer(task, use, following)
+            if self._own is not None and self._own.leaf.grad is not None:
+                self._own.graph.backward(self._own.leaf.grad)  # type: ignore[no-untyped-call]
+            part = 0 if batch.ask.order == vfl_pb2.SHUFFLED else batch.ask.index
+            self._state.half.use(use.order, part)
+        return True
+
+    def _drain(self, asked: Sequence[Group], rest: int) -> None:
+        """Take the embeddings that are still on their way; nobody needs them any more."""
+        for _ in range(rest + sum(map(len, asked))):
+            self._hub.gather(self.patience)
+
+    def _ask(self, task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> None:
+        self._hub.move_to(_place(task, ask))
+        self._hub.broadcast(ask)
+
+    def _differentiate(self, task: vfl_pb2.Task, batch: Batch, use: Use) -> bool:
+        """Leave the gradients of the top and of all embeddings; whether they are finite."""
+        use.loss.backward()  # type: ignore[no-untyped-call]
+        gradients = {name: _gradient(leaf) for name, leaf in self._leaves.items()}
+        self.answered = Answered(batch.rows, gradients)
+        if bounded([use.loss, *gradients.values()], self._agreement.limits.magnitude):
+            return True
+        self.diverged = True
+        if task not in _MAY_DIVERGE:
+            place = describe(_place(task, batch.ask))
+            raise Diverged(f"the loss is no longer finite ({place})", "lower the learning rate")
+        return False
+
+    def _answer(self, task: vfl_pb2.Task, use: Use, following: Group) -> None:
+        """Send every passive party its gradient, and the next question with it."""
+        gradients = {name: part.numpy() for name, part in self.answered.gradients.items()}
+        if not following:
+            self._hub.scatter(use.order, gradients)
+            return
+        first, *others = following
+        self._hub.move_to(_place(task, first))
+        self._hub.scatter(vfl_pb2.Step(gradient=use.order, ask=first), gradients)
+        for ask in others:
+            self._ask(task, ask)
+
+    def _batch(self, task: vfl_pb2.Task, group: Group, place: int) -> Batch:
+        """The batch at ``place`` of its group; our own embeddings are made while others work."""
+        ask = group[place]
+        rows = self._state.batches.of(ask)
+        self._embed(rows)
+        started = monotonic()
+        replies = self._hub.gather(self.patience)
+        self._pace += 0.1 * (monotonic() - started - self._pace)
+        dtype = np.dtype(self._agreement.dtype).type
+        self._leaves, reports = {}, []
+        for name, said in replies.items():
+            width = self._agreement.parties[name].width
+            embedding = torch.from_numpy(said.tensor(dtype, len(rows), width))
+            self._leaves[name] = embedding.requires_grad_(torch.is_grad_enabled())
+            reports.append(said.expect(vfl_pb2.Embedding).report)
+            self._check_report(task, name, reports[-1])
+        share = 1.0
+        if len(group) > 1:
+            share = len(rows) / sum(len(self._state.batches.of(each)) for each in group)
+        logits, last = self._top(), place == len(group) - 1
+        return Batch(ask, rows, logits, self.labels[rows], reports, share, last)
+
+    def _embed(self, rows: Index) -> None:
+        """Our own embeddings, where we have features."""
+        model = self._state.half.model
+        self._own = None
+        if model.inputs is not None:
+            graph = cast(ActiveNetwork, model.network).embed(model.inputs.values[rows])
+            leaf = graph.detach().requires_grad_(torch.is_grad_enabled())
+            self._own = _Own(graph, leaf)
+
+    def _top(self) -> Tensor:
+        embeddings = dict(self._leaves)
+        if self._own is not None:
+            embeddings[self._party.name] = self._own.leaf
+        ordered = [embeddings[name] for name in self._agreement.feature_parties]
+        return cast(ActiveNetwork, self._state.half.model.network)(ordered)  # type: ignore[no-any-return]
+
+    def _check_report(self, task: vfl_pb2.Task, name: str, report: vfl_pb2.Report) -> None:
+        if report.diverged:
+            self.diverged = True
+            if task not in _MAY_DIVERGE:
+                raise RemoteProtocolError(
+                    f"{name}: its embeddings are no longer finite", "lower the learning rate"
+                )
+
+    def _clock(self, task: vfl_pb2.Task, phase: str) -> AbstractContextManager[None]:
+        unlearns = task in (vfl_pb2.UNLEARN, vfl_pb2.REFERENCE)
+        return self._party.ledger.clock("unlearning" if unlearns else phase)
+
+
+def _place(task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> vfl_pb2.Place:
+    shuffled = ask.order == vfl_pb2.SHUFFLED
+    return vfl_pb2.Place(
+        task=task,
+        epoch=ask.epoch,
+        step=ask.index if shuffled else 0,
+        microbatch=0 if shuffled else ask.index,
+    )
+
+
+def _gradient(leaf: Tensor) -> Tensor:
+    return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad

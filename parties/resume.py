@@ -1,0 +1,143 @@
+"""Going on: from the newest checkpoint that all parties hold, and after one of them was lost."""
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from hmac import compare_digest
+from typing import TypeVar
+
+from configs.schema import canonical
+from parties.align import follow, lead
+from parties.checkpoint import Checkpoints, Held
+from parties.federation import Federation
+from parties.party import Party
+from parties.schedule import Index
+from parties.state import Build, State
+from protocol import vfl_pb2
+from protocol.channel import Channel
+from protocol.errors import Aborted, LineBroken, PeerSilent, RemoteProtocolError
+from protocol.hub import Hub
+from psi.alignment import alignment_digest
+
+T = TypeVar("T")
+FRUITLESS = 3  # losses without a new checkpoint between them, after which a party gives up
+_PLACE = vfl_pb2.Place(task=vfl_pb2.CHECKPOINT, epoch=0, step=0, microbatch=0)
+
+
+def checkpoints(party: Party) -> Checkpoints:
+    """Where ``party`` keeps what it can go on from."""
+    plan = party.agreement
+    bare = {name: each.model_copy(update={"pins": ()}) for name, each in plan.parties.items()}
+    agreement = canonical(plan.model_copy(update={"parties": bare}))
+    folder = party.state / "checkpoints"
+    return Checkpoints(folder, party=party.name, agreement=agreement, data=party.holding.digest)
+
+
+def begin(party: Party, hub: Hub, offers: Mapping[str, Held]) -> Federation:
+    """Go on from the newest checkpoint that all hold, or find the common rows.
+
+    Raises:
+        RemoteProtocolError: a party holds other common rows than we do.
+    """
+    ours = checkpoints(party)
+    held = ours.held()
+    number = _newest(held, offers)
+    if number is None:
+        _tell_what_is_lost(party, held, offers)
+        ours.clear()
+        federation = Federation(party, hub, lead(party, hub).rows, ours)
+        federation.checkpoint()
+        return federation
+    hub.move_to(_PLACE)
+    hub.broadcast(vfl_pb2.Resume(checkpoint=number))
+    ours.settle(number, number)
+    federation = Federation.resume(party, hub, ours, number, held.run)
+    digest = _digest(party, federation.state.features.rows, next(iter(hub.channels.values())))
+    for name, said in hub.gather(federation.patience).items():
+        _same(name, digest, said.expect(vfl_pb2.Resumed).digest)
+    party.watch.note(f"going on from checkpoint {number}")
+    return federation
+
+
+def join_in(party: Party, channel: Channel, ours: Checkpoints, build: Build) -> tuple[State, bytes]:
+    """A passive party's side of ``begin``: its state, and the run that it is of."""
+    said = channel.receive(party.agreement.limits.idle_seconds)
+    if not isinstance(said.body, vfl_pb2.Resume):
+        ours.clear()
+        rows = follow(party, channel, said.expect(vfl_pb2.Open)).rows
+        return State(party, rows, build, None), channel.session or b""
+    number, held = said.body.checkpoint, ours.held()
+    if number not in held.numbers:
+        raise RemoteProtocolError(f"resumes checkpoint {number}, which was not offered")
+    ours.settle(number, number)
+    state = State.read(party, ours.read(number), build)
+    channel.send(vfl_pb2.Resumed(digest=_digest(party, state.features.rows, channel)))
+    party.watch.note(f"going on from checkpoint {number}")
+    return state, held.run
+
+
+def _newest(held: Held, offers: Mapping[str, Held]) -> int | None:
+    common = set(held.numbers)
+    for offer in offers.values():
+        common &= set(offer.numbers) if offer.run == held.run else set()
+    return max(common, default=None)
+
+
+def _tell_what_is_lost(party: Party, held: Held, offers: Mapping[str, Held]) -> None:
+    all_held = {party.name: held, **offers}
+    without = [name for name, each in all_held.items() if each.run != held.run or not each.numbers]
+    if any(each.numbers for each in all_held.values()):
+        party.watch.warn(
+            f"the run begins anew: {', '.join(without) or 'nobody'} cannot go on from the "
+            "checkpoints that the others hold"
+        )
+
+
+def _digest(party: Party, rows: Index, channel: Channel) -> bytes:
+    """The digest of the common rows that are left, under the present session."""
+    live = rows >= 0
+    ids = [party.holding.ids[row] for row in rows[live]]
+    divided = sha256(live.tobytes() + party.holding.in_test[rows[live]].tobytes()).digest()
+    return alignment_digest(ids, channel.session or b"", party.digest + divided)
+
+
+def _same(name: str, ours: bytes, theirs: bytes) -> None:
+    if not compare_digest(ours, theirs):
+        raise RemoteProtocolError(
+            f"{name} holds a checkpoint of other common rows", "begin anew with --fresh at both"
+        )
+
+
+class Losses:
+    """How often a party lost another one, and how long it waits for it to come back."""
+
+    def __init__(self, party: Party) -> None:
+        self._party, self._fruitless, self._newest = party, 0, -1
+        self._lost: Exception | None = None
+
+    def retry(self, join: Callable[[float], T]) -> T:
+        """Join, the first time or again; a party that does not come back is the one to name."""
+        limits = self._party.agreement.limits
+        if self._lost is None:
+            return join(limits.join_seconds)
+        try:
+            return join(limits.rejoin_seconds)
+        except (LineBroken, PeerSilent) as error:
+            raise self._lost from error
+
+    def bear(self, error: Exception) -> None:
+        """Go on waiting after ``error``, or raise it: not every error passes by waiting."""
+        newest = max(checkpoints(self._party).held().numbers, default=0)
+        self._fruitless = 1 if newest > self._newest else self._fruitless + 1
+        self._newest = max(newest, self._newest)
+        seconds = self._party.agreement.limits.rejoin_seconds
+        if not passes(error) or not seconds or self._fruitless > FRUITLESS:
+            raise error
+        self._lost = error
+        self._party.watch.warn(f"{error}; waiting up to {seconds:g} s for it to come back")
+
+
+def passes(error: Exception) -> bool:
+    """Whether ``error`` says that a party was lost, which may come back."""
+    if isinstance(error, Aborted):
+        return error.code in ("lost", "leaving")
+    return isinstance(error, LineBroken | PeerSilent)

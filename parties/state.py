@@ -1,0 +1,106 @@
+"""The state of one party between alignment and goodbye: all of its own that a run changes."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+
+from parties.checkpoint import Content
+from parties.features import Features, Inputs
+from parties.half import Half, Model
+from parties.party import Party
+from parties.preprocess import read_statistics
+from parties.rows import Batches, RowSets
+from parties.schedule import Index
+from protocol import vfl_pb2
+
+Build = Callable[[str, Inputs | None], nn.Module]  # stream, inputs -> a fresh network
+
+
+class State:
+    """Row map, row sets, preprocessing and half of the model; every party changes it alike."""
+
+    def __init__(self, party: Party, rows: Index, build: Build, parts: RowSets | None) -> None:
+        """Begin with the common ``rows``; ``parts`` are drawn from their IDs unless given."""
+        self._party, self._build = party, build
+        self.features = Features(party, rows)
+        self.batches = Batches(parts or self.features.split(), "")
+        self.half = Half(party.agreement)
+        self.dropped = np.empty(0, np.int64)  # rows of the present request
+
+    @property
+    def rows(self) -> RowSets:
+        """The parts of the common rows."""
+        return self.batches.rows
+
+    def arrange(self, arrange: vfl_pb2.Arrange, task: vfl_pb2.Task) -> vfl_pb2.Report | None:
+        """Carry out what the active party says that every party does with its half."""
+        match arrange.WhichOneof("action"):
+            case "fresh":
+                self._fresh(arrange.fresh, task)
+                return None
+            case "restore":
+                self.follow(arrange.restore.stream)
+        return self.half.arrange(arrange, task)
+
+    def follow(self, stream: str) -> None:
+        """Draw batches by another stream from here on."""
+        self.batches = Batches(self.rows, stream)
+
+    def rewind(self, start: RowSets) -> None:
+        """Take the row sets of the beginning, for a program that is told its story again."""
+        self.batches = Batches(start, "")
+
+    def forget(self, requested: Index) -> None:
+        """Learn which rows must go: D_u of the request that follows."""
+        self.dropped = requested
+        self.batches = Batches(self.rows.forget(requested), self.batches.stream)
+
+    def forgotten_for_good(self) -> None:
+        """D_u is gone from the row sets."""
+        self.batches = Batches(self.rows.forgotten_for_good(), self.batches.stream)
+
+    def purge(self) -> list[str]:
+        """Drop every state but the present model that remembers the forgotten rows; what it was."""
+        gone = self.half.purge()
+        inputs = [model.inputs for model in self.half.models if model.inputs]
+        self.features.forget(self.dropped, inputs)
+        self.forgotten_for_good()
+        return gone
+
+    def content(self) -> Content:
+        """All of it, for a checkpoint."""
+        half = self.half.content()
+        rows = {name: _tensor(part) for name, part in self.rows.parts().items()}
+        rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.dropped)}
+        values = half.values | {"stream": self.batches.stream}
+        return Content(values, half.tensors | {"rows": rows})
+
+    @classmethod
+    def read(cls, party: Party, content: Content, build: Build) -> "State":
+        """The state that ``content`` holds."""
+        rows = content.tensors["rows"]
+        whole = {name: part.numpy() for name, part in rows.items()}
+        row_map, dropped = whole.pop("map"), whole.pop("dropped")
+        share = party.agreement.unlearning.fedora.reference_share
+        parts = RowSets(seed=party.agreement.seed, share=share, **whole)
+        state = cls(party, row_map, build, parts)
+        state.dropped = dropped
+        state.follow(content.values["stream"])
+        state.half.load(content, state._model)
+        return state
+
+    def _fresh(self, fresh: vfl_pb2.Fresh, task: vfl_pb2.Task) -> None:
+        inputs = self.features.fit(self.rows, fresh.fit) if self.features.present else None
+        self.half.fresh(Model(self._build(fresh.stream, inputs), inputs), task)
+        self.follow(fresh.stream)
+
+    def _model(self, statistics: object) -> Model:
+        """A model whose inputs were fitted before; its weights are about to be replaced."""
+        inputs = None if statistics is None else self.features.inputs(read_statistics(statistics))
+        return Model(self._build("", inputs), inputs)
+
+
+def _tensor(rows: Index) -> torch.Tensor:
+    return torch.from_numpy(rows.copy())

@@ -1,0 +1,134 @@
+"""Going on after a crash: whenever it comes, the run ends as if it had never happened."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import FEDORA, QUICK, TRAINING
+from trio import PARTIES, agreement, certify, party, write_data
+
+from parties.active import run_active
+from parties.memory_port import MemoryPort
+from parties.party import Party
+from parties.passive import run_passive
+from protocol.channel import Crossing
+
+REQUESTS = (
+    {"name": "first", "classes": ["a"], "fraction": 0.5, "canaries": 5},
+    {"name": "second", "classes": ["b"], "fraction": 0.4, "seed": 1},
+)
+CHANGES = {
+    "training": {**TRAINING, "epochs": 3, "patience": 3},
+    "unlearning": QUICK | {"fedora": FEDORA | {"iterations": 4}},
+    "unlearn": REQUESTS,
+}
+MESSAGES = 680  # at least so many cross between the hub and each of the others
+
+
+class Crash(BaseException):
+    """A process is gone: nothing of it runs any more, not even what handles errors."""
+
+
+@dataclass
+class Ending:
+    """What a run left behind."""
+
+    files: dict[str, str]
+    metrics: dict[str, Any] | None
+    notes: list[str]
+
+
+def play(folder: Path, crash: tuple[str, int] | None = None, **changes: Any) -> Ending:
+    """Run all parties until they end; ``crash`` ends one of them at its n-th message."""
+    plan, port = agreement(**{**CHANGES, **changes}), MemoryPort()
+    events: list[Any] = []
+    parties = {name: party(folder, name, plan, events) for name in PARTIES}
+    if crash is not None:
+        _doom(parties[crash[0]], crash[1])
+    kept: list[dict[str, Any]] = []
+
+    def play_one(name: str) -> None:
+        try:
+            if name == "hub":
+                run_active(parties[name], port, kept.append)
+            else:
+                run_passive(parties[name], lambda: port.connect(name))
+        except (Crash, Exception):
+            if crash is None:
+                raise
+
+    with ThreadPoolExecutor(3) as pool:
+        for each in [pool.submit(play_one, name) for name in PARTIES]:
+            each.result(60)
+    notes = [event["text"] for event in events if event["event"] == "note"]
+    return Ending(digests(folder), kept[-1] if kept else None, notes)
+
+
+def _doom(us: Party, last: int) -> None:
+    record: Callable[[Crossing], None] = us.ledger.record
+    left = [last]
+
+    def until(crossing: Crossing) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Crash
+        record(crossing)
+
+    us.ledger.record = until  # type: ignore[method-assign]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The final models and row maps of all parties."""
+    found = sorted((folder / "runs" / "trio").glob("*/*.safetensors"))
+    return {f"{f.parent.name}/{f.name}": sha256(f.read_bytes()).hexdigest() for f in found}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ending:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    prepare(folder)
+    ending = play(folder)
+    assert len(ending.files) == 6
+    assert ending.notes == []
+    return ending
+
+
+def prepare(folder: Path) -> None:
+    write_data(folder)
+    certify(folder)
+
+
+@pytest.mark.parametrize("name", PARTIES)
+@pytest.mark.parametrize("message", range(30, MESSAGES, 170))
+def test_a_run_that_crashed_ends_as_if_it_had_not(
+    tmp_path: Path, undisturbed: Ending, name: str, message: int
+) -> None:
+    prepare(tmp_path)
+    play(tmp_path, (name, 2 * message if name == "hub" else message))
+    ending = play(tmp_path)
+    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert ending.files == undisturbed.files
+    compare(ending.metrics, undisturbed.metrics)
+
+
+def compare(found: Any, wanted: Any) -> None:
+    """Equal but for what a clock, a fresh session or a crash says."""
+    for part in ("training", "requests"):
+        assert _timeless(found[part]) == _timeless(wanted[part])
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _timeless(each) for key, each in value.items() if key != "cost"}
+    return [_timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def test_crash_after_crash_ends_as_if_there_were_none(tmp_path: Path, undisturbed: Ending) -> None:
+    prepare(tmp_path)
+    for crash in (("left", 60), ("hub", 130), ("right", 90), ("hub", 40), ("left", 101)):
+        play(tmp_path, crash)
+    assert play(tmp_path).files == undisturbed.files
