@@ -30,13 +30,17 @@ def play(
     if config.agreement.parties[name].role == "passive":
         run_passive(party, lambda: dial(where, party.keyring, config.agreement.active))
         return None
-    seats = len(config.agreement.passive)
+    with listen(party, where) as server:
+        return lead(party, server, place.out)
+
+
+def listen(party: Party, address: str) -> Server:
+    """The active party's port; raises ``StorageError`` when it cannot be had."""
+    seats = len(party.agreement.passive)
     try:
-        server = Server(where, party.keyring, lambda leaf: admit(party, leaf), seats)
+        return Server(address, party.keyring, lambda leaf: admit(party, leaf), seats)
     except LineBroken as error:
         raise StorageError(str(error), error.hint) from error
-    with server:
-        return lead(party, server, place.out)
 
 
 def play_in_process(

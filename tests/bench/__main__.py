@@ -18,6 +18,7 @@ from intersection import intersection  # noqa: E402
 from ledger import Row, write  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
+from steps import steps  # noqa: E402
 
 ROOT = HERE.parents[1]
 Tell = Callable[[str], None]
@@ -29,6 +30,7 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
         "equality": lambda tell: equality(),
         "intersection": intersection,
         "commands": commands,
+        "steps": lambda tell: steps(data, tell),
         "accuracy": lambda tell: accuracy(data, tell),
         "digits": lambda tell: digits(data, tell),
         "adult": lambda tell: adult(data, tell),

@@ -1,0 +1,138 @@
+"""Figures: training steps a second over mutual TLS, against the same model in one process."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import torch
+from ledger import Row, at_least, shown
+from one_process import OneProcess, one_process
+from torch.nn.functional import cross_entropy
+
+from parties import join
+from parties.federation import Federation
+from parties.learn import ACCUMULATE, DESCEND
+from parties.passes import Batch, Use
+from parties.resume import begin
+from parties.roles import listen
+from parties.seating import Place, take_seat
+from parties.simulate import Plan, _free_port, _start, certified
+from protocol import vfl_pb2
+
+ROOT = Path(__file__).parents[2]
+INCOME = ROOT / "configs" / "vertical" / "income.toml"
+BATCH, ROUNDS = 256, 9  # a round is an epoch of 114 steps
+REGISTRY = ("marital-status", "relationship", "race", "sex", "native-country")
+SETTINGS = (
+    f"training.batch={BATCH}", "unlearn=[]", "limits.checkpoint_seconds=1e9",
+)  # fmt: skip
+
+
+def steps(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
+    """The ratio to one process with one and with two passive parties."""
+    for name, passives, overlap, wanted in (
+        ("exact, one passive party", 1, "none", 0.75),
+        ("exact, two passive parties", 2, "none", 0.6),
+        ("micro-batches, one passive party", 1, "microbatch", None),
+        ("pipeline, one passive party", 1, "pipeline", 0.95),
+    ):
+        tell(f"steps: {name}")
+        with TemporaryDirectory() as folder:
+            changes = (*SETTINGS, f'training.overlap="{overlap}"')
+            ours, alone = _measure(_config(Path(folder), passives), data, changes)
+        title = f"training: steps a second over those of one process, {name}"
+        yield (
+            at_least(title, ours / alone, wanted, "") if wanted else shown(title, ours / alone, "")
+        )
+        yield shown(
+            f"training: steps a second, {name} / one process", f"{ours:.0f} / {alone:.0f}", ""
+        )
+
+
+def _config(folder: Path, passives: int) -> Path:
+    """The shipped income run; one passive party alone brings the columns of both."""
+    text = INCOME.read_text()
+    if passives == 1:
+        text = text[: text.index("[seats.registry.data]")]
+        text = text.replace(text[text.index("[parties.registry]") : text.index("[psi]")], "")
+        text = text.replace('"hours-per-week"]\ncat', '"hours-per-week", "age"]\ncat')
+        more = ", ".join(f'"{column}"' for column in REGISTRY)
+        text = text.replace('"education", "occupation"]', f'"education", "occupation", {more}]')
+        assert more in text
+    path = folder / "income.toml"
+    path.write_text(text)
+    return path
+
+
+def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, float]:
+    """Steps a second of the federation and of one process, blocks of both in turn."""
+    alone = one_process(config, data, tuple(changes))
+    descent = torch.optim.Adam([p for net in alone.networks.values() for p in net.parameters()])
+    with TemporaryDirectory() as out, _federation(config, data, changes, Path(out)) as leading:
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        rates: dict[str, list[float]] = {"ours": [], "one": [], "two": []}
+        for number in range(1, ROUNDS + 1):
+            rates["ours"].append(_ours(leading, number))
+            for name, threads in (("one", 1), ("two", 2)):
+                torch.set_num_threads(threads)
+                rates[name].append(_alone(alone, descent, number))
+            torch.set_num_threads(1)
+    found = {name: median(each[2:]) for name, each in rates.items()}
+    return found["ours"], max(found["one"], found["two"])
+
+
+def _ours(leading: Federation, epoch: int) -> float:
+    done = [0]
+
+    def act(batch: Batch) -> Use:
+        loss = cross_entropy(batch.logits, batch.labels)
+        loss.item()
+        done[0] += batch.last
+        return Use(loss * batch.share, DESCEND if batch.last else ACCUMULATE)
+
+    started = perf_counter()
+    leading.passes.descend(vfl_pb2.TRAIN, vfl_pb2.LEARN, epoch, BATCH, act)
+    return done[0] / (perf_counter() - started)
+
+
+def _alone(model: OneProcess, descent: torch.optim.Optimizer, epoch: int) -> float:
+    order = model.rows.shuffled(vfl_pb2.LEARN, "original", epoch)
+    started, count = perf_counter(), 0
+    for start in range(0, len(order), BATCH):
+        batch = order[start : start + BATCH]
+        descent.zero_grad()
+        loss = cross_entropy(model.logits(batch), model.labels[batch])
+        loss.item()
+        loss.backward()
+        descent.step()
+        count += 1
+    return count / (perf_counter() - started)
+
+
+@contextmanager
+def _federation(
+    config: Path, data: Path, changes: Sequence[str], out: Path
+) -> Iterator[Federation]:
+    """The active party in this process, every passive party in one of its own."""
+    plan = Plan(config, tuple(changes), out, data)
+    with certified(plan) as (read, pinned, keys):
+        address = f"127.0.0.1:{_free_port()}"
+        active = read.agreement.active
+        children = [
+            _start(plan, name, pinned, keys, address, "passive") for name in read.agreement.passive
+        ]
+        us = take_seat(read, active, Place(out, data, keys), lambda event: None)
+        try:
+            with listen(us, address) as server:
+                hub, offers = join.welcome(us, server)
+                yield begin(us, hub, offers)
+                hub.abort("over", "measured")
+                hub.close()
+        finally:
+            for child in children:
+                child.kill()
+                child.wait()
+                child.stdout.close()
