@@ -17,6 +17,7 @@ from parties.ground import ground
 from parties.learn import Epoch, accuracy, best_epoch
 from parties.measure import nothing, record
 from parties.party import Party
+from parties.report import VERSION
 from parties.requests import Chosen, choose, plant
 from parties.save import save_half
 from parties.schedule import Index
@@ -64,6 +65,7 @@ def _lead(party: Party, hub: Hub) -> dict[str, Any]:
     features = federation.goodbye()
     save_half(party, federation.half, features)
     return {
+        "version": VERSION,
         "run": run,
         "training": _training(federation, epochs),
         "requests": requests,

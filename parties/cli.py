@@ -20,6 +20,7 @@ from parties.options import (
     Role,
     SetOption,
 )
+from parties.report_command import report
 from parties.teller import Teller
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ app = typer.Typer(
 party_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 simulate_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(certs_app, name="certs")
+app.command("report")(report)
 
 
 @dataclass(frozen=True, slots=True)
