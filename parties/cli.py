@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parties.certs_command import certs_app
+from parties.doctor_command import doctor
 from parties.options import (
     DataOption,
     DebugOption,
@@ -37,6 +38,7 @@ app = typer.Typer(
 party_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 simulate_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(certs_app, name="certs")
+app.command("doctor")(doctor)
 app.command("report")(report)
 
 
