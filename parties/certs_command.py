@@ -4,6 +4,8 @@
 once; every party makes its key and a request at home, sends the request, and gets a certificate.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,15 +119,29 @@ def _teller(output: Format, debug: bool) -> Teller:
     return Teller("vfl", json_lines=output is Format.JSON, debug=debug)
 
 
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Files that cannot be written are this machine's fault, exit code 7."""
+    from parties.errors import StorageError
+
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise StorageError(f"cannot write in {folder}: {reason}", "choose another --out") from error
+
+
 def _everything(config: Path, out: Path, days: int, told: Teller) -> None:
     from configs.schema import read_config
     from protocol.keyring import issue, make_authority
     from protocol.signing import pin_of
 
     agreement = read_config(config).agreement
-    make_authority(out, agreement.federation, days)
+    with _writing(out):
+        make_authority(out, agreement.federation, days)
     for name in agreement.parties:
-        issue(out, agreement.federation, name, days=days)
+        with _writing(out):
+            issue(out, agreement.federation, name, days=days)
         pin = pin_of(out / f"{name}.pem")
         told.say(f'[parties.{name}]\npins = ["{pin}"]', party=name, pin=pin)
     told.say(f"wrote {out}; give each party ca.pem and its own two files", folder=str(out))
@@ -135,7 +151,9 @@ def _authority(config: Path, out: Path, days: int, told: Teller) -> None:
     from configs.schema import read_config
     from protocol.keyring import AUTHORITY, AUTHORITY_KEY, make_authority
 
-    make_authority(out, read_config(config).agreement.federation, days)
+    federation = read_config(config).agreement.federation
+    with _writing(out):
+        make_authority(out, federation, days)
     told.say(
         f"wrote {out}; {AUTHORITY} goes to every party, {AUTHORITY_KEY} stays here alone",
         folder=str(out),
@@ -146,7 +164,8 @@ def _request(config: Path, party: str, out: Path, told: Teller) -> None:
     from protocol.signing import request_certificate
 
     federation = _federation(config, party)
-    pin = request_certificate(out, federation, party)
+    with _writing(out):
+        pin = request_certificate(out, federation, party)
     wish = out / f"{party}.csr"
     told.say(f"wrote {wish}: send it to the authority; {party}.key stays here", request=str(wish))
     _show(pin, told)
@@ -160,8 +179,9 @@ def _sign(config: Path, places: tuple[Path, str, Path, Path], days: int, told: T
     federation = _federation(config, party)
     certificate = sign_request(authority, federation, party, asked, days)
     made = out / f"{party}.pem"
-    out.mkdir(parents=True, exist_ok=True)
-    write_new(made, certificate, 0o644)
+    with _writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        write_new(made, certificate, 0o644)
     told.say(f"wrote {made}: send it back, with ca.pem", certificate=str(made))
     _show(pin_of(made), told)
 

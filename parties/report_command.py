@@ -28,10 +28,10 @@ def report(
     Exit codes: 2 usage, 4 no metrics of ours, 7 storage.
     """
     told = Teller("vfl", json_lines=output is Format.JSON, debug=debug)
-    told.guard(lambda: _report(run, told))
+    told.guard(lambda: _report(run, told, json_lines=output is Format.JSON))
 
 
-def _report(run: Path, told: Teller) -> None:
+def _report(run: Path, told: Teller, *, json_lines: bool) -> None:
     from parties.errors import DataError
     from parties.report.page import page
     from parties.report.terminal import table
@@ -40,12 +40,14 @@ def _report(run: Path, told: Teller) -> None:
     path = run / METRICS if run.is_dir() else run
     metrics = read_metrics(path)
     try:
-        text = page(metrics)
-        table(metrics)
+        text, shown = page(metrics), table(metrics, told.console.width)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path} lacks what the report shows", _HINT) from error
-    write(path.with_name(REPORT), text.encode())
-    told.result(metrics, path.parent)
+    made = path.with_name(REPORT)
+    write(made, text.encode())
+    if not json_lines:
+        told.console.print(shown)
+    told.say(f"report:  {made}", event="result", report=str(made), metrics=str(path))
 
 
 def read_metrics(path: Path) -> dict[str, Any]:

@@ -128,10 +128,15 @@ def certify(
         or signer.public_key() != issuer.public_key()
     ):
         raise IdentityError(f"{authority / AUTHORITY_KEY} is not the key of {AUTHORITY}")
+    if issuer.not_valid_after_utc < datetime.now(UTC):
+        raise IdentityError(
+            f"{authority / AUTHORITY} ended on {issuer.not_valid_after_utc:%Y-%m-%d}",
+            "make a new authority: all parties need new certificates",
+        )
     names = [x509.UniformResourceIdentifier(party_uri(federation, name))]
     dns = [x509.DNSName(host) for host in (name, *hosts)]
     return (
-        _builder(common_name(name), issuer.subject, key, days)
+        _builder(common_name(name), issuer.subject, key, days, issuer.not_valid_after_utc)
         .add_extension(x509.SubjectAlternativeName([*names, *dns]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(authority=False), critical=True)
@@ -177,9 +182,15 @@ def trust(
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    days: int,
+    last: datetime | None = None,
 ) -> x509.CertificateBuilder:
+    """What every certificate says; none lives longer than ``last``, its issuer's end."""
     now = datetime.now(UTC)
+    end = now + timedelta(days=days)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -187,7 +198,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_after(min(end, last or end))
     )
 
 

@@ -16,6 +16,7 @@ from configs.agreement import CnnBottom, MlpBottom, ModuleBottom
 from configs.errors import ConfigError
 from parties.bottom import own_class
 from parties.doctor.finding import Examined, Finding, fail, ok, unknown, warning
+from parties.doctor.places import is_there
 from parties.doctor.source import data_files
 from parties.save import MANIFEST
 
@@ -110,7 +111,7 @@ def check_memory(examined: Examined) -> Iterator[Finding]:
 
 def needs(examined: Examined) -> int:
     """Bytes: the bare process, the data while it is read, the models that are kept."""
-    sizes = [path.stat().st_size for path in data_files(examined) if path.is_file()]
+    sizes = [path.stat().st_size for path in data_files(examined) if is_there(path)]
     return _BARE + _PER_BYTE * sum(sizes) + _COPIES * _weights(examined)
 
 

@@ -21,7 +21,7 @@ def check_places(examined: Examined) -> Iterator[Finding]:
         return
     shared = examined.state.parent
     yield from _folder("out folder", shared)
-    if (shared / METRICS).exists():
+    if is_there(shared / METRICS):
         yield warning(
             "out folder",
             f"{shared} holds the report of an earlier run, which the next one replaces",
@@ -30,7 +30,7 @@ def check_places(examined: Examined) -> Iterator[Finding]:
 
 
 def _folder(subject: str, folder: Path) -> Iterator[Finding]:
-    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    there = next(each for each in (folder, *folder.absolute().parents) if is_there(each))
     try:
         _try_to_write(there)
     except OSError as error:
@@ -48,6 +48,15 @@ def _folder(subject: str, folder: Path) -> Iterator[Finding]:
         yield warning(subject, f"every account may look into {folder}", f"chmod o= {folder}")
     else:
         yield ok(subject, f"{folder}: writable, locks work, {free / 1e9:.0f} GB free")
+
+
+def is_there(path: Path) -> bool:
+    """Whether this account sees something there."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
 
 
 def _try_to_write(folder: Path) -> None:

@@ -8,6 +8,7 @@ from configs.agreement import Request
 from configs.seat import Columns, CsvData, Source
 from parties.data import read_holding
 from parties.doctor.finding import Examined, Finding, fail, ok, trouble
+from parties.doctor.places import is_there
 from parties.errors import DataError, PolicyError
 from parties.sources.records import MAX_BYTES, foreign_format
 
@@ -54,7 +55,7 @@ def _request_files(examined: Examined) -> Iterator[Finding]:
     wanted = {each.name: each for each in examined.config.agreement.unlearn if _by_file(each)}
     for name in wanted:
         path = examined.seat.unlearn.get(name)
-        if path is None or not path.is_file():
+        if path is None or not is_there(path):
             yield trouble(
                 "request",
                 f"request {name!r} names no classes, and there is no file of IDs for it",

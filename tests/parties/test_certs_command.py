@@ -72,3 +72,15 @@ def test_a_certificate_is_never_written_over_another(tmp_path: Path) -> None:
     assert again.exit_code == 5
     assert "never overwritten" in again.output
     assert (tmp_path / "left.pem").read_bytes() == first
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for command in (
+        ["authority", DIGITS, "--out", tmp_path / "file"],
+        ["request", DIGITS, "--party", "left", "--out", tmp_path / "file" / "deep"],
+        [DIGITS, "--out", tmp_path / "file"],
+    ):
+        result = certs(*command)
+        assert result.exit_code == 7, result.output
+        assert "choose another --out" in result.output

@@ -39,11 +39,15 @@ def test_the_page_is_that_of_the_run(run: Path) -> None:
 
 def test_programs_are_told_where_it_lies(run: Path) -> None:
     result = report(run, "--format", "json")
-    assert json.loads(result.output) == {"event": "result", "party": "vfl", "folder": str(run)}
+    assert json.loads(result.output) == {
+        "event": "result",
+        "report": str(run / "report.html"),
+        "metrics": str(run / "metrics.json"),
+    }
 
 
-def test_a_run_without_requests_traffic_or_peers_has_a_report_too(run: Path) -> None:
-    partial = sample() | {"requests": None, "traffic": None, "peers": None}
+def test_a_run_that_has_only_begun_has_a_report_too(run: Path) -> None:
+    partial = sample() | {"training": None, "requests": None, "traffic": None, "peers": None}
     (run / "metrics.json").write_bytes(canonical(partial))
     assert report(run).exit_code == 0
 

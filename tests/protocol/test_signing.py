@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from time import sleep
 
 import pytest
 from conftest import FEDERATION
@@ -151,3 +152,19 @@ def test_no_request_is_made_with_a_key_that_no_party_may_have(tmp_path: Path) ->
     with pytest.raises(IdentityError, match="is not a P-256 key"):
         request_certificate(tmp_path, FEDERATION, "shop")
     assert not (tmp_path / "shop.csr").exists()
+
+
+def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:
+    make_authority(tmp_path, FEDERATION, days=3)
+    request_certificate(tmp_path, FEDERATION, "shop")
+    made = sign_request(tmp_path, FEDERATION, "shop", tmp_path / "shop.csr", days=365)
+    end = x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes()).not_valid_after_utc
+    assert x509.load_pem_x509_certificate(made).not_valid_after_utc == end
+
+
+def test_an_authority_that_has_ended_signs_nothing(tmp_path: Path) -> None:
+    make_authority(tmp_path, FEDERATION, days=0)
+    sleep(1.1)  # certificates count in seconds
+    request_certificate(tmp_path, FEDERATION, "shop")
+    with pytest.raises(IdentityError, match="ended on"):
+        sign_request(tmp_path, FEDERATION, "shop", tmp_path / "shop.csr")
