@@ -72,9 +72,13 @@ def read_file(path: Path) -> bytes:
     """The content of a certificate file; raises ``IdentityError``."""
     try:
         return path.read_bytes()
+    except FileNotFoundError as error:
+        raise IdentityError(
+            f"no file {path}", "vfl certs --help says how keys and certificates are made"
+        ) from error
     except OSError as error:
         raise IdentityError(
-            f"cannot read {path}: {error.strerror}", "vfl certs makes certificates for development"
+            f"cannot read {path}: {error.strerror}", "which account runs vfl here?"
         ) from error
 
 

@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
 from conftest import HUB, SPOKE
-from desk import Desk, pinned, refused
+from desk import SECRET, Desk, pinned, refused
 from typer.testing import CliRunner
 
 from parties.cli import app
+from parties.doctor import places
 
 
 def test_a_party_that_is_ready_passes(desk: Desk) -> None:
@@ -50,3 +52,17 @@ def test_the_first_failure_gives_the_code(desk: Desk) -> None:
     found = desk.findings(HUB)
     assert found["result"]["failed"] == 4
     assert found["result"]["exit"] == 4
+
+
+def test_a_check_that_breaks_hides_no_other_and_shows_no_data(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(folder: Path) -> str:
+        raise ZeroDivisionError(SECRET)
+
+    monkeypatch.setattr(places, "_file_system", broken)
+    found = desk.findings(HUB)
+    assert "unexpected ZeroDivisionError at" in found["doctor"]["said"]
+    assert SECRET not in found["doctor"]["said"]
+    assert found["result"]["exit"] == 1
+    assert found["memory"]["state"] == "ok"
