@@ -72,13 +72,11 @@ def read_file(path: Path) -> bytes:
     """The content of a certificate file; raises ``IdentityError``."""
     try:
         return path.read_bytes()
-    except FileNotFoundError as error:
-        raise IdentityError(
-            f"no file {path}", "vfl certs --help says how keys and certificates are made"
-        ) from error
     except OSError as error:
+        absent = isinstance(error, FileNotFoundError)
+        made, account = "vfl certs --help says how they are made", "which account runs vfl here?"
         raise IdentityError(
-            f"cannot read {path}: {error.strerror}", "which account runs vfl here?"
+            f"cannot read {path}: {error.strerror}", made if absent else account
         ) from error
 
 
