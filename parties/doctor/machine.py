@@ -93,7 +93,7 @@ def check_open_files() -> Iterator[Finding]:
 
 
 def check_memory(examined: Examined) -> Iterator[Finding]:
-    """An estimate of the most that a run takes, and what this machine or its service may give."""
+    """An estimate of the most that a run takes, and what this machine or its container gives."""
     needed = needs(examined)
     said = f"about {needed / 1e9:.1f} GB at most"
     given = _memory()
@@ -134,7 +134,7 @@ def _weights(examined: Examined) -> int:
 
 
 def _memory() -> int | None:
-    """Bytes of this machine, or of the service's limit where that is less."""
+    """Bytes of this machine, or of its container where that is less."""
     try:
         given = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         limit = _LIMIT.read_text().strip() if _LIMIT.exists() else "max"

@@ -4,7 +4,6 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from configs.agreement import Request
 from configs.seat import Columns, CsvData, Source
 from parties.data import read_holding
 from parties.doctor.finding import Examined, Finding, fail, ok, trouble
@@ -42,7 +41,7 @@ def check_data(examined: Examined, *, whole: bool) -> Iterator[Finding]:
 def _label(examined: Examined) -> Iterator[Finding]:
     """Labels stand at the active party and nowhere else."""
     data = examined.seat.data
-    has = bool(getattr(data, "label", None) or getattr(data, "labels", None))
+    has = any(getattr(data, option, None) for option in ("label", "labels", "test_labels"))
     if has and not examined.active:
         yield trouble("label", "labels at a passive party", "take label out of the seat", DataError)
     elif examined.active and not has:
@@ -52,8 +51,7 @@ def _label(examined: Examined) -> Iterator[Finding]:
 def _request_files(examined: Examined) -> Iterator[Finding]:
     if not examined.active:
         return
-    wanted = {each.name: each for each in examined.config.agreement.unlearn if _by_file(each)}
-    for name in wanted:
+    for name in (each.name for each in examined.config.agreement.unlearn if not each.classes):
         path = examined.seat.unlearn.get(name)
         if path is None or not is_there(path):
             yield trouble(
@@ -62,10 +60,6 @@ def _request_files(examined: Examined) -> Iterator[Finding]:
                 f'[unlearn] {name} = "ids.txt" in the seat',
                 DataError,
             )
-
-
-def _by_file(request: Request) -> bool:
-    return not request.classes
 
 
 def _look(path: Path, examined: Examined) -> Finding:

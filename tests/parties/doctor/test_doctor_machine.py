@@ -44,7 +44,7 @@ def test_less_memory_than_a_run_takes_is_seen(desk: Desk, monkeypatch: pytest.Mo
     assert "of 0.5 GB" in found["said"]
 
 
-def test_a_service_s_limit_is_the_memory_that_counts(
+def test_a_container_s_limit_is_the_memory_that_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = tmp_path / "memory.max"
