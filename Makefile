@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test lint format-check types tests bench proto format clean
+.PHONY: demo test lint format-check types tests bench proto format hooks clean
 
 demo: $(INSTALLED)  ## three organisations find their common rows, train, forget and compare
 	$(BIN)/vfl simulate configs/vertical/digits.toml
@@ -28,6 +28,9 @@ bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.jso
 format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+hooks: $(INSTALLED)  ## look at every commit before it is made
+	$(BIN)/pre-commit install
 
 proto: $(INSTALLED)  ## generate protocol/vfl_pb2.* from protocol/vfl.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. protocol/vfl.proto

@@ -19,6 +19,7 @@ from parties.ground import ground
 from parties.learn import Epoch, accuracy, best_epoch
 from parties.measure import nothing, record
 from parties.party import Party
+from parties.report import VERSION
 from parties.requests import Chosen, choose
 from parties.resume import Losses, begin
 from parties.schedule import Index
@@ -65,7 +66,12 @@ def _session(
 
 def _lead(federation: Federation, publish: Publish) -> dict[str, Any]:
     party = federation.party
-    metrics: dict[str, Any] = {"run": _run(federation), "training": None, "requests": []}
+    metrics: dict[str, Any] = {
+        "version": VERSION,
+        "run": _run(federation),
+        "training": None,
+        "requests": [],
+    }
     try:
         _story(federation, metrics)
     except Exception as error:

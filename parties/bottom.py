@@ -35,6 +35,23 @@ def build_bottom(plan: Party, module: str | None, shape: tuple[int, ...]) -> nn.
 
 
 def _own(path: str | None, source: str, shape: tuple[int, ...], width: int) -> nn.Module:
+    found = own_class(path, source)
+    built: nn.Module = found(shape, width)
+    for part in built.modules():
+        if any(True for _ in part.buffers(recurse=False)) or isinstance(part, _DropoutNd):
+            raise ConfigError(
+                f"{path} has a {type(part).__name__}, which would remember rows or draw by chance",
+                "GroupNorm or LayerNorm in place of BatchNorm; no buffers, no dropout",
+            )
+    return built
+
+
+def own_class(path: str | None, source: str) -> type[nn.Module]:
+    """The party's own module, when its source is the one that was agreed on.
+
+    Raises:
+        ConfigError: the module cannot be had, or is another one.
+    """
     if path is None:
         raise ConfigError(
             "the agreement says bottom kind 'module'", "name it in the seat: module ="
@@ -48,18 +65,10 @@ def _own(path: str | None, source: str, shape: tuple[int, ...], width: int) -> n
         ) from error
     if not (inspect.isclass(found) and issubclass(found, nn.Module)):
         raise ConfigError(f"{path} is no nn.Module")
-    if source_digest(found) != source:
-        raise ConfigError(
-            f"the source of {path} has digest {source_digest(found)}; agreed is {source}"
-        )
-    built: nn.Module = found(shape, width)
-    for part in built.modules():
-        if any(True for _ in part.buffers(recurse=False)) or isinstance(part, _DropoutNd):
-            raise ConfigError(
-                f"{path} has a {type(part).__name__}, which would remember rows or draw by chance",
-                "GroupNorm or LayerNorm in place of BatchNorm; no buffers, no dropout",
-            )
-    return built
+    digest = source_digest(found)
+    if digest != source:
+        raise ConfigError(f"the source of {path} has digest {digest}; agreed is {source}")
+    return found
 
 
 def source_digest(module: type[nn.Module]) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from parties.certs_command import certs_app
+from parties.doctor_command import doctor
 from parties.options import (
     DataOption,
     DebugOption,
@@ -19,6 +21,7 @@ from parties.options import (
     Role,
     SetOption,
 )
+from parties.report_command import report
 from parties.teller import Teller
 
 if TYPE_CHECKING:
@@ -34,6 +37,9 @@ app = typer.Typer(
 )
 party_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 simulate_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.add_typer(certs_app, name="certs")
+app.command("doctor")(doctor)
+app.command("report")(report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,40 +164,6 @@ def _in_process(plan: "Plan", listener: "Listener") -> dict[str, Any]:
     from parties.in_process import in_process
 
     return in_process(plan, listener)
-
-
-@app.command()
-def certs(
-    *,
-    config: Annotated[Path, typer.Argument(help="The agreement that names the parties.")],
-    out: Annotated[Path, typer.Option(help="A new folder for the files.")] = Path("certs"),
-    days: Annotated[int, typer.Option(min=1, max=3650, help="How long they are valid.")] = 365,
-    output: FormatOption = Format.TEXT,
-    debug: DebugOption = False,
-) -> None:
-    """Make an authority and a certificate for every party: for development and trials.
-
-    In earnest every organisation makes its own key and has only its certificate signed.
-    """
-    told = Teller("vfl", json_lines=output is Format.JSON, debug=debug)
-    told.guard(lambda: _certs(config, out, days, told))
-
-
-def _certs(config: Path, out: Path, days: int, told: Teller) -> None:
-    from cryptography import x509
-
-    from configs.schema import read_config
-    from protocol.credentials import fingerprint
-    from protocol.keyring import issue, make_authority
-
-    agreement = read_config(config).agreement
-    make_authority(out, agreement.federation, days)
-    for name in agreement.parties:
-        issue(out, agreement.federation, name, days=days)
-        leaf = x509.load_pem_x509_certificate((out / f"{name}.pem").read_bytes())
-        pin = fingerprint(leaf)
-        told.say(f'[parties.{name}]\npins = ["{pin}"]', party=name, pin=pin)
-    told.say(f"wrote {out}; give each party ca.pem and its own two files", folder=str(out))
 
 
 def main() -> None:

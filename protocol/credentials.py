@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
-from typing import cast
+from typing import TypeGuard, cast
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -29,12 +29,17 @@ def party_uri(federation: str, name: str) -> str:
     return f"spiffe://{federation}/party/{name}"
 
 
-def fingerprint(certificate: x509.Certificate) -> str:
-    """The pin of a certificate's key: SHA-256 over its SubjectPublicKeyInfo."""
-    spki = certificate.public_key().public_bytes(
+def fingerprint(holder: x509.Certificate | x509.CertificateSigningRequest) -> str:
+    """The pin of the key in a certificate or request: SHA-256 over its SubjectPublicKeyInfo."""
+    spki = holder.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     return "sha256:" + sha256(spki).hexdigest()
+
+
+def is_party_key(key: object) -> TypeGuard[ec.EllipticCurvePublicKey]:
+    """Whether a public key is of the kind that a party must have, P-256."""
+    return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +128,7 @@ def _check_leaf(certificate: x509.Certificate) -> None:
         raise IdentityError("key usage must be critical and allow signatures")
     if not all(purpose in extended for purpose in _EKU):
         raise IdentityError("extended key usage must allow client and server authentication")
-    key = certificate.public_key()
-    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+    if not is_party_key(certificate.public_key()):
         raise IdentityError("a party's key must be P-256 (Ed25519 leaves fail in gRPC)")
 
 

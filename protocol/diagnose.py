@@ -6,6 +6,8 @@ import ssl
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from cryptography import x509
+
 from protocol.errors import IdentityError, LineBroken, ProtocolError
 from protocol.keyring import Keyring
 
@@ -15,16 +17,32 @@ _PATIENCE = 5.0  # seconds
 def diagnose(address: str, keyring: Keyring, hub: str) -> ProtocolError:
     """What is wrong with the way to ``address``, in words; certificates are never worth a retry."""
     try:
+        look(address, keyring, hub)
+    except ProtocolError as error:
+        return error
+    return LineBroken(f"closed the connection at {address}", "it listens again; restarting?")
+
+
+def look(address: str, keyring: Keyring, hub: str) -> x509.Certificate:
+    """The certificate of the hub that greets us at ``address``; it does not take our seat there.
+
+    Raises:
+        LineBroken: there is no way to a hub.
+        IdentityError: one of the two certificates will not do.
+    """
+    try:
         with _connect(address) as plain:
             return _handshake(plain, address, keyring, hub)
     except (ConnectionRefusedError, FileNotFoundError):
-        return LineBroken(f"nobody listens at {address}", f"start {hub} first, or check the port")
+        raise LineBroken(
+            f"nobody listens at {address}", f"start {hub} first, or check the port"
+        ) from None
     except socket.gaierror:
-        return LineBroken(f"the name in {address} is unknown", "check the hub's host name")
+        raise LineBroken(f"the name in {address} is unknown", "check the hub's host name") from None
     except TimeoutError:
-        return LineBroken(f"{address} does not answer", "is a firewall between?")
+        raise LineBroken(f"{address} does not answer", "is a firewall between?") from None
     except OSError as error:
-        return LineBroken(f"cannot reach {address}: {error.strerror or error}")
+        raise LineBroken(f"cannot reach {address}: {error.strerror or error}") from error
 
 
 def _connect(address: str) -> socket.socket:
@@ -41,37 +59,38 @@ def _connect(address: str) -> socket.socket:
     return socket.create_connection((host.strip("[]"), int(port)), _PATIENCE)
 
 
-def _handshake(plain: socket.socket, address: str, keyring: Keyring, hub: str) -> ProtocolError:
+def _handshake(plain: socket.socket, address: str, keyring: Keyring, hub: str) -> x509.Certificate:
     plain.settimeout(_PATIENCE)
     try:
         with _context(keyring).wrap_socket(plain, server_hostname=hub) as secured:
-            return _verdict(secured, address, keyring)
+            _await_greeting(secured, address, keyring)
+            leaf = secured.getpeercert(binary_form=True)
+            return x509.load_der_x509_certificate(leaf or b"")
     except ssl.SSLCertVerificationError as error:
-        return IdentityError(
+        raise IdentityError(
             f"the certificate at {address} is not that of {hub}: {error.verify_message}",
             "is it the right address, and do both sides hold the same ca.pem?",
-        )
+        ) from error
     except (ssl.SSLEOFError, ConnectionError):
-        return LineBroken(f"{address} hung up", f"is {hub} ending, or is a proxy between?")
+        raise LineBroken(f"{address} hung up", f"is {hub} ending, or is a proxy between?") from None
     except ssl.SSLError as error:
-        return _alert(error, address)
+        raise _alert(error, address) from error
     except TimeoutError:
-        return LineBroken(f"{address} answers, but says nothing", "is it the hub's port?")
+        raise LineBroken(f"{address} answers, but says nothing", "is it the hub's port?") from None
 
 
-def _verdict(secured: ssl.SSLSocket, address: str, keyring: Keyring) -> ProtocolError:
+def _await_greeting(secured: ssl.SSLSocket, address: str, keyring: Keyring) -> None:
     """Under TLS 1.3 the hub judges our certificate last: it greets us, or hangs up unexplained."""
     try:
         greeted = bool(secured.recv(1))
     except ConnectionError:
         greeted = False
-    if greeted:
-        return LineBroken(f"closed the connection at {address}", "it listens again; restarting?")
-    end = keyring.identity.certificate.not_valid_after_utc
-    return IdentityError(
-        f"the hub at {address} hung up when it saw our certificate",
-        f"ours ends {end:%Y-%m-%d %H:%M} UTC; renew it, or compare the ca.pem of both sides",
-    )
+    if not greeted:
+        end = keyring.identity.certificate.not_valid_after_utc
+        raise IdentityError(
+            f"the hub at {address} hung up when it saw our certificate",
+            f"ours ends {end:%Y-%m-%d %H:%M} UTC; renew it, or compare the ca.pem of both sides",
+        )
 
 
 def _alert(error: ssl.SSLError, address: str) -> ProtocolError:

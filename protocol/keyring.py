@@ -1,22 +1,25 @@
 """Certificate files: what one party keeps on disk, and the authority that makes them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocol.credentials import Identity, Trust, party_uri
 from protocol.errors import IdentityError
 
 AUTHORITY, AUTHORITY_KEY = "ca.pem", "ca.key"
-_PEM = serialization.Encoding.PEM
+PEM = serialization.Encoding.PEM
+_Parsed = TypeVar("_Parsed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,10 @@ def read_keyring(folder: Path, name: str) -> Keyring:
     Raises:
         IdentityError: a file is absent, unreadable, open to others, or does not fit the others.
     """
-    authority_pem = _read(folder / AUTHORITY)
-    certificate_pem = _read(folder / f"{name}.pem")
+    authority_pem = read_file(folder / AUTHORITY)
+    certificate_pem = read_file(folder / f"{name}.pem")
     key_path = folder / f"{name}.key"
-    key_pem = _read(key_path)
+    key_pem = read_file(key_path)
     if key_path.stat().st_mode & 0o077:
         raise IdentityError(f"{key_path} can be read by others", f"chmod 600 {key_path}")
     try:
@@ -65,19 +68,22 @@ def read_keyring(folder: Path, name: str) -> Keyring:
     )
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """The content of a certificate file; raises ``IdentityError``."""
     try:
         return path.read_bytes()
     except OSError as error:
+        absent = isinstance(error, FileNotFoundError)
+        made, account = "vfl certs --help says how they are made", "which account runs vfl here?"
         raise IdentityError(
-            f"cannot read {path}: {error.strerror}", "vfl certs makes certificates for development"
+            f"cannot read {path}: {error.strerror}", made if absent else account
         ) from error
 
 
 def make_authority(folder: Path, federation: str, days: int = 365) -> None:
     """Write a new authority, ``ca.pem`` and ``ca.key``; never over an old one."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{federation} authority")])
+    key = new_key()
+    name = common_name(f"{federation} authority")
     certificate = (
         _builder(name, name, key.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -85,8 +91,8 @@ def make_authority(folder: Path, federation: str, days: int = 365) -> None:
         .sign(key, hashes.SHA256())
     )
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _write(folder / AUTHORITY_KEY, _private(key), 0o600)
-    _write(folder / AUTHORITY, certificate.public_bytes(_PEM), 0o644)
+    write_new(folder / AUTHORITY_KEY, private_pem(key), 0o600)
+    write_new(folder / AUTHORITY, certificate.public_bytes(PEM), 0o644)
 
 
 def issue(
@@ -94,18 +100,45 @@ def issue(
 ) -> None:
     """Write a certificate and key for party ``name``, signed by the authority in ``folder``.
 
-    The party's own name is its first DNS name: spokes ask for the hub by it, whatever the address.
+    For trials: in earnest a party makes its own key, see ``signing``.
     """
-    authority = x509.load_pem_x509_certificate(_read(folder / AUTHORITY))
-    signer = serialization.load_pem_private_key(_read(folder / AUTHORITY_KEY), password=None)
-    if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise IdentityError(f"{folder / AUTHORITY_KEY} is not a P-256 key")
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    key = new_key()
+    certificate = certify(folder, federation, name, key.public_key(), hosts, days)
+    write_new(folder / f"{name}.key", private_pem(key), 0o600)
+    write_new(folder / f"{name}.pem", certificate.public_bytes(PEM), 0o644)
+
+
+def certify(
+    authority: Path,
+    federation: str,
+    name: str,
+    key: ec.EllipticCurvePublicKey,
+    hosts: Sequence[str] = (),
+    days: int = 365,
+) -> x509.Certificate:
+    """The certificate of party ``name`` for ``key``, signed by the authority in a folder.
+
+    The party's own name is its first DNS name: spokes ask for the hub by it, whatever the address.
+
+    Raises:
+        IdentityError: the authority's files cannot be used.
+    """
+    issuer = _parsed(x509.load_pem_x509_certificate, authority / AUTHORITY)
+    signer = _parsed(_unlocked, authority / AUTHORITY_KEY)
+    if (
+        not isinstance(signer, ec.EllipticCurvePrivateKey)
+        or signer.public_key() != issuer.public_key()
+    ):
+        raise IdentityError(f"{authority / AUTHORITY_KEY} is not the key of {AUTHORITY}")
+    if issuer.not_valid_after_utc < datetime.now(UTC):
+        raise IdentityError(
+            f"{authority / AUTHORITY} ended on {issuer.not_valid_after_utc:%Y-%m-%d}",
+            "make a new authority: all parties need new certificates",
+        )
     names = [x509.UniformResourceIdentifier(party_uri(federation, name))]
     dns = [x509.DNSName(host) for host in (name, *hosts)]
-    certificate = (
-        _builder(subject, authority.subject, key.public_key(), days)
+    return (
+        _builder(common_name(name), issuer.subject, key, days, issuer.not_valid_after_utc)
         .add_extension(x509.SubjectAlternativeName([*names, *dns]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(authority=False), critical=True)
@@ -117,8 +150,27 @@ def issue(
         )
         .sign(signer, hashes.SHA256())
     )
-    _write(folder / f"{name}.key", _private(key), 0o600)
-    _write(folder / f"{name}.pem", certificate.public_bytes(_PEM), 0o644)
+
+
+def _parsed(parse: Callable[[bytes], _Parsed], path: Path) -> _Parsed:
+    try:
+        return parse(read_file(path))
+    except (TypeError, ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        raise IdentityError(f"{path} is not PEM without a password") from error
+
+
+def _unlocked(content: bytes) -> PrivateKeyTypes:
+    return serialization.load_pem_private_key(content, password=None)
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """A key of the only kind that a party may have."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def common_name(name: str) -> x509.Name:
+    """A subject with this name and no other."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def trust(
@@ -132,9 +184,15 @@ def trust(
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    days: int,
+    last: datetime | None = None,
 ) -> x509.CertificateBuilder:
+    """What every certificate says; none lives longer than ``last``, its issuer's end."""
     now = datetime.now(UTC)
+    end = now + timedelta(days=days)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -142,7 +200,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_after(min(end, last or end))
     )
 
 
@@ -160,11 +218,13 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
     )
 
 
-def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A key as it lies in its file."""
+    return key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
+def write_new(path: Path, content: bytes, mode: int) -> None:
+    """Write a file that is not there yet; raises ``IdentityError``."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:

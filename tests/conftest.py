@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 import pytest
 from cryptography.x509 import Certificate
+from desk import HUB, SPOKE, Desk, furnish
 
 from protocol.errors import IdentityError
 from protocol.grpc_line import GrpcLine, Server, dial
 from protocol.keyring import Keyring, issue, make_authority, read_keyring, trust
 from protocol.line import Line, memory_lines
 
-FEDERATION, HUB, SPOKE = "trial", "bank", "shop"
+FEDERATION = "trial"
 PARTIES = (HUB, SPOKE, "hospital", "stranger")
 
 
@@ -33,6 +34,12 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in PARTIES:
         issue(folder, FEDERATION, name)
     return folder
+
+
+@pytest.fixture
+def desk(tmp_path: Path, keys: Path) -> Desk:
+    """A party's folder for the doctor."""
+    return furnish(tmp_path, keys)
 
 
 @contextmanager

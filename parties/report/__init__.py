@@ -1,3 +1,4 @@
 """The report of a run, as a page and as tables on the terminal."""
 
 METRICS, REPORT = "metrics.json", "report.html"
+VERSION = 1  # of the metrics; grows when a reader of the old ones would go wrong

@@ -19,6 +19,7 @@ def sample() -> dict[str, Any]:
         for phase, (seconds, size, messages) in PHASES.items()
     ]
     return {
+        "version": 1,
         "run": _run(),
         "training": {"stream": "original", "epochs": _epochs(), "best_epoch": 17},
         "requests": [_request()],

@@ -1,0 +1,84 @@
+"""The systemd unit: what docs/deploy.md promises of it, and that systemd can read it."""
+
+import re
+import shutil
+import subprocess
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from guide import GUIDE, ROOT
+
+from parties.errors import EXIT_CODES, DataError, IdentityError, PolicyError, StorageError
+from parties.teller import UNEXPECTED
+from protocol.errors import ProtocolError
+
+UNIT = ROOT / "docs" / "vfl-party@.service"
+USAGE = 2  # as the command line library has it
+
+
+def service() -> dict[str, str]:
+    parser = ConfigParser(interpolation=None, delimiters="=", strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read(UNIT)
+    return dict(parser["Service"])
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("Type", "exec"),
+        ("User", "vfl"),
+        ("NoNewPrivileges", "yes"),
+        ("ProtectSystem", "strict"),
+        ("ProtectHome", "yes"),
+        ("PrivateTmp", "yes"),
+        ("CapabilityBoundingSet", ""),
+        ("StateDirectory", "vfl/%i"),
+        ("ReadOnlyPaths", "/etc/vfl/%i /srv/vfl/%i"),
+        ("MemoryMax", "8G"),
+        ("Restart", "on-failure"),
+        ("KillSignal", "SIGTERM"),
+        ("TimeoutStopSec", "30"),
+    ],
+)
+def test_the_unit_shuts_the_party_in(line: str, value: str) -> None:
+    assert service()[line] == value
+
+
+def test_it_stays_down_where_starting_again_would_not_help() -> None:
+    stays = {int(code) for code in service()["RestartPreventExitStatus"].split()}
+    again = {UNEXPECTED, EXIT_CODES[ProtocolError], EXIT_CODES[StorageError]}
+    assert stays == {USAGE, *EXIT_CODES.values()} - again
+    assert {EXIT_CODES[kind] for kind in (DataError, IdentityError, PolicyError)} <= stays
+
+
+def test_the_guide_s_table_says_the_same() -> None:
+    rows = re.findall(r"^\| (\d) \| .* \| (.*) \|$", GUIDE.read_text(), re.MULTILINE)
+    down = {int(code) for code, does in rows if does.startswith("stays down")}
+    assert {int(code) for code, _ in rows} == {0, UNEXPECTED, USAGE, *EXIT_CODES.values()}
+    assert down == {int(code) for code in service()["RestartPreventExitStatus"].split()}
+
+
+def test_libraries_can_be_unpacked_where_the_unit_says() -> None:
+    """rbcl runs what it unpacks, and /tmp may be mounted noexec."""
+    folder = service()["Environment"].removeprefix("TMPDIR=")
+    assert folder == f"%C/{service()['CacheDirectory']}"
+
+
+def test_systemd_can_read_the_unit(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("no systemd-analyze here: apt-get install systemd")
+    party = service()["ExecStart"].split()[0]
+    copy = tmp_path / "vfl-party@people.service"
+    copy.write_text(UNIT.read_text().replace(party, "/bin/true"))
+    read = subprocess.run(
+        [program, "verify", str(copy)], capture_output=True, text=True, check=False
+    )
+    assert (read.returncode, read.stderr) == (0, "")
+    copy.write_text(copy.read_text().replace("Type=exec", "Typo=exec"))
+    read = subprocess.run(
+        [program, "verify", str(copy)], capture_output=True, text=True, check=False
+    )
+    assert "Typo" in read.stderr

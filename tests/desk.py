@@ -1,0 +1,98 @@
+"""A party's folder for the doctor to look at, as it should be until a test changes it."""
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from parties.cli import app
+from protocol.credentials import fingerprint
+from protocol.keyring import read_keyring
+
+HUB, SPOKE = "bank", "shop"
+AGREEMENT = """
+federation = "trial"
+[parties.bank]
+role = "active"
+width = 4
+{bank}
+[parties.shop]
+role = "passive"
+width = 4
+{shop}
+[labels]
+classes = ["no", "yes"]
+"""
+SEAT = """
+certificates = "certs"
+{top}
+[data]
+kind = "csv"
+path = "{name}.csv"
+id = {{ columns = ["id"] }}
+{data}
+"""
+SECRET = "p4711"
+
+
+@dataclass
+class Desk:
+    """A party's folder, as it should be until a test changes it."""
+
+    folder: Path
+    agreed: dict[str, str] = field(default_factory=lambda: {"bank": "", "shop": ""})
+
+    @property
+    def certs(self) -> Path:
+        return self.folder / "certs"
+
+    def seat(self, name: str, top: str = "", data: str = "") -> None:
+        data = data or ('label = "bought"' if name == HUB else "")
+        text = SEAT.format(name=name, top=top, data=data)
+        (self.folder / f"{name}.seat.toml").write_text(text)
+
+    def ask(self, name: str, *options: str, at: str = "127.0.0.1:0") -> Result:
+        (self.folder / "trial.toml").write_text(AGREEMENT.format(**self.agreed))
+        command = ["doctor", str(self.folder / "trial.toml"), "--seat", name, "--hub", at]
+        command += ["--out", str(self.folder / "runs"), *options]
+        return CliRunner().invoke(app, command, env={"COLUMNS": "300", "VFL_DATA": None})
+
+    def findings(self, name: str, *options: str, **where: str) -> dict[str, dict[str, Any]]:
+        """The last finding of every subject, and the result."""
+        lines = self.ask(name, "--format", "json", *options, **where).output.splitlines()
+        found = [json.loads(line) for line in lines]
+        return {each.get("subject", "result"): each for each in found}
+
+
+def furnish(tmp_path: Path, keys: Path) -> Desk:
+    """Everything as it should be."""
+    made = Desk(tmp_path)
+    made.certs.mkdir()
+    for name in ("ca.pem", "bank.pem", "bank.key", "shop.pem", "shop.key"):
+        shutil.copy(keys / name, made.certs)
+    for name in (HUB, SPOKE):
+        made.seat(name)
+        rows = [f"{SECRET if row == 7 else f'p{row}'},{row},{['no', 'yes'][row % 2]}"
+                for row in range(20)]  # fmt: skip
+        rows = rows if name == HUB else [row.rpartition(",")[0] for row in rows]
+        head = "id,age,bought" if name == HUB else "id,age"
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]) + "\n")
+    return made
+
+
+def refused(desk: Desk, name: str, code: int, told: str, *options: str, **where: str) -> None:
+    """The party fails with this code, in these words, with a hint, and without a row's content."""
+    result = desk.ask(name, *options, **where)
+    assert result.exit_code == code, result.output
+    assert told in " ".join(result.output.split())
+    assert "→" in result.output
+    assert SECRET not in result.output
+
+
+def pinned(desk: Desk) -> None:
+    for name in desk.agreed:
+        pin = fingerprint(read_keyring(desk.certs, name).identity.certificate)
+        desk.agreed[name] = f'pins = ["{pin}"]'

@@ -1,0 +1,56 @@
+"""What the doctor sees of data without reading it, and what only a full reading shows."""
+
+import pytest
+from conftest import HUB, SPOKE
+from desk import SECRET, Desk, refused
+
+
+def test_data_that_is_absent_is_refused(desk: Desk) -> None:
+    (desk.folder / "bank.csv").unlink()
+    refused(desk, HUB, 4, "where it lies with --data DIR")
+
+
+def test_a_folder_in_place_of_data_is_refused(desk: Desk) -> None:
+    (desk.folder / "bank.csv").unlink()
+    (desk.folder / "bank.csv").mkdir()
+    refused(desk, HUB, 4, "is no regular file")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "is empty"),
+        (b"who,age,bought\n1,2,no\n", "has no column 'id' (id)"),
+        (b"id,age\n1,2\n", "has no column 'bought' (label)"),
+        (b"\x1f\x8b\x08", "is no CSV file but gzip"),
+        (b"id,\xff\xfe,bought\n", "the header is not UTF-8"),
+        (b"\n\n", "has no records"),
+    ],
+)
+def test_a_bad_beginning_is_refused(desk: Desk, content: bytes, told: str) -> None:
+    (desk.folder / "bank.csv").write_bytes(content)
+    found = desk.findings(HUB)
+    assert told in found["data"]["said"]
+    assert found["data"]["exit"] == found["result"]["exit"] == 4
+
+
+def test_labels_at_a_passive_party_are_refused(desk: Desk) -> None:
+    desk.seat(SPOKE, data='label = "age"')
+    refused(desk, SPOKE, 4, "labels at a passive party")
+
+
+def test_an_active_party_without_labels_is_refused(desk: Desk) -> None:
+    desk.seat(HUB, data="numeric = []")
+    refused(desk, HUB, 4, "has no labels")
+
+
+def test_a_request_without_its_file_is_refused(desk: Desk) -> None:
+    desk.agreed[HUB] = '[[unlearn]]\nname = "some"'
+    refused(desk, HUB, 4, "request 'some' names no classes")
+
+
+def test_only_a_full_reading_finds_a_duplicate_id(desk: Desk) -> None:
+    with (desk.folder / "bank.csv").open("a") as file:
+        file.write(f"{SECRET},1,no\n")
+    assert desk.ask(HUB).exit_code == 0
+    refused(desk, HUB, 4, "1 duplicate IDs", "--data-full")

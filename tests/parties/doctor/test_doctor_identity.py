@@ -1,0 +1,89 @@
+"""What the doctor says of keys, certificates, pins and the clock."""
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import HUB, SPOKE
+from desk import Desk, pinned, refused
+from forge import Leaf, authority, write
+
+from parties.doctor import identity
+
+
+def leaf(desk: Desk, keys: Path, **changes: Any) -> None:
+    """The bank's certificate, otherwise than it should be."""
+    (desk.certs / "bank.key").unlink()
+    write(desk.certs, keys, HUB, Leaf(**{"name": HUB, **changes}).issue(authority(keys)))
+
+
+def test_certificates_that_are_absent_are_refused(desk: Desk) -> None:
+    (desk.certs / "bank.pem").unlink()
+    refused(desk, HUB, 5, "bank.pem")
+
+
+def test_a_key_that_others_can_read_is_refused(desk: Desk) -> None:
+    (desk.certs / "bank.key").chmod(0o644)
+    refused(desk, HUB, 5, "chmod 600")
+
+
+def test_an_expired_certificate_is_refused(desk: Desk, keys: Path) -> None:
+    leaf(desk, keys, start=timedelta(days=-9), end=timedelta(days=-2))
+    refused(desk, HUB, 5, "renew it, or set the clock")
+
+
+def test_a_certificate_of_another_party_is_refused(desk: Desk, keys: Path) -> None:
+    leaf(desk, keys, uris=["spiffe://trial/party/shop"])
+    found = desk.findings(HUB)["certificate"]
+    assert "the certificate of bank names shop" in found["said"]
+    assert found["exit"] == 5
+
+
+def test_a_key_other_than_pinned_is_refused(desk: Desk) -> None:
+    desk.agreed[HUB] = f'pins = ["sha256:{"0" * 64}"]'
+    refused(desk, HUB, 5, "compare fingerprints with the party")
+
+
+def test_a_certificate_that_soon_ends_is_seen(desk: Desk, keys: Path) -> None:
+    leaf(desk, keys, end=timedelta(days=20))
+    found = desk.findings(HUB)["certificate's end"]
+    assert found["state"] == "warning"
+    assert "19 days left" in found["said"] or "20 days left" in found["said"]
+
+
+def test_an_authority_s_key_beside_the_party_s_is_seen(desk: Desk, keys: Path) -> None:
+    shutil.copy(keys / "ca.key", desk.certs)
+    assert desk.findings(HUB)["authority's key"]["state"] == "warning"
+
+
+def test_parties_without_pins_are_named(desk: Desk) -> None:
+    pinned(desk)
+    desk.agreed[SPOKE] = ""
+    assert "not pinned: shop;" in desk.findings(HUB)["pins"]["said"]
+
+
+@pytest.mark.parametrize(
+    ("says", "state"), [("yes", "ok"), ("no", "warning"), ("", "unknown"), ("sleep", "unknown")]
+)
+def test_the_clock_is_as_timedatectl_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, state: str
+) -> None:
+    program = tmp_path / "timedatectl"
+    program.write_text(f"#!/bin/sh\n{'exec sleep 9' if says == 'sleep' else f'echo {says}'}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(identity, "_PATIENCE", 0.2)
+    monkeypatch.setattr(shutil, "which", lambda name: str(program))
+    assert [each.state.value for each in identity.check_clock()] == [state]
+
+
+def test_a_machine_without_timedatectl_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert [each.state.value for each in identity.check_clock()] == ["unknown"]
+
+
+def test_a_clock_that_shows_the_past_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = identity.datetime.now(identity.UTC) + timedelta(days=1)
+    monkeypatch.setattr(identity, "BUILT", later)
+    assert [each.code for each in identity.check_clock()] == [5]

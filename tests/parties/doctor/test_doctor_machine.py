@@ -1,0 +1,56 @@
+"""What the doctor says of memory, threads, versions and limits."""
+
+import resource
+from pathlib import Path
+
+import pytest
+from conftest import HUB, SPOKE
+from desk import Desk
+
+from parties.doctor import machine
+
+
+def test_a_module_other_than_agreed_is_refused(desk: Desk) -> None:
+    desk.agreed[SPOKE] = f'bottom = {{ kind = "module", source = "sha256:{"0" * 64}" }}'
+    desk.seat(SPOKE, top='module = "torch.nn:Linear"')
+    found = desk.findings(SPOKE)["module"]
+    assert found["exit"] == 3
+    assert "agreed is" in found["said"]
+
+
+def test_more_threads_than_cores_are_seen(desk: Desk) -> None:
+    desk.seat(HUB, top="threads = 5000")
+    assert "5000 threads on" in desk.findings(HUB)["threads"]["said"]
+
+
+def test_another_torch_than_in_the_last_run_is_seen(desk: Desk) -> None:
+    state = desk.folder / "runs" / "trial" / HUB
+    state.mkdir(parents=True)
+    (state / "manifest.json").write_text('{"torch": "1.0", "threads": 3}')
+    found = desk.findings(HUB)
+    assert "used torch 1.0" in found["versions"]["said"]
+    assert found["threads"]["state"] == "warning"
+
+
+def test_few_open_files_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 64))
+    assert [each.state.value for each in machine.check_open_files()] == ["warning"]
+
+
+def test_less_memory_than_a_run_takes_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_memory", lambda: 500 << 20)
+    found = desk.findings(HUB)["memory"]
+    assert found["state"] == "warning"
+    assert "of 0.5 GB" in found["said"]
+
+
+def test_a_container_s_limit_is_the_memory_that_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(machine, "_LIMIT", limit)
+    whole = machine._memory()
+    limit.write_text("max\n")
+    assert machine._memory() == whole
+    limit.write_text("1000000\n")
+    assert machine._memory() == 1_000_000

@@ -1,0 +1,86 @@
+"""``vfl certs`` in parts: the way from an authority and a request to a keyring that is believed."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from parties.cli import app
+from protocol.keyring import read_keyring
+
+DIGITS = str(Path(__file__).parents[2] / "configs" / "vertical" / "digits.toml")
+
+
+def certs(*options: str | Path) -> Result:
+    return CliRunner().invoke(app, ["certs", *map(str, options)], env={"COLUMNS": "100"})
+
+
+def test_authority_request_and_certificate_make_a_keyring(tmp_path: Path) -> None:
+    authority, home = tmp_path / "authority", tmp_path / "home"
+    assert certs("authority", DIGITS, "--out", authority).exit_code == 0
+    asked = certs("request", DIGITS, "--party", "left", "--out", home, "--format", "json")
+    assert asked.exit_code == 0
+    signed = certs(
+        "sign", DIGITS, home / "left.csr", "--party", "left", "--authority", authority,
+        "--out", home, "--format", "json",
+    )  # fmt: skip
+    assert signed.exit_code == 0
+    pins = {json.loads(line).get("pin") for line in (asked.output + signed.output).splitlines()} - {
+        None
+    }
+    assert len(pins) == 1
+    (home / "ca.pem").write_bytes((authority / "ca.pem").read_bytes())
+    assert read_keyring(home, "left").identity.name == "left"
+    shown = certs("fingerprint", home / "left.pem")
+    assert f'pins = ["{pins.pop()}"]' in shown.output
+
+
+def test_options_may_stand_before_the_config(tmp_path: Path) -> None:
+    assert certs("--out", tmp_path / "all", DIGITS).exit_code == 0
+    assert (tmp_path / "all" / "office.pem").exists()
+
+
+def test_a_party_that_the_agreement_does_not_name_is_refused(tmp_path: Path) -> None:
+    result = certs("request", DIGITS, "--party", "lefft", "--out", tmp_path)
+    assert result.exit_code == 3
+    assert "left, office, right" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_request_of_another_party_is_not_signed(tmp_path: Path) -> None:
+    certs("authority", DIGITS, "--out", tmp_path)
+    certs("request", DIGITS, "--party", "left", "--out", tmp_path)
+    result = certs(
+        "sign", DIGITS, tmp_path / "left.csr", "--party", "right", "--authority", tmp_path,
+        "--out", tmp_path,
+    )  # fmt: skip
+    assert result.exit_code == 5
+    assert "asks for" in result.output
+    assert not (tmp_path / "right.pem").exists()
+
+
+def test_a_certificate_is_never_written_over_another(tmp_path: Path) -> None:
+    certs("authority", DIGITS, "--out", tmp_path)
+    certs("request", DIGITS, "--party", "left", "--out", tmp_path)
+    command = (
+        "sign", DIGITS, tmp_path / "left.csr", "--party", "left", "--authority", tmp_path,
+        "--out", tmp_path,
+    )  # fmt: skip
+    assert certs(*command).exit_code == 0
+    first = (tmp_path / "left.pem").read_bytes()
+    again = certs(*command)
+    assert again.exit_code == 5
+    assert "never overwritten" in again.output
+    assert (tmp_path / "left.pem").read_bytes() == first
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for command in (
+        ["authority", DIGITS, "--out", tmp_path / "file"],
+        ["request", DIGITS, "--party", "left", "--out", tmp_path / "file" / "deep"],
+        [DIGITS, "--out", tmp_path / "file"],
+    ):
+        result = certs(*command)
+        assert result.exit_code == 7, result.output
+        assert "choose another --out" in result.output

@@ -1,0 +1,92 @@
+"""``vfl report``: the page from metrics alone, and files that are no metrics of ours."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_metrics import sample
+from typer.testing import CliRunner, Result
+
+from parties.cli import app
+from parties.report.page import page
+from parties.save import canonical
+
+
+def report(*options: str | Path) -> Result:
+    return CliRunner().invoke(app, ["report", *map(str, options)], env={"COLUMNS": "120"})
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "metrics.json").write_bytes(canonical(sample()))
+    return tmp_path
+
+
+@pytest.mark.parametrize("named", ["", "metrics.json"])
+def test_the_page_is_rebuilt_from_a_folder_or_a_file(run: Path, named: str) -> None:
+    result = report(run / named)
+    assert result.exit_code == 0, result.output
+    assert (run / "report.html").read_text().startswith("<!doctype html>")
+    assert "every method beside Retrain" in result.output
+
+
+def test_the_page_is_that_of_the_run(run: Path) -> None:
+    report(run)
+    assert (run / "report.html").read_text() == page(json.loads(canonical(sample())))
+
+
+def test_programs_are_told_where_it_lies(run: Path) -> None:
+    result = report(run, "--format", "json")
+    assert json.loads(result.output) == {
+        "event": "result",
+        "report": str(run / "report.html"),
+        "metrics": str(run / "metrics.json"),
+    }
+
+
+def test_a_run_that_has_only_begun_has_a_report_too(run: Path) -> None:
+    partial = sample() | {"training": None, "requests": None, "traffic": None, "peers": None}
+    (run / "metrics.json").write_bytes(canonical(partial))
+    assert report(run).exit_code == 0
+
+
+def without(part: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda metrics: {key: value for key, value in metrics.items() if key != part}
+
+
+WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "another program's": (lambda _: {"accuracy": 0.9}, "holds no metrics of a run"),
+    "a list": (lambda metrics: [metrics], "holds no metrics of a run"),
+    "without a part": (without("training"), "holds no metrics of a run"),
+    "no version": (without("version"), "has version None"),
+    "a later version": (lambda metrics: metrics | {"version": 2}, "has version 2"),
+    "a run that is a word": (lambda metrics: metrics | {"run": "x"}, "lacks what the report"),
+    "a request that is none": (lambda metrics: metrics | {"requests": [{}]}, "lacks what the"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_metrics_that_are_not_ours_are_refused(run: Path, case: str) -> None:
+    change, told = WRONG[case]
+    (run / "metrics.json").write_text(json.dumps(change(sample())))
+    result = report(run)
+    assert result.exit_code == 4, result.output
+    assert told in " ".join(result.output.split())
+    assert "hint:" in result.output
+    assert not (run / "report.html").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[" * 100_000, b'{"run": NaN}'])
+def test_what_is_not_json_is_refused(run: Path, content: bytes) -> None:
+    (run / "metrics.json").write_bytes(content)
+    result = report(run)
+    assert result.exit_code == 4
+    assert "is not JSON" in " ".join(result.output.split())
+
+
+def test_a_folder_without_metrics_is_refused(tmp_path: Path) -> None:
+    result = report(tmp_path)
+    assert result.exit_code == 4
+    assert "metrics.json" in result.output
