@@ -12,7 +12,7 @@ import numpy as np
 from parties import join
 from parties.checkpoint import Held
 from parties.compare import ORIGINAL, compare, train
-from parties.errors import public
+from parties.errors import exit_code, public
 from parties.federation import Federation
 from parties.final import save_half
 from parties.ground import ground
@@ -71,18 +71,26 @@ def _lead(federation: Federation, publish: Publish) -> dict[str, Any]:
         "run": _run(federation),
         "training": None,
         "requests": [],
+        "failure": None,
     }
     try:
         _story(federation, metrics)
     except Exception as error:
-        publish(metrics | {"failure": str(error)})
+        known = exit_code(error) is not None
+        metrics["failure"] = str(error) if known else f"unexpected {type(error).__name__}"
+        publish(metrics | _sums(party))
         raise
-    metrics["traffic"], metrics["peers"] = party.ledger.by_phase(), party.ledger.by_peer()
+    metrics |= _sums(party)
     metrics["run"]["seconds"] = party.ledger.elapsed
     save_half(party, federation.state, federation.run)
     publish(metrics)
     federation.goodbye()
     return metrics
+
+
+def _sums(party: Party) -> dict[str, Any]:
+    """What crossed, by phase and by peer."""
+    return {"traffic": party.ledger.by_phase(), "peers": party.ledger.by_peer()}
 
 
 def _story(federation: Federation, metrics: dict[str, Any]) -> None:
@@ -171,4 +179,6 @@ def _run(federation: Federation) -> dict[str, Any]:
         },
         "overlap": agreement.training.overlap,
         "guarantee": GUARANTEE,
+        "test_accuracy": None,
+        "seconds": None,
     }

@@ -66,13 +66,19 @@ class Checkpoints:
 
         Raises:
             StorageError: those that lie here are of another agreement.
-            IntegrityError: of another party, other data or another version.
+            IntegrityError: of another party, other data or another version, or all are damaged.
         """
         found: dict[int, dict[str, Any]] = {}
-        for path in sorted(self.folder.glob("*.json")):
+        manifests = sorted(self.folder.glob("*.json"))
+        for path in manifests:
             manifest = _manifest(path)
             if manifest is not None and self._whole(manifest):
                 found[manifest["number"]] = manifest
+        if manifests and not found:
+            raise IntegrityError(
+                f"every checkpoint in {self.folder} is damaged",
+                "restore the folder from a backup, or begin anew with --fresh",
+            )
         if not found:
             return NOTHING
         newest = found[max(found)]

@@ -12,7 +12,7 @@ from parties.errors import StorageError
 from parties.join import Port
 from parties.party import Party
 from parties.passive import run_passive
-from parties.report import METRICS, REPORT
+from parties.report import METRICS, PARTIAL, PARTIAL_REPORT, REPORT
 from parties.save import canonical, write
 from parties.seating import Place, admit, hub_address, take_seat
 from parties.watch import Listener
@@ -61,7 +61,12 @@ def lead(party: Party, port: Port, out: Path) -> dict[str, Any]:
     folder = out / party.agreement.federation
 
     def publish(metrics: dict[str, Any]) -> None:
-        write(folder / METRICS, canonical(metrics))
-        write(folder / REPORT, page(metrics).encode())
+        """A run that failed leaves the report of an earlier one alone, and one of its own."""
+        names = [METRICS, REPORT] if metrics["failure"] is None else [PARTIAL, PARTIAL_REPORT]
+        write(folder / names[0], canonical(metrics))
+        write(folder / names[1], page(metrics).encode())
+        if metrics["failure"] is None:
+            for name in (PARTIAL, PARTIAL_REPORT):
+                (folder / name).unlink(missing_ok=True)
 
     return run_active(party, port, publish)

@@ -81,6 +81,7 @@ def page(metrics: Record) -> str:
             headline=headline(metrics),
             who=who(metrics["run"]),
             run=metrics["run"],
+            failure=metrics.get("failure"),
             views=[_view(request, metrics["run"]["rows"]) for request in metrics["requests"] or []],
             training=figures.training_panels(metrics["training"]),
             best_epoch=look(metrics["training"], "best_epoch"),

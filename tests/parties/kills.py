@@ -1,0 +1,122 @@
+"""Real processes that are killed with SIGKILL in the middle, and started again."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from threading import Thread
+from time import monotonic, sleep
+from typing import Any
+
+from parties.simulate import _free_port
+from protocol.keyring import issue, make_authority
+
+ROOT = Path(__file__).parents[2]
+DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
+PARTIES = {"office": "active", "left": "passive", "right": "passive"}
+SHORT = (
+    "training.epochs=8", "training.patience=8", "unlearning.retrains=2",
+    "unlearning.fedora.iterations=10", "unlearning.fedora.reference_epochs=2",
+    "limits.checkpoint_seconds=0.2",
+)  # fmt: skip
+PATIENCE = 240.0  # seconds for a whole run, however loaded the machine is
+
+
+@dataclass
+class Running:
+    """One party's process, and the phase in which it said that it is."""
+
+    process: subprocess.Popen[str]
+    phases: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def listen(self) -> None:
+        """Read what it says until it ends."""
+        assert self.process.stdout is not None
+        with self.process.stdout as said:
+            for line in said:
+                self._take(json.loads(line) if line.startswith("{") else {"event": ""})
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if event["event"] == "progress" and event["phase"] not in self.phases[-1:]:
+            self.phases.append(event["phase"])
+        elif event["event"] in ("note", "warning", "error"):
+            self.notes.append(event.get("text") or event["message"])
+
+
+class Runs:
+    """Runs of the digits federation from one set of keys."""
+
+    def __init__(self, folder: Path) -> None:
+        self._keys = folder / "certs"
+        make_authority(self._keys, "digits")
+        for name in PARTIES:
+            issue(self._keys, "digits", name)
+
+    def start(self, name: str, out: Path, port: int, *changes: str) -> Running:
+        """One party's process."""
+        command = [sys.executable, "-m", "parties", "--role", PARTIES[name], "--seat", name]
+        command += ["--config", str(DIGITS), "--out", str(out), "--format", "json"]
+        command += ["--certificates", str(self._keys), "--hub", f"127.0.0.1:{port}"]
+        for change in (*SHORT, *changes):
+            command += ["--set", change]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        running = Running(process)
+        Thread(target=running.listen, daemon=True).start()
+        return running
+
+    @contextmanager
+    def all(self, out: Path, *changes: str) -> Iterator[tuple[dict[str, Running], int]]:
+        """All parties; whoever still runs in the end is killed."""
+        port = _free_port()
+        running = {name: self.start(name, out, port, *changes) for name in PARTIES}
+        try:
+            yield running, port
+        finally:
+            for each in running.values():
+                each.process.kill()
+                each.process.wait()
+
+    def undisturbed(self, out: Path) -> dict[str, str]:
+        """The digests of a run that nobody kills."""
+        with self.all(out) as (running, _):
+            finish(running)
+        return digests(out)
+
+    def killed(self, out: Path, victim: str, phase: str, random: Random) -> list[str]:
+        """Kill ``victim`` at a random moment of ``phase``; start it again; what it noted then."""
+        with self.all(out) as (running, port):
+            wait_for(running["office"], phase)
+            sleep(random.uniform(0.0, 0.6))
+            running[victim].process.send_signal(signal.SIGKILL)
+            running[victim].process.wait()
+            running[victim] = self.start(victim, out, port)
+            finish(running)
+        return running[victim].notes
+
+
+def wait_for(running: Running, phase: str) -> None:
+    """Until the party says that it is in ``phase``."""
+    deadline = monotonic() + PATIENCE
+    while not any(each.startswith(phase) for each in running.phases):
+        assert running.process.poll() is None, running.notes
+        assert monotonic() < deadline, f"never came to {phase}: {running.phases}"
+        sleep(0.01)
+
+
+def finish(running: dict[str, Running]) -> None:
+    """Until all end, each with exit code 0."""
+    for name, each in running.items():
+        assert each.process.wait(PATIENCE) == 0, (name, each.notes)
+
+
+def digests(out: Path) -> dict[str, str]:
+    """The final models and row maps of all parties."""
+    found = sorted((out / "digits").glob("*/*.safetensors"))
+    return {f"{f.parent.name}/{f.name}": sha256(f.read_bytes()).hexdigest() for f in found}
