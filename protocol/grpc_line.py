@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from queue import Empty, Full, Queue
+from queue import Empty, Queue
 from threading import Lock, Thread
 from time import monotonic
 from types import TracebackType
@@ -23,6 +23,7 @@ from protocol.line import Mailbox
 
 _METHOD = "/vfl.Line/Talk"
 USUAL = Habits()
+REFUSALS = 100  # that may wait to be told; of a flood the first ones are enough
 
 
 def options(habits: Habits) -> list[tuple[str, int]]:
@@ -39,6 +40,8 @@ def options(habits: Habits) -> list[tuple[str, int]]:
         ("grpc.server_handshake_timeout_ms", int(habits.handshake * 1000)),
         ("grpc.keepalive_time_ms", int(habits.keepalive * 1000)),
         ("grpc.keepalive_timeout_ms", int(habits.keepalive_timeout * 1000)),
+        # Without this one an unanswered ping is waited for over a minute, whatever the one above.
+        ("grpc.http2.ping_timeout_ms", int(habits.keepalive_timeout * 1000)),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", int(habits.keepalive * 500)),
@@ -147,7 +150,7 @@ class Server:
             LineBroken: the address cannot be listened on.
         """
         self._keyring, self._admit, self._habits = keyring, admit, habits
-        self._arrivals: Queue[GrpcLine | IdentityError] = Queue(8 * (seats + 4))
+        self._arrivals: Queue[GrpcLine | IdentityError] = Queue()
         self._seated: dict[str, bool] = {}  # whether somebody was refused since: told once
         self._lock = Lock()
         self._server = grpc.server(
@@ -216,10 +219,8 @@ class Server:
         return name
 
     def _tell(self, refused: IdentityError) -> None:
-        try:
-            self._arrivals.put_nowait(refused)
-        except Full:
-            return  # of so many refusals the first ones are enough
+        if self._arrivals.qsize() < REFUSALS:
+            self._arrivals.put(refused)
 
     def _vouch(self, name: str, leaf: x509.Certificate) -> None:
         """The certificates of both sides are still as good as when the line was made."""

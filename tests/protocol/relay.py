@@ -1,8 +1,9 @@
-"""A TCP relay on the way to a hub: it counts the bytes that it carries, and can stop carrying."""
+"""A TCP relay on the way to a hub: it counts the bytes that it carries, and can fail."""
 
 import socket
 from contextlib import suppress
 from threading import Event, Thread
+from time import sleep
 from types import TracebackType
 from typing import Self
 
@@ -14,12 +15,17 @@ class Relay:
         self.carried, self._target = 0, target
         self._open, self._sockets = Event(), list[socket.socket]()
         self._open.set()
+        self._slow = Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
 
     def stop_carrying(self) -> None:
         """From now on it takes bytes and loses them: nobody is told anything."""
         self._open.clear()
+
+    def trickle(self) -> None:
+        """From now on it carries one byte at a time, every now and then."""
+        self._slow.set()
 
     def __enter__(self) -> Self:
         Thread(target=self._accept, daemon=True).start()
@@ -46,7 +52,9 @@ class Relay:
 
     def _carry(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
-            while content := source.recv(2**18):
+            while content := source.recv(1 if self._slow.is_set() else 2**18):
+                if self._slow.is_set():
+                    sleep(0.2)
                 if self._open.is_set():
                     self.carried += len(content)
                     sink.sendall(content)
