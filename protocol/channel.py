@@ -94,11 +94,15 @@ class Channel:
             self._reply = []
             digest = self._say(encode(message, self._envelope(control=not tensors)), timeout)
         self._said.add(digest)
+        self._torn = False
         self._said.settle()  # while the network has the last frame
         self._note(Way.OUT, message, digest.size, 0.0)
 
     def _say(self, frames: Iterable[bytes], timeout: float) -> Digest:
-        """Send one message; if something comes between its frames, nothing can follow them."""
+        """Send one message; until all of it is noted down it counts as torn.
+
+        If a signal or a deadline comes between, nothing can follow what was sent.
+        """
         digest = Digest()
         if self._torn:
             raise LocalProtocolError("an earlier message is half said; the line can only be closed")
@@ -108,7 +112,6 @@ class Channel:
             digest.add(frame)
             if self.side is Side.SPOKE:
                 self._reply.append(frame)
-        self._torn = False
         return digest
 
     def receive(self, timeout: float) -> Message:
@@ -179,6 +182,7 @@ class Channel:
     def _repeat(self, timeout: float) -> None:
         said, self._reply = self._reply, []
         self._say(said, timeout)  # which keeps it for the next time
+        self._torn = False
 
     def _arrive(self, envelope: vfl_pb2.Envelope, body: Body) -> None:
         """A spoke follows the hub's place; a reply must bear the place of its question.

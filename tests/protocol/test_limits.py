@@ -88,7 +88,11 @@ def test_thousand_calls_at_once_are_bounded(keys: Path, dialled: Dial) -> None:
         while codes.total() < 999 and monotonic() < deadline:
             sleep(0.1)
         grown = memory() - before
-        refused = {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ALREADY_EXISTS}
+        refused = {
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            grpc.StatusCode.ALREADY_EXISTS,
+            grpc.StatusCode.UNAVAILABLE,  # a whole connection, when the machine is busy
+        }
         assert codes.total() == sum(codes[code] for code in refused) == 999
         assert codes[grpc.StatusCode.RESOURCE_EXHAUSTED] > 0
         assert grown < 2**27  # both sides live in this process
