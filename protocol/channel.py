@@ -95,7 +95,7 @@ class Channel:
             digest = self._say(encode(message, self._envelope(control=not tensors)), timeout)
         self._said.add(digest)
         self._torn = False
-        self._said.settle()  # while the network has the last frame
+        self._said.settle()  # while the network has the frames
         self._note(Way.OUT, message, digest.size, 0.0)
 
     def _say(self, frames: Iterable[bytes], timeout: float) -> Digest:

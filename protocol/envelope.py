@@ -25,24 +25,25 @@ class Terms:
 
 
 class Digest:
-    """SHA-256 over the frames of one message, always one frame behind.
+    """SHA-256 over the frames of one message, hashed when there is time.
 
-    Hashing 64 KiB takes about as long as the network does. So a frame is hashed only when the next
-    one comes or the result is asked for: by then it is on its way, or we would wait anyhow.
+    Hashing takes about as long as the network does, so it must not stand between a frame and who
+    waits for it. Until then the frames are kept: one message each way.
     """
 
     def __init__(self) -> None:
-        self._sha, self._newest, self.size = sha256(), b"", 0
+        self._sha, self._frames, self.size = sha256(), list[bytes](), 0
 
     def add(self, frame: bytes) -> None:
-        """Append a frame; those before are hashed."""
-        self._sha.update(self._newest)
-        self._newest, self.size = frame, self.size + len(frame)
+        """Append a frame."""
+        self._frames.append(frame)
+        self.size += len(frame)
 
     def value(self) -> bytes:
         """The digest of all frames."""
-        self._sha.update(self._newest)
-        self._newest = b""
+        for frame in self._frames:
+            self._sha.update(frame)
+        self._frames.clear()
         return self._sha.digest()
 
 
