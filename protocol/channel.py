@@ -1,16 +1,25 @@
 """A strict speaker on a line: turn, envelope, sequence, range, and the facts of what crossed."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from hashlib import sha256
+from functools import partial
 from hmac import compare_digest
 from time import monotonic
 
 from protocol import vfl_pb2
-from protocol.envelope import START, VERSION, Terms, Transcript, check, describe, task_name
+from protocol.envelope import (
+    START,
+    VERSION,
+    Digest,
+    Terms,
+    Transcript,
+    check,
+    describe,
+    task_name,
+)
 from protocol.errors import (
     Aborted,
     Equivocation,
@@ -49,24 +58,6 @@ class Crossing:
     waited: float  # seconds until it came; 0 for what we said
 
 
-class _Intake:
-    """The frames of one message as they come, counted and hashed."""
-
-    def __init__(self, line: Line, timeout: float) -> None:
-        self._line, self._timeout = line, timeout
-        self._digest, self.size = sha256(), 0
-
-    def __call__(self) -> bytes:
-        frame = self._line.receive(self._timeout)
-        self._digest.update(frame)
-        self.size += len(frame)
-        return frame
-
-    @property
-    def digest(self) -> bytes:
-        return self._digest.digest()
-
-
 @dataclass
 class Channel:
     """One conversation with one peer over ``line``; ``record`` is told every crossing."""
@@ -79,7 +70,8 @@ class Channel:
     place: vfl_pb2.Place = field(default_factory=lambda: START)
     _said: Transcript = field(default_factory=Transcript)
     _heard: Transcript = field(default_factory=Transcript)
-    _reply: list[bytes] = field(default_factory=list)  # frames of what we said last
+    _reply: list[bytes] = field(default_factory=list)  # a spoke's answer to what it heard last
+    _torn: bool = False  # a message of ours may be half said
     _incarnation: int | None = None
     _questions: deque[vfl_pb2.Place] = field(default_factory=deque)  # whose embedding is to come
 
@@ -103,15 +95,30 @@ class Channel:
         message = Message(body, tensors)
         with self._blame():
             self._conversation.sent(type(body))
-            self._reply = list(encode(message, self._envelope(control=not tensors)))
-            digest = sha256()
-            for frame in self._reply:
-                digest.update(frame)
-                self.line.send(frame, timeout)
+            self._reply = []
+            digest = self._say(encode(message, self._envelope(control=not tensors)), timeout)
         if self.side is Side.HUB and isinstance(body, _QUESTIONS):
             self._questions.append(self.place)
-        self._said.add(digest.digest())
-        self._note(Way.OUT, message, sum(map(len, self._reply)), 0.0)
+        self._said.add(digest)
+        self._torn = False
+        self._said.settle()  # while the network has the frames
+        self._note(Way.OUT, message, digest.size, 0.0)
+
+    def _say(self, frames: Iterable[bytes], timeout: float) -> Digest:
+        """Send one message; until all of it is noted down it counts as torn.
+
+        If a signal or a deadline comes between, nothing can follow what was sent.
+        """
+        digest = Digest()
+        if self._torn:
+            raise LocalProtocolError("an earlier message is half said; the line can only be closed")
+        for frame in frames:
+            self._torn = True
+            self.line.send(frame, timeout)
+            digest.add(frame)
+            if self.side is Side.SPOKE:
+                self._reply.append(frame)
+        return digest
 
     def receive(self, timeout: float) -> Message:
         """The peer's next message, checked from the cheapest rule to the dearest.
@@ -122,7 +129,8 @@ class Channel:
         """
         started = monotonic()
         with self._blame():
-            intake, envelope, message = self._next(timeout)
+            self._heard.settle()  # while the peer has the word
+            digest, envelope, message = self._next(timeout)
             check(
                 envelope,
                 self.terms,
@@ -134,8 +142,9 @@ class Channel:
             self._arrive(envelope, message.body)
             check_range(message.tensors, self.terms.magnitude)
             self._conversation.received(type(message.body))
-            self._heard.add(intake.digest)
-            self._note(Way.IN, message, intake.size, monotonic() - started)
+            self._heard.add(digest)
+            self._reply = []  # what the peer has gone on from, it has heard
+            self._note(Way.IN, message, digest.size, monotonic() - started)
             if isinstance(message.body, vfl_pb2.Abort):
                 reason = "".join(c if c.isprintable() else "?" for c in message.body.reason[:500])
                 raise Aborted(f"gave up: {reason}", message.body.code)
@@ -143,6 +152,9 @@ class Channel:
 
     def abort(self, code: str, reason: str) -> None:
         """Tell the peer, if it can still hear, that it is over and why."""
+        if self._torn:
+            self.close()
+            return
         with suppress(ProtocolError):
             self.send(vfl_pb2.Abort(code=code, reason=reason), timeout=1.0)
 
@@ -150,7 +162,7 @@ class Channel:
         """Say no more; what was said still arrives."""
         self.line.close()
 
-    def _next(self, timeout: float) -> tuple[_Intake, vfl_pb2.Envelope, Message]:
+    def _next(self, timeout: float) -> tuple[Digest, vfl_pb2.Envelope, Message]:
         """The next message that is not a repetition.
 
         A spoke answers a repetition as before. The hub does not: its answer would be a repetition
@@ -158,17 +170,25 @@ class Channel:
         """
         deadline = monotonic() + timeout
         while True:
-            intake = _Intake(self.line, timeout)
-            envelope, message = decode(intake)
+            digest = Digest()
+            envelope, message = decode(partial(self._hear, digest, timeout))
             if envelope.seq != self._heard.seq or not self._heard.seq:
-                return intake, envelope, message
-            if not compare_digest(intake.digest, self._heard.last):
+                return digest, envelope, message
+            if not compare_digest(digest.value(), self._heard.last):
                 raise Equivocation(f"said two things as message {envelope.seq}")
-            if self.side is Side.SPOKE:
-                for frame in self._reply:
-                    self.line.send(frame, timeout)
+            self._repeat(timeout)
             if monotonic() > deadline:
                 raise PeerSilent(f"said nothing new for {timeout:.3g} s")
+
+    def _hear(self, digest: Digest, timeout: float) -> bytes:
+        frame = self.line.receive(timeout)
+        digest.add(frame)
+        return frame
+
+    def _repeat(self, timeout: float) -> None:
+        said, self._reply = self._reply, []
+        self._say(said, timeout)  # which keeps it for the next time
+        self._torn = False
 
     def _arrive(self, envelope: vfl_pb2.Envelope, body: Body) -> None:
         """A spoke follows the hub's place; a reply must bear the place of its question.

@@ -24,17 +24,59 @@ class Terms:
     magnitude: float = 1e4  # largest absolute value of a floating-point element
 
 
-@dataclass(slots=True)
+class Digest:
+    """SHA-256 over the frames of one message, hashed when there is time.
+
+    Hashing takes about as long as the network does, so it must not stand between a frame and who
+    waits for it. Until then the frames are kept: one message each way.
+    """
+
+    def __init__(self) -> None:
+        self._sha, self._frames, self.size = sha256(), list[bytes](), 0
+
+    def add(self, frame: bytes) -> None:
+        """Append a frame."""
+        self._frames.append(frame)
+        self.size += len(frame)
+
+    def value(self) -> bytes:
+        """The digest of all frames."""
+        for frame in self._frames:
+            self._sha.update(frame)
+        self._frames.clear()
+        return self._sha.digest()
+
+
 class Transcript:
     """The chain over all that went one way: each message's digest hashed onto those before."""
 
-    head: bytes = bytes(32)
-    last: bytes = bytes(32)  # digest of the newest message
-    seq: int = 0
+    def __init__(self) -> None:
+        self.seq = 0
+        self._head = self._last = bytes(32)
+        self._newest: Digest | None = None  # of a message that is not yet in the chain
 
-    def add(self, digest: bytes) -> None:
-        """Append a message."""
-        self.head, self.last, self.seq = sha256(self.head + digest).digest(), digest, self.seq + 1
+    def add(self, digest: Digest) -> None:
+        """Append a message; it is hashed when somebody asks, or by ``settle``."""
+        self.settle()
+        self._newest, self.seq = digest, self.seq + 1
+
+    def settle(self) -> None:
+        """Hash what waits; to be called when there is time."""
+        if self._newest is not None:
+            self._last, self._newest = self._newest.value(), None
+            self._head = sha256(self._head + self._last).digest()
+
+    @property
+    def head(self) -> bytes:
+        """The chain's digest."""
+        self.settle()
+        return self._head
+
+    @property
+    def last(self) -> bytes:
+        """The digest of the newest message."""
+        self.settle()
+        return self._last
 
 
 def check(

@@ -14,7 +14,7 @@ from protocol import vfl_pb2
 from protocol.complete import require_complete
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.message import FIELDS, Message
-from protocol.tensors import describe, sizes, unpack
+from protocol.tensors import Tensor, describe, sizes, unpack
 
 CHUNK = 2**20
 MAX_HEADER = 2**16
@@ -96,18 +96,19 @@ def _header(frame: bytes) -> tuple[vfl_pb2.Header, int]:
     return header, end
 
 
-def _payload(size: int, first: memoryview, receive: Callable[[], bytes]) -> bytearray:
+def _payload(size: int, first: memoryview, receive: Callable[[], bytes]) -> Tensor:
     if len(first) != min(size, CHUNK):
         raise RemoteProtocolError(
             f"{len(first)} bytes follow the header; {min(size, CHUNK)} were described"
         )
-    payload = bytearray(size)
-    payload[: len(first)] = first
+    payload = np.empty(size, np.uint8)  # and no zeros are written before the bytes come
+    whole = payload.data
+    whole[: len(first)] = first
     filled = len(first)
     while filled < size:
         frame = receive()
         if len(frame) != min(size - filled, CHUNK):
             raise RemoteProtocolError(f"a chunk of {len(frame)} bytes is not the described rest")
-        payload[filled : filled + len(frame)] = frame
+        whole[filled : filled + len(frame)] = frame
         filled += len(frame)
     return payload

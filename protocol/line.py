@@ -1,6 +1,6 @@
 """A line: the dumb carrier of frames to one peer. The one seam to the network."""
 
-from collections import deque
+from queue import Empty, SimpleQueue
 from threading import Condition
 from typing import Protocol
 
@@ -27,41 +27,68 @@ class Line(Protocol):
 
 
 class Mailbox:
-    """A bounded queue of frames with an end."""
+    """A bounded queue of frames with an end.
+
+    Frames go through a queue made in C, which wakes a reader faster than a condition does; only a
+    writer who finds no room waits on one.
+    """
 
     def __init__(self) -> None:
-        self._frames: deque[bytes] = deque()
+        self._frames: SimpleQueue[bytes | None] = SimpleQueue()  # None: the end
         self._end: ProtocolError | None = None
-        self._changed = Condition()
+        self._room = Condition()
+        self._crowded = False  # somebody may be waiting for room
 
-    def put(self, frame: bytes, timeout: float | None = None) -> None:
+    def put(self, frame: bytes, timeout: float) -> None:
         """Add a frame; raises ``PeerSilent`` when none was taken for ``timeout`` seconds.
 
         After the end it raises at once, even if it was waiting: nobody will take the frame.
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._end or len(self._frames) < QUEUE, timeout):
-                raise PeerSilent(f"takes no message for {timeout:.3g} s")
-            if self._end is not None:
-                raise self._end
-            self._frames.append(frame)
-            self._changed.notify_all()
+        if not self.wait_for_room(timeout):
+            raise PeerSilent(f"takes no message for {timeout:.3g} s")
+        self._frames.put(frame)
+
+    def add(self, frame: bytes) -> None:
+        """Add a frame although there may be no room."""
+        if self._end is not None:
+            raise self._end
+        self._frames.put(frame)
+
+    def wait_for_room(self, timeout: float | None) -> bool:
+        """Whether there was room within ``timeout`` seconds; raises the end."""
+        if self._frames.qsize() >= QUEUE:
+            with self._room:
+                if not self._room.wait_for(self._has_room, timeout):
+                    return False
+        if self._end is not None:
+            raise self._end
+        return True
+
+    def _has_room(self) -> bool:
+        self._crowded = True  # before it looks: whoever takes a frame from now on tells us
+        return self._end is not None or self._frames.qsize() < QUEUE
 
     def end(self, why: ProtocolError | None = None) -> None:
         """No more frames come; what waits is still delivered."""
-        with self._changed:
+        with self._room:
             self._end = self._end or why or LineBroken("closed the connection")
-            self._changed.notify_all()
+            self._room.notify_all()
+        self._frames.put(None)
 
-    def get(self, timeout: float | None = None) -> bytes:
+    def get(self, timeout: float) -> bytes:
         """The next frame; after the end always the error that ``end`` was told."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._frames or self._end, timeout):
-                raise PeerSilent(f"silent for {timeout:.3g} s")
-            if self._frames:
-                self._changed.notify_all()
-                return self._frames.popleft()
+        try:
+            frame = self._frames.get(timeout=max(timeout, 0.0))
+        except Empty:
+            raise PeerSilent(f"silent for {timeout:.3g} s") from None
+        if self._crowded:
+            with self._room:
+                self._crowded = False
+                self._room.notify_all()
+        if frame is None:
+            self._frames.put(None)  # for whoever asks next
             raise self._end or LineBroken("closed the connection")
+        return frame
 
 
 class MemoryLine:

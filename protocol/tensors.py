@@ -61,7 +61,7 @@ def _size(shape: vfl_pb2.TensorShape, fault: type[ProtocolError]) -> int:
     return prod(shape.dims) * dtype.itemsize
 
 
-def unpack(shapes: Sequence[vfl_pb2.TensorShape], payload: bytearray) -> tuple[Tensor, ...]:
+def unpack(shapes: Sequence[vfl_pb2.TensorShape], payload: Tensor) -> tuple[Tensor, ...]:
     """Views of ``payload`` as the described tensors; its length was checked against ``sizes``."""
     tensors, start = [], 0
     for shape, size in zip(shapes, sizes(shapes), strict=True):
@@ -80,8 +80,8 @@ def check_range(tensors: Iterable[Tensor], bound: float) -> None:
         RemoteProtocolError: names the first bad row, never a value.
     """
     for tensor in tensors:
-        # NaN compares false with everything, so one comparison finds NaN, infinity and excess.
-        if tensor.dtype.kind == "f" and not (np.abs(tensor).max() <= bound):
+        # NaN is the minimum and maximum of whatever has one, and compares false with everything.
+        if tensor.dtype.kind == "f" and not (tensor.max() <= bound and tensor.min() >= -bound):
             rows = ~(np.abs(tensor.reshape(len(tensor), -1)).max(axis=1) <= bound)
             raise RemoteProtocolError(
                 f"row {int(np.argmax(rows))} of a tensor is NaN, infinite or beyond ±{bound:g}",

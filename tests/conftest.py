@@ -10,8 +10,9 @@ import pytest
 from cryptography.x509 import Certificate
 from desk import HUB, SPOKE, Desk, furnish
 
+from protocol.ear import Habits
 from protocol.errors import IdentityError
-from protocol.grpc_line import GrpcLine, Server, dial
+from protocol.grpc_line import USUAL, GrpcLine, Server, dial
 from protocol.keyring import Keyring, issue, make_authority, read_keyring, trust
 from protocol.line import Line, memory_lines
 
@@ -43,7 +44,9 @@ def desk(tmp_path: Path, keys: Path) -> Desk:
 
 
 @contextmanager
-def listening(ring: Keyring, address: str = "127.0.0.1:0") -> Iterator[tuple[Server, str]]:
+def listening(
+    ring: Keyring, address: str = "127.0.0.1:0", habits: Habits = USUAL
+) -> Iterator[tuple[Server, str]]:
     """A hub that admits the shop and the hospital, and its address."""
     trusted = trust(ring, FEDERATION, {})
 
@@ -53,15 +56,16 @@ def listening(ring: Keyring, address: str = "127.0.0.1:0") -> Iterator[tuple[Ser
             raise IdentityError(f"{name} is no passive party of this agreement")
         return name
 
-    with Server(address, ring, admit, 2) as server:
-        yield server, address if address.startswith("unix:") else f"127.0.0.1:{server.port}"
+    with Server(address, ring, admit, 2, habits) as server:
+        host = address.rpartition(":")[0]
+        yield server, address if host == "unix" else f"{host}:{server.port}"
 
 
 @contextmanager
-def grpc_lines(keys: Path, address: str) -> Iterator[Lines]:
+def grpc_lines(keys: Path, address: str, habits: Habits = USUAL) -> Iterator[Lines]:
     """A line over gRPC with mutual TLS."""
-    with listening(read_keyring(keys, HUB), address) as (server, _):
-        spoke = dial(address, read_keyring(keys, SPOKE), HUB)
+    with listening(read_keyring(keys, HUB), address, habits) as (server, _):
+        spoke = dial(address, read_keyring(keys, SPOKE), HUB, habits)
         try:
             yield Lines(server.accept(10), spoke)
         finally:
@@ -76,8 +80,8 @@ def dialled(keys: Path) -> Iterator[Dial]:
     """Dials as any party; the lines are cut at the end."""
     lines: list[GrpcLine] = []
 
-    def go(address: str, name: str, folder: Path = keys) -> GrpcLine:
-        lines.append(dial(address, read_keyring(folder, name), HUB))
+    def go(address: str, name: str, folder: Path = keys, habits: Habits = USUAL) -> GrpcLine:
+        lines.append(dial(address, read_keyring(folder, name), HUB, habits))
         return lines[-1]
 
     yield go

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent / "parties", HERE.parent / "psi"):
+for folder in (HERE, *(HERE.parent / name for name in ("parties", "protocol", "psi"))):
     sys.path.insert(0, str(folder))
 
 import torch  # noqa: E402
@@ -19,6 +19,7 @@ from ledger import Row, write  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 from steps import steps  # noqa: E402
+from transport import transport  # noqa: E402
 
 ROOT = HERE.parents[1]
 Tell = Callable[[str], None]
@@ -29,6 +30,7 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
     return {
         "equality": lambda tell: equality(),
         "intersection": intersection,
+        "transport": transport,
         "commands": commands,
         "steps": lambda tell: steps(data, tell),
         "accuracy": lambda tell: accuracy(data, tell),

@@ -18,7 +18,7 @@ from talk import ASK, DESCEND, blob, floats, pair, raw, speaker
 from protocol import vfl_pb2 as say
 from protocol.errors import LineBroken, LocalProtocolError, ProtocolError, RemoteProtocolError
 from protocol.frames import CHUNK, MAX_FRAME, MAX_HEADER, decode, encode
-from protocol.grpc_line import _OPTIONS
+from protocol.grpc_line import USUAL, options
 from protocol.keyring import read_keyring
 from protocol.line import memory_lines
 from protocol.message import Message
@@ -275,7 +275,7 @@ def careless(keys: Path, address: str) -> grpc.Channel:
     credentials = grpc.ssl_channel_credentials(
         ring.authority_pem, ring.key_pem, ring.certificate_pem
     )
-    options = [(name, -1 if "send_message" in name else value) for name, value in _OPTIONS]
+    usual = [(name, -1 if "send_message" in name else value) for name, value in options(USUAL)]
     return grpc.secure_channel(
-        address, credentials, [*options, ("grpc.ssl_target_name_override", HUB)]
+        address, credentials, [*usual, ("grpc.ssl_target_name_override", HUB)]
     )

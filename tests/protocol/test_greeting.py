@@ -18,7 +18,7 @@ from protocol import vfl_pb2 as say
 from protocol.channel import Channel
 from protocol.credentials import fingerprint
 from protocol.errors import Aborted, IdentityError, ProtocolError, RemoteProtocolError
-from protocol.grpc_line import Server, dial
+from protocol.grpc_line import GrpcLine, Server, dial
 from protocol.keyring import Keyring, issue, read_keyring
 from protocol.line import Line, memory_lines
 from protocol.phases import Phase, Side
@@ -168,6 +168,32 @@ def test_name_in_the_certificate_of_the_hub_is_checked_over_grpc(
             greet(party(keys, SPOKE, []), lambda: line)
         leading.result(5)
         line.cut()
+
+
+def test_spoke_whose_seat_is_still_taken_keeps_trying(keys: Path, tmp_path: Path) -> None:
+    """Its earlier stream is half open: the hub has not noticed that it broke."""
+    address, ring = f"unix:{tmp_path}/hub", read_keyring(keys, SPOKE)
+    hub, lines = party(keys, HUB, []), list[GrpcLine]()
+
+    def connect() -> Line:
+        lines.append(dial(address, ring, HUB))
+        return lines[-1]
+
+    with (
+        Server(address, hub.keyring, lambda leaf: SPOKE, 1) as server,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        connect()
+        server.accept(5)
+        greeting = pool.submit(greet, party(keys, SPOKE, []), connect)
+        with pytest.raises(IdentityError, match="shop dials a second time"):
+            server.accept(5)
+        lines[0].cut()
+        hub_by_hand(hub, server.accept(10), properly)
+        assert greeting.result(10).phase is Phase.JOINED
+        assert len(lines) > 2
+        for line in lines:
+            line.cut()
 
 
 def test_pinned_key_of_the_hub_is_checked(keys: Path) -> None:

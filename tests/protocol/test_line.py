@@ -37,7 +37,7 @@ def test_slow_reader_makes_the_writer_wait_then_give_up() -> None:
 def test_waiting_writer_goes_on_when_there_is_room() -> None:
     box, ready = Mailbox(), Barrier(2)
     for _ in range(QUEUE):
-        box.put(b"x")
+        box.put(b"x", 1)
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(lambda: (ready.wait(5), box.put(b"last", 5)))
         ready.wait(5)
@@ -59,7 +59,7 @@ def test_end_wakes_a_waiting_writer() -> None:
     """Nobody will take the frame any more: no reason to wait for the deadline."""
     box, ready = Mailbox(), Barrier(2)
     for _ in range(QUEUE):
-        box.put(b"x")
+        box.put(b"x", 1)
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(lambda: (ready.wait(5), box.put(b"late", 60)))
         ready.wait(5)
@@ -70,7 +70,7 @@ def test_end_wakes_a_waiting_writer() -> None:
 
 def test_what_waits_is_delivered_before_the_first_reason() -> None:
     box = Mailbox()
-    box.put(b"last words")
+    box.put(b"last words", 1)
     box.end(IdentityError("refused"))
     box.end(LineBroken("closed the connection"))
     assert box.get(1) == b"last words"

@@ -1,0 +1,262 @@
+"""Figures: a round trip and a large tensor over mutual TLS, against gRPC without us."""
+
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from math import prod
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import SimpleQueue
+from statistics import median
+from tempfile import TemporaryDirectory
+from threading import Thread
+from time import perf_counter
+
+import grpc
+import numpy as np
+from ledger import Row, at_least, at_most, shown
+from relay import Relay
+from talk import AGREEMENT, ASK, DESCEND, HUB, PLACE, SESSION, SPOKE
+
+from protocol import vfl_pb2 as say
+from protocol.channel import Channel
+from protocol.envelope import Terms
+from protocol.frames import CHUNK
+from protocol.grpc_line import USUAL, Server, dial, options
+from protocol.keyring import Keyring, issue, make_authority, read_keyring, trust
+from protocol.line import Line
+from protocol.phases import Phase, Side
+from protocol.tensors import Tensor
+
+NAMES = (HUB, SPOKE, "hospital")
+STEP, LARGE = (256, 64), (4096, 1024)  # float32: 64 KiB and 16 MiB
+ROUNDS, TRIPS, LOADS = 10, 200, 4
+_BARE = "/bare.Echo/Echo"
+Times = dict[str, list[float]]
+
+
+def transport(tell: Callable[[str], None]) -> Iterator[Row]:
+    """Round trips, bulk and bytes on the wire; what is compared is measured by turns."""
+    step, large = np.ones(STEP, np.float32), np.ones(LARGE, np.float32)
+    raw, chunks = step.tobytes(), [large.tobytes()[:CHUNK]] * (large.nbytes // CHUNK)
+    with _both_ends() as ends:
+        trips: dict[str, Callable[[], object]] = {
+            "ours": partial(_asked, ends.ours, step),
+            "bare": partial(ends.bare.trip, raw),
+            "plain": partial(_plain_trip, ends.plain, raw),
+        }
+        loads: dict[str, Callable[[], object]] = {
+            "ours": partial(_asked, ends.ours, large),
+            "bare": partial(ends.bare.load, chunks),
+        }
+        short, long = _by_turns(trips, TRIPS, tell), _by_turns(loads, LOADS, tell)
+        ends.ours.send(say.Goodbye())
+        carried = _carried(ends.relayed, ends.relay, step) / (TRIPS * 2 * step.nbytes)
+    yield from _rows(short, long, large.nbytes, carried)
+
+
+def _by_turns(
+    acts: dict[str, Callable[[], object]], times: int, tell: Callable[[str], None]
+) -> Times:
+    taken: Times = {name: [] for name in acts}
+    for number in range(-1, ROUNDS):  # the first warms up
+        tell(f"transport: round {number + 1} of {ROUNDS}")
+        for name, act in acts.items():
+            found = [_seconds(act) for _ in range(times)]
+            taken[name] += found if number >= 0 else []
+    return taken
+
+
+def _rows(
+    trips: dict[str, list[float]], loads: dict[str, list[float]], size: int, carried: float
+) -> Iterator[Row]:
+    ours, bare, plain = (median(trips[name]) for name in ("ours", "bare", "plain"))
+    yield shown("wire: round trip of 64 KiB, median", ours * 1e6, "µs")
+    yield shown("wire: the same at its 99th percentile", _percentile(trips["ours"], 99) * 1e6, "µs")
+    yield at_most("wire: round trip over that of a bare gRPC stream", ours / bare, 1.3, "")
+    yield shown("wire: round trip over that of plain TCP", ours / plain, "")
+    ours, bare = (size / median(loads[name]) for name in ("ours", "bare"))
+    yield shown("wire: a tensor of 16 MiB", ours / 1e6, "MB/s")
+    yield at_least("wire: its speed over that of a bare gRPC stream", ours / bare, 0.7, "")
+    yield at_most("wire: bytes on the wire over payload, 64 KiB each way", carried, 1.02, "")
+
+
+def _percentile(times: list[float], of: float) -> float:
+    return float(np.percentile(times, of))
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    started = perf_counter()
+    act()
+    return perf_counter() - started
+
+
+def _asked(channel: Channel, tensor: Tensor) -> None:
+    """One step of training, but for the arithmetic."""
+    channel.send(say.Step(gradient=DESCEND, ask=ASK), tensor)
+    channel.receive(60)
+
+
+def _carried(channel: Channel, relay: Relay, step: Tensor) -> int:
+    """The bytes of some round trips, TLS and HTTP/2 included, TCP and IP not."""
+    _asked(channel, step)
+    before = relay.carried
+    for _ in range(TRIPS):
+        _asked(channel, step)
+    channel.send(say.Goodbye())
+    return relay.carried - before
+
+
+# --- the ends ------------------------------------------------------------------------------------
+
+
+class _Bare:
+    """The blocking client of a gRPC stream of raw bytes."""
+
+    def __init__(self, port: int, ring: Keyring) -> None:
+        credentials = grpc.ssl_channel_credentials(
+            ring.authority_pem, ring.key_pem, ring.certificate_pem
+        )
+        known_as = ("grpc.ssl_target_name_override", SPOKE)
+        self._channel = grpc.secure_channel(
+            f"127.0.0.1:{port}", credentials, [*options(USUAL), known_as]
+        )
+        self._out: SimpleQueue[bytes | None] = SimpleQueue()
+        self._in = self._channel.stream_stream(_BARE)(iter(self._out.get, None))
+
+    def trip(self, content: bytes) -> None:
+        self._out.put(content)
+        if len(next(self._in)) != len(content):
+            raise ValueError("not an echo")
+
+    def load(self, chunks: list[bytes]) -> None:
+        """All chunks there, one byte back."""
+        for chunk in chunks:
+            self._out.put(chunk)
+        self._out.put(b"!")
+        next(self._in)
+
+    def close(self) -> None:
+        self._out.put(None)
+        self._channel.close()
+
+
+@dataclass
+class Ends:
+    """Connections to another process, and the relay that one of them goes through."""
+
+    ours: Channel
+    relayed: Channel
+    bare: _Bare
+    plain: socket.socket
+    relay: Relay
+
+
+@contextmanager
+def _both_ends() -> Iterator[Ends]:
+    spawned = get_context("spawn")
+    here, there = spawned.Pipe()
+    with ExitStack() as open_:
+        keys = Path(open_.enter_context(TemporaryDirectory()))
+        make_authority(keys, "trial")
+        for name in NAMES:
+            issue(keys, "trial", name)
+        ring = read_keyring(keys, HUB)
+        trusted = trust(ring, "trial", {})
+        server = open_.enter_context(
+            Server("127.0.0.1:0", ring, lambda leaf: trusted.check(leaf, datetime.now(UTC)), 2)
+        )
+        relay = open_.enter_context(Relay(server.port))
+        peer = spawned.Process(
+            target=_peer, args=(keys, server.port, relay.port, there), daemon=True
+        )
+        peer.start()
+        bare_port, plain_port = here.recv()
+        lines = {line.peer: line for line in (server.accept(30), server.accept(30))}
+        bare = _Bare(bare_port, ring)
+        open_.callback(bare.close)
+        plain = open_.enter_context(socket.create_connection(("127.0.0.1", plain_port)))
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        ours, relayed = (_channel(lines[name], Side.HUB, HUB, name) for name in NAMES[1:])
+        yield Ends(ours, relayed, bare, plain, relay)
+        here.send(None)
+        peer.join(30)
+
+
+def _channel(line: Line, side: Side, me: str, peer: str) -> Channel:
+    """A channel amid training."""
+    made = Channel(line, side, Terms(me, peer, AGREEMENT), lambda crossing: None)
+    made._conversation.phase, made.session, made.place = Phase.EMBEDDED, SESSION, PLACE
+    return made
+
+
+def _peer(keys: Path, hub: int, relay: int, tell: Connection) -> None:
+    """The other process: it answers on both lines, and echoes."""
+    first, second = NAMES[1:]
+    lines = [
+        (name, dial(f"127.0.0.1:{port}", read_keyring(keys, name), HUB))
+        for name, port in ((first, hub), (second, relay))
+    ]
+    with _bare_server(read_keyring(keys, SPOKE)) as bare, _plain_server() as plain:
+        tell.send((bare, plain))
+        for name, line in lines:
+            channel = _channel(line, Side.SPOKE, name, HUB)
+            while isinstance((said := channel.receive(600)).body, say.Step):
+                large = said.tensors[0].nbytes > CHUNK
+                channel.send(say.Embedding(), said.tensors[0][:1, :1] if large else said.tensors[0])
+    tell.recv()  # until all is measured
+
+
+@contextmanager
+def _bare_server(ring: Keyring) -> Iterator[int]:
+    def echo(frames: Iterator[bytes], _: grpc.ServicerContext) -> Iterator[bytes]:
+        for frame in frames:
+            if len(frame) < CHUNK:
+                yield frame
+
+    server = grpc.server(ThreadPoolExecutor(2), options=options(USUAL))
+    handler = grpc.method_handlers_generic_handler(
+        "bare.Echo", {"Echo": grpc.stream_stream_rpc_method_handler(echo)}
+    )
+    server.add_generic_rpc_handlers((handler,))
+    credentials = grpc.ssl_server_credentials(
+        [(ring.key_pem, ring.certificate_pem)], ring.authority_pem, require_client_auth=True
+    )
+    port = server.add_secure_port("127.0.0.1:0", credentials)
+    server.start()
+    yield port
+    server.stop(1.0)
+
+
+@contextmanager
+def _plain_server() -> Iterator[int]:
+    def echo() -> None:
+        with suppress(OSError), listener.accept()[0] as there:
+            there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            content = bytearray(4 * prod(STEP))
+            while _fill(there, content):
+                there.sendall(content)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        Thread(target=echo, daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def _plain_trip(there: socket.socket, content: bytes) -> None:
+    there.sendall(content)
+    _fill(there, bytearray(len(content)))
+
+
+def _fill(there: socket.socket, content: bytearray) -> bool:
+    rest = memoryview(content)
+    while rest:
+        taken = there.recv_into(rest)
+        if not taken:
+            return False
+        rest = rest[taken:]
+    return True
