@@ -1,9 +1,8 @@
 """The door of the configs: TOML in, a checked agreement and seats out, or a sentence that helps."""
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,8 +11,9 @@ from pydantic import BaseModel, ValidationError
 
 from configs.agreement import Agreement
 from configs.errors import ConfigError
-from configs.keys import keys_at, nearest
+from configs.problems import problem
 from configs.seat import Seat
+from configs.toml_file import DEEPEST, read_toml, toml_value
 
 MAX_PROBLEMS = 20
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -21,11 +21,16 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One config file: the agreement, and the seats that stand in it or beside it."""
+    """One config file: the agreement, and the seats that stand in it or beside it.
+
+    Attributes:
+        notices: what was accepted in the files read so far, but deserves a word.
+    """
 
     path: Path
     agreement: Agreement
     inline: Mapping[str, Seat]
+    notices: list[str] = field(default_factory=list)
 
     def seat(self, name: str) -> Seat:
         """The seat of party ``name``: inline, or the file ``<name>.seat.toml`` beside the config.
@@ -46,7 +51,11 @@ class Config:
                 f"{self.path} has no [seats.{name}] and {beside} does not exist",
                 "the seat of a party is private: write it there",
             )
-        return _validated(Seat, _toml(beside), beside, "")
+        problems: list[str] = []
+        seat = _checked(Seat, read_toml(beside, self.notices), "", problems)
+        if seat is None:
+            raise _refusal(beside, problems)
+        return seat
 
 
 def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
@@ -55,20 +64,23 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: all problems of the file, at most 20, each with its place.
     """
-    raw = _toml(path)
+    notices: list[str] = []
+    problems: list[str] = []
+    raw = read_toml(path, notices)
     seats = raw.pop("seats", {})
     if not isinstance(seats, dict):
         raise ConfigError(f"{path}: seats must be tables, [seats.<party>]")
     for change in changes:
         _change(raw, change)
-    agreement = _validated(Agreement, raw, path, "")
-    for stranger in set(seats) - set(agreement.parties):
-        raise ConfigError(
-            f"{path}: [seats.{stranger}] is no party of the agreement",
-            f"the parties are {', '.join(sorted(agreement.parties))}",
-        )
-    inline = {name: _validated(Seat, seat, path, f"seats.{name}.") for name, seat in seats.items()}
-    return Config(path, agreement, inline)
+    agreement = _checked(Agreement, raw, "", problems)
+    inline = {name: _checked(Seat, seat, f"seats.{name}.", problems) for name, seat in seats.items()}
+    if agreement is not None:
+        parties = ", ".join(sorted(agreement.parties))
+        for stranger in sorted(set(seats) - set(agreement.parties)):
+            problems.append(f"[seats.{stranger}] is no party; the parties are {parties}")
+    if agreement is None or problems:
+        raise _refusal(path, problems)
+    return Config(path, agreement, {name: seat for name, seat in inline.items() if seat}, notices)
 
 
 def canonical(agreement: Agreement) -> str:
@@ -105,50 +117,34 @@ def _differences(field: str, ours: Any, theirs: Any) -> Iterator[tuple[str, Any,
         yield field, ours, theirs
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode()
-        return tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 at byte {error.start}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}") from error
-
-
 def _change(raw: dict[str, Any], change: str) -> None:
     key, equals, text = change.partition("=")
     if not equals:
-        raise ConfigError(f"{change!r} is no setting", "write it as training.epochs=5")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
+        known = key.split(".")[0] in Agreement.model_fields  # else it may be anything: not shown
+        shown = repr(key) if known else "a change without '='"
+        raise ConfigError(f"{shown} is no setting", "write it as training.epochs=5")
     *tables, last = key.strip().split(".")
     table: Any = raw
-    for name in tables:
+    for name in tables[:DEEPEST]:
         table = table.setdefault(name, {}) if isinstance(table, dict) else None
-    if not isinstance(table, dict):
+    if not isinstance(table, dict) or len(tables) > DEEPEST:
         raise ConfigError(f"{key} is no setting: {'.'.join(tables)} is no table")
-    table[last] = value
+    table[last] = toml_value(key, text)
 
 
-def _validated(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
+def _checked(
+    model: type[_Model], raw: Any, prefix: str, problems: list[str]
+) -> _Model | None:
+    """The model of ``raw``; None where something is wrong, which is added to ``problems``."""
     try:
         # JSON mode: TOML has lists where the model has tuples; numbers and texts stay strict.
-        return model.model_validate_json(json.dumps(raw, default=str), strict=True)
+        return model.model_validate_json(json.dumps(raw), strict=True)
     except ValidationError as error:
-        problems = [_problem(model, issue, prefix) for issue in error.errors()[:MAX_PROBLEMS]]
-        raise ConfigError("\n".join(f"{path}: {problem}" for problem in problems)) from error
+        issues = error.errors(include_url=False)
+        problems += [problem(model, issue, prefix) for issue in issues[:MAX_PROBLEMS]]
+        return None
 
 
-def _problem(model: type[BaseModel], issue: Any, prefix: str) -> str:
-    place = [str(part) for part in issue["loc"]]
-    where = prefix + ".".join(place)
-    if issue["type"] == "extra_forbidden":
-        return f"unknown key {where!r}{nearest(place[-1], keys_at(model, place[:-1]))}"
-    if issue["type"] == "missing":
-        return f"{where!r} is missing"
-    said = issue["msg"].removeprefix("Value error, ")
-    return f"{where}: {said}" if where else said
+def _refusal(path: Path, problems: list[str]) -> ConfigError:
+    shown = [f"{path}: {each}" for each in problems[:MAX_PROBLEMS]]
+    return ConfigError(shown, "configs/agreement.py and configs/seat.py list every setting")
