@@ -130,7 +130,9 @@ class Request(Table):
     classes: tuple[str, ...] = ()
     fraction: Fraction = 1.0  # of the training rows of these classes
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # draws the fraction and the canaries
-    canaries: Annotated[int, Field(ge=0, lt=2**31)] = 0  # rows among them that train on a wrong label
+    canaries: Annotated[int, Field(ge=0, lt=2**31)] = (
+        0  # rows among them that train on a wrong label
+    )
 
     @model_validator(mode="after")
     def _legal(self) -> Self:

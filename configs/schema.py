@@ -44,17 +44,27 @@ class Config:
                 f"the seats are {', '.join(sorted(self.agreement.parties))}",
             )
         if name in self.inline:
-            return self.inline[name]
+            return self._fitting(name, self.inline[name], self.path)
         beside = self.path.with_name(f"{name}.seat.toml")
         if not beside.exists():
             raise ConfigError(
                 f"{self.path} has no [seats.{name}] and {beside} does not exist",
                 "the seat of a party is private: write it there",
             )
-        problems: list[str] = []
-        seat = _checked(Seat, read_toml(beside, self.notices), "", problems)
-        if seat is None:
-            raise _refusal(beside, problems)
+        seat = _validated(Seat, read_toml(beside, self.notices), beside, "")
+        return self._fitting(name, seat, beside)
+
+    def _fitting(self, name: str, seat: Seat, path: Path) -> Seat:
+        """The seat, unless it sets what only the other role has."""
+        role = self.agreement.parties[name].role
+        others = ("hub",) if role == "active" else ("listen", "unlearn")
+        for key in others:
+            if getattr(seat, key):
+                other = "passive" if role == "active" else "active"
+                raise ConfigError(
+                    f"{path}: {key} in the seat of {name}, which is {role}",
+                    f"only the {other} party has {key}",
+                )
         return seat
 
 
@@ -73,11 +83,13 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
     for change in changes:
         _change(raw, change)
     agreement = _checked(Agreement, raw, "", problems)
-    inline = {name: _checked(Seat, seat, f"seats.{name}.", problems) for name, seat in seats.items()}
+    inline = {
+        name: _checked(Seat, seat, f"seats.{name}.", problems) for name, seat in seats.items()
+    }
     if agreement is not None:
         parties = ", ".join(sorted(agreement.parties))
-        for stranger in sorted(set(seats) - set(agreement.parties)):
-            problems.append(f"[seats.{stranger}] is no party; the parties are {parties}")
+        strangers = sorted(set(seats) - set(agreement.parties))
+        problems += [f"[seats.{name}] is no party; the parties are {parties}" for name in strangers]
     if agreement is None or problems:
         raise _refusal(path, problems)
     return Config(path, agreement, {name: seat for name, seat in inline.items() if seat}, notices)
@@ -132,9 +144,15 @@ def _change(raw: dict[str, Any], change: str) -> None:
     table[last] = toml_value(key, text)
 
 
-def _checked(
-    model: type[_Model], raw: Any, prefix: str, problems: list[str]
-) -> _Model | None:
+def _validated(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
+    problems: list[str] = []
+    checked = _checked(model, raw, prefix, problems)
+    if checked is None:
+        raise _refusal(path, problems)
+    return checked
+
+
+def _checked(model: type[_Model], raw: Any, prefix: str, problems: list[str]) -> _Model | None:
     """The model of ``raw``; None where something is wrong, which is added to ``problems``."""
     try:
         # JSON mode: TOML has lists where the model has tuples; numbers and texts stay strict.

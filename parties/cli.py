@@ -19,7 +19,8 @@ from parties.options import (
     Role,
     SetOption,
 )
-from parties.teller import Teller
+from parties.teller import Teller, speak_any_alphabet
+from parties.usage import Command, Commands, check_hub
 
 if TYPE_CHECKING:
     from parties.simulate import Plan
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="vfl",
     help="Vertical federated learning that can forget, and shows it.",
-    no_args_is_help=True,
+    cls=Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -51,7 +52,8 @@ class _Run:
 
 
 @party_app.command(
-    epilog="Example: vfl-party --role passive --config income.toml --seat employer --hub bank:7700"
+    cls=Command,
+    epilog="Example: vfl-party --role passive --config income.toml --seat employer --hub bank:7700",
 )
 def party(  # noqa: PLR0913  a command has the options that it has
     *,
@@ -86,29 +88,36 @@ def party(  # noqa: PLR0913  a command has the options that it has
 def _run_party(run: _Run, told: Teller) -> None:
     from configs.errors import ConfigError
     from configs.schema import read_config
+    from parties.folder import alone, check_apart
 
     if run.role in (Role.SERVER, Role.CLIENT):
         raise ConfigError(
             f"role {run.role.value!r} belongs to the horizontal mode, which is not there yet",
             "the roles of the vertical mode are active and passive",
         )
+    if run.hub is not None:
+        check_hub(run.hub, dials=run.role is Role.PASSIVE)
     config = read_config(run.config, run.changes)
-    config.seat(run.seat)
+    seat = config.seat(run.seat)
+    for notice in config.notices:
+        told.warn(notice)
     agreed = config.agreement.parties[run.seat].role
     if agreed != run.role.value:
         raise ConfigError(f"{run.seat} is {agreed} in {run.config}", f"--role {agreed}")
+    check_apart(run.out, run.data or seat.folder)
 
     from parties.roles import play
     from parties.seating import Place
 
-    with told.view({run.seat: agreed}) as show:
+    folder = run.out / config.agreement.federation
+    with alone(folder / run.seat), told.view({run.seat: agreed}) as show:
         place = Place(run.out, run.data, run.certificates)
         metrics = play(config, run.seat, place, run.hub, show)
     if metrics is not None:
-        told.result(metrics, run.out / config.agreement.federation)
+        told.result(metrics, folder)
 
 
-@simulate_app.command()
+@simulate_app.command(cls=Command)
 @app.command("simulate")
 def simulate(
     *,
@@ -139,10 +148,15 @@ def _simulate(
     told: Teller,
 ) -> None:
     from configs.schema import read_config
+    from parties.folder import check_apart
     from parties.simulate import Plan
 
     plan = Plan(*options)
-    agreement = read_config(plan.config, plan.changes).agreement
+    config = read_config(plan.config, plan.changes)
+    for notice in config.notices:
+        told.warn(notice)
+    check_apart(plan.out, plan.data)
+    agreement = config.agreement
     with told.view({name: each.role for name, each in agreement.parties.items()}) as show:
         metrics = run(plan, show)
     told.result(metrics, plan.out / agreement.federation)
@@ -181,11 +195,17 @@ def _certs(config: Path, out: Path, days: int, told: Teller) -> None:
     from cryptography import x509
 
     from configs.schema import read_config
+    from parties.errors import StorageError
+    from parties.folder import check_apart
     from protocol.credentials import fingerprint
     from protocol.keyring import issue, make_authority
 
     agreement = read_config(config).agreement
-    make_authority(out, agreement.federation, days)
+    check_apart(out, None)
+    try:
+        make_authority(out, agreement.federation, days)
+    except OSError as error:
+        raise StorageError(f"cannot use {out}: {error.strerror}", "choose another --out") from error
     for name in agreement.parties:
         issue(out, agreement.federation, name, days=days)
         leaf = x509.load_pem_x509_certificate((out / f"{name}.pem").read_bytes())
@@ -196,14 +216,17 @@ def _certs(config: Path, out: Path, days: int, told: Teller) -> None:
 
 def main() -> None:
     """Entry point of ``vfl``."""
+    speak_any_alphabet()
     app()
 
 
 def party_main() -> None:
     """Entry point of ``vfl-party``."""
+    speak_any_alphabet()
     party_app()
 
 
 def simulate_main() -> None:
     """Entry point of ``vfl-sim``."""
+    speak_any_alphabet()
     simulate_app()

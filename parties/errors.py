@@ -1,7 +1,7 @@
 """What a party refuses to go on with, the exit code for it, and what a peer may learn of it."""
 
 from configs.errors import ConfigError
-from protocol.errors import Aborted, IdentityError, ProtocolError
+from protocol.errors import Aborted, IdentityError, ProtocolError, RemoteProtocolError
 
 
 class PartyError(Exception):
@@ -10,6 +10,10 @@ class PartyError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class UsageProblem(PartyError):
+    """The command line asks for what cannot be meant."""
 
 
 class DataError(PartyError):
@@ -28,6 +32,14 @@ class Diverged(PartyError):
     """Training left the finite numbers."""
 
 
+class ClocksApart(IdentityError):
+    """The clocks of two parties disagree: each knows by itself how far."""
+
+
+class Superseded(RemoteProtocolError):
+    """An older process of a party came after a newer one."""
+
+
 class Failed(PartyError):
     """A party of a simulation failed.
 
@@ -42,6 +54,7 @@ class Failed(PartyError):
 
 
 EXIT_CODES: dict[type[Exception], int] = {
+    UsageProblem: 2,
     ConfigError: 3,
     Diverged: 3,
     DataError: 4,
@@ -51,20 +64,29 @@ EXIT_CODES: dict[type[Exception], int] = {
     PolicyError: 8,
 }
 
+_TOLD: dict[str, type[Exception]] = {"policy": PolicyError, "identity": IdentityError}
+
 
 def exit_code(error: Exception) -> int | None:
     """The number for a kind of failure; None for what nobody expected."""
     if isinstance(error, Failed):
         return error.code
-    if isinstance(error, Aborted) and error.code == "policy":
-        return EXIT_CODES[PolicyError]
+    if isinstance(error, Aborted) and error.code in _TOLD:
+        return EXIT_CODES[_TOLD[error.code]]
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), None)
 
 
 def public(error: Exception) -> tuple[str, str]:
-    """What a peer may learn of an error: a word, and a sentence without our data or paths."""
+    """What a peer may learn of an error: a word, and a sentence without our data or paths.
+
+    Of a refused identity it learns a ticket, which from now on stands in our own message too.
+    """
     if isinstance(error, PolicyError):
         return "policy", str(error)
+    if isinstance(error, ClocksApart):
+        return "identity", str(error)
+    if isinstance(error, IdentityError):
+        return "identity", f"the proof of identity was refused; ask there for ticket {error.ticket}"
     if isinstance(error, ProtocolError):
         return "protocol", str(error)
     return "local", "something is wrong at this party; its own log says what"

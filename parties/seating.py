@@ -1,23 +1,28 @@
 """Taking a seat: from a config and a name to a party with data, identity and a folder."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
+from cryptography import x509
 
 from configs.errors import ConfigError
 from configs.schema import Config
 from configs.seat import Seat
-from parties.data import read_holding
+from parties.data import Holding, read_holding
+from parties.errors import DataError
 from parties.ledger import Ledger
 from parties.party import Party
 from parties.save import next_incarnation
 from parties.watch import Listener, Watch
+from protocol.credentials import Trust
 from protocol.errors import IdentityError
-from protocol.keyring import read_keyring, trust
+from protocol.keyring import Keyring, days_left, read_keyring, trust
+
+ENDS_SOON = (1, 7, 14, 30)  # days before a certificate's end at which a start warns
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,7 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
     """
     agreement, seat = config.agreement, config.seat(name)
     watch = Watch(name, listener)
+    keyring, trusted = _identify(config, name, place, watch)
     watch.phase("reading data")
     torch.set_num_threads(seat.threads)
     torch.use_deterministic_algorithms(True)
@@ -47,13 +53,9 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
         classes=agreement.labels.classes,
         active=agreement.parties[name].role == "active",
     )
-    keyring = read_keyring(place.certificates or config.path.parent / seat.certificates, name)
-    pins: dict[str, Sequence[str]] = {
-        peer: plan.pins for peer, plan in agreement.parties.items() if plan.pins
-    }
-    trusted = trust(keyring, agreement.federation, pins, seat.denied)
+    _enough(holding, agreement.training.batch)
     state = place.out / agreement.federation / name
-    party = Party(
+    return Party(
         name=name,
         agreement=agreement,
         seat=seat,
@@ -67,10 +69,60 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
         watch=watch,
         ledger=Ledger(watch.crossed),
     )
-    _know_oneself(party)
-    if not pins:
-        watch.warn("the agreement pins no keys: whoever the authority certified is believed")
-    return party
+
+
+def _identify(config: Config, name: str, place: Place, watch: Watch) -> tuple[Keyring, Trust]:
+    """Who we are and whom we believe, before any row is read.
+
+    Our own certificate must pass the rules that our peers will hold it to.
+    """
+    agreement, seat, beside = config.agreement, config.seat(name), config.path.parent
+    keyring = read_keyring(place.certificates or beside / seat.certificates, name)
+    pins: dict[str, Sequence[str]] = {
+        peer: plan.pins for peer, plan in agreement.parties.items() if plan.pins
+    }
+    denied_file = beside / seat.denied_file if seat.denied_file else None
+    trusted = trust(keyring, agreement.federation, pins, seat.denied, denied_file)
+    now, certificate = datetime.now(UTC), keyring.identity.certificate
+    named = trusted.check(certificate, now)
+    if named != name:
+        raise IdentityError(
+            f"the certificate of {name} names {named}", "every party has a certificate of its own"
+        )
+    for warning, cure in _misgivings(certificate, now, pinned=bool(pins)):
+        if seat.strict:
+            raise IdentityError(f"{warning}, and this seat is strict", cure)
+        watch.warn(f"{warning}: {cure}")
+    return keyring, trusted
+
+
+def _misgivings(
+    certificate: x509.Certificate, now: datetime, *, pinned: bool
+) -> Iterator[tuple[str, str]]:
+    """What is legal about identities and deserves a word all the same, and the cure for it."""
+    left = days_left(certificate, now)
+    within = next((days for days in ENDS_SOON if left <= days), None)
+    if within is not None:
+        end = certificate.not_valid_after_utc
+        yield (
+            f"our certificate ends within {within} day{'s' * (within > 1)}, "
+            f"on {end:%Y-%m-%d %H:%M} UTC",
+            "renew it before a run lasts longer",
+        )
+    if not pinned:
+        yield (
+            "the agreement pins no keys, so whoever the authority certified is believed",
+            "add the pins that vfl certs prints to [parties.NAME]",
+        )
+
+
+def _enough(holding: Holding, batch: int) -> None:
+    """Common rows are fewer than ours: a batch that we cannot fill alone is a mistake."""
+    if batch > len(holding):
+        raise DataError(
+            f"training.batch = {batch} is more than the {len(holding)} rows of this party",
+            f"choose a batch from 1 to {len(holding)}, the same at every party",
+        )
 
 
 def hub_address(seat: Seat, name: str, given: str | None) -> str:
@@ -87,10 +139,3 @@ def admit(party: Party, certificate: object) -> str:
     if name not in party.agreement.passive:
         raise IdentityError(f"{name} is no passive party of this agreement")
     return name
-
-
-def _know_oneself(party: Party) -> None:
-    """Our own certificate must pass the rules that our peers will hold it to."""
-    named = party.trust.check(party.keyring.identity.certificate, party.now())
-    if named != party.name:
-        raise IdentityError(f"the certificate of {party.name} names {named}")

@@ -1,6 +1,5 @@
 """A line over gRPC: one long-lived stream of frames per spoke, always under mutual TLS 1.3."""
 
-import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, Queue
@@ -11,6 +10,7 @@ from typing import Any, Self
 import grpc
 from cryptography import x509
 
+from protocol.credentials import hesitate
 from protocol.diagnose import diagnose
 from protocol.errors import IdentityError, LineBroken, PeerSilent, ProtocolError
 from protocol.frames import MAX_FRAME
@@ -25,6 +25,7 @@ _OPTIONS = [
     ("grpc.max_metadata_size", 8192),
     ("grpc.enable_retries", 0),
     ("grpc.so_reuseport", 0),
+    ("grpc.enable_http_proxy", 0),  # a proxy of the environment would stand between the parties
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -164,8 +165,9 @@ class Server:
                     raise IdentityError(f"{name} dials a second time", "one process a seat")
                 self._seated.add(name)
         except IdentityError as error:
-            ticket = secrets.token_hex(4)  # the peer learns a ticket, our log the reason
-            self._arrivals.put(IdentityError(f"{error} (ticket {ticket})", error.hint))
+            ticket = error.ticket  # all that the peer learns; our log tells the reason beside it
+            self._arrivals.put(error)
+            hesitate()
             context.abort(grpc.StatusCode.PERMISSION_DENIED, ticket)
         return name
 
