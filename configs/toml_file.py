@@ -30,7 +30,8 @@ def read_toml(path: Path, notices: list[str]) -> dict[str, Any]:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}{_first(text, str(error))}", _TOML) from error
+        said = str(error).replace("end of document)", f"the end, line {len(text.splitlines())})")
+        raise ConfigError(f"{path}: {said}{_first(text, said)}", _TOML) from error
     except RecursionError:
         raise ConfigError(f"{path}: values are nested too deeply") from None
     except ValueError as error:  # Python reads no number of more than 4300 digits

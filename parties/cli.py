@@ -58,7 +58,9 @@ class _Run:
 def party(  # noqa: PLR0913  a command has the options that it has
     *,
     role: Annotated[Role, typer.Option(help="The role that the agreement gives the seat.")],
-    config: Annotated[Path, typer.Option(help="The agreement: one TOML file that all share.")],
+    config: Annotated[
+        Path, typer.Option(readable=False, help="The agreement: one TOML file that all share.")
+    ],
     seat: Annotated[str, typer.Option(help="Our name in the agreement.")],
     hub: Annotated[
         str | None, typer.Option(help="host:port to dial, or to listen on if we are the hub.")
@@ -121,7 +123,9 @@ def _run_party(run: _Run, told: Teller) -> None:
 @app.command("simulate")
 def simulate(
     *,
-    config: Annotated[Path, typer.Argument(help="A config with [seats.*], as in configs/.")],
+    config: Annotated[
+        Path, typer.Argument(readable=False, help="A config with [seats.*], as in configs/.")
+    ],
     data: DataOption = None,
     out: OutOption = Path("runs"),
     in_process: Annotated[
@@ -177,7 +181,9 @@ def _in_process(plan: "Plan", listener: "Listener") -> dict[str, Any]:
 @app.command()
 def certs(
     *,
-    config: Annotated[Path, typer.Argument(help="The agreement that names the parties.")],
+    config: Annotated[
+        Path, typer.Argument(readable=False, help="The agreement that names the parties.")
+    ],
     out: Annotated[Path, typer.Option(help="A new folder for the files.")] = Path("certs"),
     days: Annotated[int, typer.Option(min=1, max=3650, help="How long they are valid.")] = 365,
     output: FormatOption = Format.TEXT,

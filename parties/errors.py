@@ -76,17 +76,22 @@ def exit_code(error: Exception) -> int | None:
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), None)
 
 
-def public(error: Exception) -> tuple[str, str]:
-    """What a peer may learn of an error: a word, and a sentence without our data or paths.
+def at_the_door(error: Exception) -> tuple[str, str]:
+    """What one learns who has not proved yet who it is: of a refused identity only a ticket.
 
-    Of a refused identity it learns a ticket, which from now on stands in our own message too.
+    The ticket stands from now on in our own message too, so that both find each other.
     """
+    if isinstance(error, IdentityError) and not isinstance(error, ClocksApart):
+        return "identity", f"the proof of identity was refused; ask there for ticket {error.ticket}"
+    return public(error)
+
+
+def public(error: Exception) -> tuple[str, str]:
+    """What a peer may learn of an error: a word, and a sentence without our data or paths."""
     if isinstance(error, PolicyError):
         return "policy", str(error)
-    if isinstance(error, ClocksApart):
-        return "identity", str(error)
     if isinstance(error, IdentityError):
-        return "identity", f"the proof of identity was refused; ask there for ticket {error.ticket}"
+        return "identity", str(error)
     if isinstance(error, ProtocolError):
         return "protocol", str(error)
     return "local", "something is wrong at this party; its own log says what"

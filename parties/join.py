@@ -8,7 +8,7 @@ from typing import Protocol
 
 from configs.errors import ConfigError
 from configs.schema import differences
-from parties.errors import ClocksApart, Superseded, public
+from parties.errors import ClocksApart, Superseded, at_the_door
 from parties.party import Party
 from parties.printable import printable
 from protocol import vfl_pb2
@@ -72,7 +72,7 @@ def _refuse(error: Exception, abort: Callable[[str, str], None]) -> None:
     """Tell the other side that it is over; who is not believed cannot tell why by the time."""
     if isinstance(error, IdentityError):
         hesitate()
-    abort(*public(error))
+    abort(*at_the_door(error))
 
 
 def _hello(party: Party, nonce: bytes) -> vfl_pb2.Hello:
@@ -149,7 +149,7 @@ def _arrive(party: Party, channel: Channel, session: bytes, arrived: dict[str, C
     try:
         _seat(party, channel, session, before)
     except Superseded as error:
-        channel.abort(*public(error))
+        channel.abort(*at_the_door(error))
         channel.close()
         party.watch.warn(str(error))
         if before is not None:
