@@ -67,7 +67,7 @@ def party(  # noqa: PLR0913  a command has the options that it has
     ] = None,
     data: DataOption = None,
     certificates: Annotated[
-        Path | None, typer.Option(help="Folder with ca.pem, SEAT.pem and SEAT.key.")
+        Path | None, typer.Option(readable=False, help="Folder with ca.pem, SEAT.pem and SEAT.key.")
     ] = None,
     out: OutOption = Path("runs"),
     changes: SetOption = None,

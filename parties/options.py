@@ -26,10 +26,15 @@ class Format(StrEnum):
     JSON = "json"
 
 
-OutOption = Annotated[Path, typer.Option("--out", help="Folder of the runs.")]
+OutOption = Annotated[Path, typer.Option("--out", readable=False, help="Folder of the runs.")]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", envvar="VFL_DATA", help="Folder in which relative data paths begin."),
+    typer.Option(
+        "--data",
+        envvar="VFL_DATA",
+        readable=False,
+        help="Folder in which relative data paths begin.",
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,

@@ -3,21 +3,11 @@
 import ctypes
 import json
 import os
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-from conftest import HUB, SPOKE
-from door import AGREEMENT, CANARIES, SEATS, Trial, command, edited, greeting, made, process
-from seats import PLAN, Attendance, by_hand, meeting, party
-
-from parties.errors import exit_code
-from parties.join import welcome
-from protocol import vfl_pb2 as say
-from protocol.errors import Aborted
-from protocol.phases import Side
+from conftest import SPOKE
+from door import AGREEMENT, CANARIES, SEATS, Trial, command, edited, made, process
 
 
 @pytest.fixture
@@ -338,101 +328,3 @@ def test_differential_privacy_is_refused_with_the_honest_reason(trial: Trial, ta
 def test_homomorphic_encryption_is_refused_with_the_honest_reason(trial: Trial, table: str) -> None:
     said = trial.reads(edited("[limits]", f"{table}\n[limits]"))
     said.refuses(3, "homomorphic encryption is not offered in this version", "by TLS alone")
-
-
-# --- at the handshake ---------------------------------------------------------------------------
-
-VARIANTS: dict[str, Any] = {
-    "seed": 5,
-    "dtype": "float64",
-    "parties.bank.width": 8,
-    "parties.hospital.width": 5,
-    "parties.shop.width": 3,
-    "parties.shop.bottom.channels": [8],
-    "parties.shop.pins": ["sha256:" + "0" * 64],
-    "labels.classes": ["yes", "no"],
-    "psi.minimum": 7,
-    "split.validation": 0.15,
-    "split.test": 0.25,
-    "unlearning.fedora.weight": 3.0,
-    "training.optimiser": "sgd",
-    "training.learning_rate": 0.01,
-    "training.momentum": 0.5,
-    "training.weight_decay": 0.1,
-    "training.batch": 32,
-    "training.epochs": 3,
-    "training.patience": 2,
-    "unlearning.retrains": 4,
-    "unlearning.fedora.policy": "uniform",
-    "unlearning.fedora.iterations": 9,
-    "unlearning.fedora.primal_step": 0.2,
-    "unlearning.fedora.proximal": 0.01,
-    "unlearning.fedora.adaptive.growth": 1.2,
-    "unlearning.fine_tune.epochs": 3,
-    "unlearning.ascent.clip": 2.0,
-    "limits.step_seconds": 6.0,
-    "limits.magnitude": 100.0,
-    "limits.rows": 1000,
-}
-
-
-def variant(place: str, value: Any) -> Attendance:
-    """A party whose agreement differs in one setting, and is legal all the same."""
-    plan = json.loads(json.dumps(PLAN))
-    *tables, last = place.split(".")
-    table = plan
-    for name in tables:
-        table = table.setdefault(name, {})
-    table[last] = value
-    return Attendance(plan=plan)
-
-
-def refused_at_both(
-    keys: Path, folder: Path, transport: str, spoke: Attendance, *told: str
-) -> None:
-    with greeting(transport, keys, folder, spoke=spoke) as sides:
-        for code, words in sides:
-            assert code == 6
-            for word in told:
-                assert word in words
-
-
-def test_there_are_thirty_variants() -> None:
-    assert len(VARIANTS) == 30
-
-
-@pytest.mark.parametrize("place", VARIANTS)
-def test_agreement_that_differs_in_one_setting_is_refused_by_its_name(
-    keys: Path, tmp_path: Path, place: str
-) -> None:
-    differing: Mapping[str, Any] = {place: VARIANTS[place]}
-    for field, value in differing.items():
-        told = f"the agreements differ: {field} is "
-        refused_at_both(keys, tmp_path, "memory", variant(field, value), told)
-
-
-def test_cut_dimension_that_differs_is_refused_over_the_wire(keys: Path, tmp_path: Path) -> None:
-    told = "parties.shop.width is 2 at bank and 3 at shop"
-    refused_at_both(keys, tmp_path, "grpc", variant("parties.shop.width", 3), told)
-
-
-@pytest.mark.parametrize("versions", [(2, 3), (0, 0)], ids=["too new", "too old"])
-def test_protocol_of_another_version_is_refused_with_both_ranges(
-    keys: Path, tmp_path: Path, versions: tuple[int, int]
-) -> None:
-    hub, shop = party(keys, HUB, []), party(keys, SPOKE, [])
-    told = f"shop speaks versions {versions[0]} to {versions[1]}, bank version 1"
-    with meeting("grpc", hub, keys, tmp_path) as at, ThreadPoolExecutor(1) as pool:
-        leading = pool.submit(welcome, hub, at.port)
-        channel = by_hand(at.connect(SPOKE), Side.SPOKE, shop)
-        hello = say.Hello(
-            oldest_version=versions[0], newest_version=versions[1], nonce=b"n" * 32,
-            agreement=shop.canonical, clock=shop.now().timestamp(), software="vfl 0",
-        )  # fmt: skip
-        channel.send(hello)
-        with pytest.raises(Aborted, match=told) as theirs:
-            channel.receive(5)
-        ours = leading.exception(5)
-    assert isinstance(ours, Exception)
-    assert told in str(ours)
-    assert (exit_code(ours), exit_code(theirs.value)) == (6, 6)
