@@ -19,7 +19,7 @@ from parties.options import (
     Role,
     SetOption,
 )
-from parties.teller import Teller, speak_any_alphabet
+from parties.teller import Teller, prepare_output
 from parties.usage import Command, Commands, check_hub
 
 if TYPE_CHECKING:
@@ -222,17 +222,17 @@ def _certs(config: Path, out: Path, days: int, told: Teller) -> None:
 
 def main() -> None:
     """Entry point of ``vfl``."""
-    speak_any_alphabet()
+    prepare_output()
     app()
 
 
 def party_main() -> None:
     """Entry point of ``vfl-party``."""
-    speak_any_alphabet()
+    prepare_output()
     party_app()
 
 
 def simulate_main() -> None:
     """Entry point of ``vfl-sim``."""
-    speak_any_alphabet()
+    prepare_output()
     simulate_app()

@@ -1,7 +1,9 @@
 """What the command line says: progress, results and failures, to people or to programs."""
 
 import json
+import logging
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -100,11 +102,31 @@ class Teller:
         raise SystemExit(code)
 
 
-def speak_any_alphabet() -> None:
-    """Show what a terminal's alphabet lacks as escapes, rather than fail over it."""
+def prepare_output() -> None:
+    """Make every way to the terminal safe: what its alphabet lacks, threads, libraries' logs."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    threading.excepthook = _thread_failed
+    handler = logging.StreamHandler()
+    handler.setFormatter(Reserved())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+
+class Reserved(logging.Formatter):
+    """A library's log record by its kind and place; its words may quote what is ours."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line without the record's words and without its exception's."""
+        kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        where = f"{record.filename}:{record.lineno}"
+        return printable(f"{record.name}: {record.levelname.lower()} at {where} {kind}".rstrip())
+
+
+def _thread_failed(args: threading.ExceptHookArgs) -> None:
+    """What nobody expected in a thread: the trace without a library's words."""
+    if args.exc_value is not None:
+        sys.stderr.write("".join(f"{line}\n" for line in _trace(args.exc_value)))
 
 
 def _explained(error: Exception) -> tuple[Sequence[str], str, int]:

@@ -1,6 +1,10 @@
 """What the command line shows of words that others chose: one line, escaped, and not too long."""
 
 import json
+import logging
+import subprocess
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,8 +17,9 @@ from parties.errors import PolicyError
 from parties.join import greet, welcome
 from parties.memory_port import MemoryPort
 from parties.printable import LONGEST, printable, printable_event
-from parties.teller import Teller
+from parties.teller import Reserved, Teller, _thread_failed
 
+ROOT = Path(__file__).parents[2]
 EVIL = {
     "new line": "shop\nbank: error: all is lost",
     "colour": "shop\x1b[31m\x1b]0;title\x07",
@@ -99,3 +104,40 @@ def test_field_names_of_a_peer_are_harmless_in_our_refusal(
     assert "the agreements differ" in output
     assert not (FORBIDDEN - {"\n"}) & set(output)
     assert len(output.splitlines()) == 2  # the error and its hint
+
+
+def test_crash_in_a_thread_shows_no_value(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash() -> None:
+        raise KeyError("canary 4711")
+
+    monkeypatch.setattr(threading, "excepthook", _thread_failed)
+    thread = threading.Thread(target=crash)
+    thread.start()
+    thread.join()
+    said = capsys.readouterr().err
+    assert "test_teller.py" in said
+    assert "KeyError: " in said
+    assert "4711" not in said
+
+
+def test_log_of_a_library_shows_no_value() -> None:
+    try:
+        raise KeyError("canary 4711")
+    except KeyError:
+        record = logging.LogRecord(
+            "grpc._server", logging.ERROR, "/lib/_server.py", 9, "calling %s", ("canary 4711",),
+            sys.exc_info(),
+        )  # fmt: skip
+    assert Reserved().format(record) == "grpc._server: error at _server.py:9 KeyError"
+
+
+def test_every_program_prepares_its_output() -> None:
+    """The hooks above are set by each entry point, before it reads a word."""
+    for entry in ("main", "party_main", "simulate_main"):
+        check = "import sys, threading, logging, parties.cli as c, parties.teller as t\n"
+        check += f"sys.argv = ['vfl', '--help']\ntry:\n    c.{entry}()\nexcept SystemExit:\n"
+        check += "    assert threading.excepthook is t._thread_failed\n"
+        check += "    assert isinstance(logging.root.handlers[0].formatter, t.Reserved)\n"
+        subprocess.run([sys.executable, "-c", check], check=True, cwd=ROOT, capture_output=True)

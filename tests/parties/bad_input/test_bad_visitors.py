@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from conftest import HUB, SPOKE
+from conftest import HUB, SPOKE, listening
 from door import ROOT, edited, made
 from forge import Authority, Leaf, authority, write
 from seats import party
@@ -25,9 +25,9 @@ from talk import end_of
 from parties.seating import admit
 from protocol.credentials import fingerprint
 from protocol.denied import DenyFile
-from protocol.errors import IdentityError
+from protocol.errors import IdentityError, PeerSilent
 from protocol.grpc_line import Server, dial
-from protocol.keyring import read_keyring, trust
+from protocol.keyring import issue, make_authority, read_keyring, trust
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +93,37 @@ def test_twelve_refused_visitors_cannot_tell_why(
             told.append(theirs.replace(ticket[1], ""))
     assert len(told) == 12
     assert set(told) == {"the hub refused our certificate (ticket )"}
+
+
+def test_hub_of_another_authority_is_refused_and_not_dialled_again(
+    keys: Path, tmp_path: Path
+) -> None:
+    make_authority(tmp_path / "other", "trial")  # the same names, another key
+    issue(tmp_path / "other", "trial", HUB)
+    with listening(read_keyring(tmp_path / "other", HUB)) as (_, address):
+        said = made(tmp_path, keys).start("passive", SPOKE, "--hub", address)
+    said.refuses(5, f"the certificate at {address} is not that of bank", "the same ca.pem?")
+
+
+def test_other_party_in_the_place_of_the_hub_is_refused(keys: Path, tmp_path: Path) -> None:
+    with listening(read_keyring(keys, "hospital")) as (_, address):
+        said = made(tmp_path, keys).start("passive", SPOKE, "--hub", address)
+    said.refuses(5, "is not that of bank: Hostname mismatch", "hint: is it the right address")
+
+
+def test_visitor_of_another_authority_is_refused_before_its_name_is_read(
+    keys: Path, tmp_path: Path
+) -> None:
+    make_authority(tmp_path / "other", "trial")
+    issue(tmp_path / "other", "trial", SPOKE)
+    (tmp_path / "other" / "ca.pem").unlink()
+    (tmp_path / "other" / "ca.pem").write_bytes((keys / "ca.pem").read_bytes())
+    with hub(keys) as (server, address):
+        line = dial(address, read_keyring(tmp_path / "other", SPOKE), HUB)
+        assert "hung up when it saw our certificate" in str(end_of(line))
+        line.cut()
+        with pytest.raises(PeerSilent):
+            server.accept(0)
 
 
 def test_key_denied_while_the_hub_runs_is_refused_from_then_on(keys: Path, tmp_path: Path) -> None:
