@@ -8,6 +8,7 @@ Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]  # al
 Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 Positive: TypeAlias = Annotated[float, Field(gt=0)]
 Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**31)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000)]
 Pin: TypeAlias = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Widths: TypeAlias = tuple[Annotated[int, Field(ge=1, le=65_536)], ...]
 
@@ -216,9 +217,9 @@ class Unlearning(Table):
 class Limits(Table):
     """When a party gives up."""
 
-    join_seconds: Positive = 120.0
-    step_seconds: Positive = 30.0
-    idle_seconds: Positive = 900.0
+    join_seconds: Seconds = 120.0
+    step_seconds: Seconds = 30.0
+    idle_seconds: Seconds = 900.0
     magnitude: Positive = 1e4  # of an element of an embedding or gradient
     rows: Count = 1_000_000  # that a party may bring to the intersection
 

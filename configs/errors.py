@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+LISTED = "configs/agreement.py and configs/seat.py list every setting"  # the usual hint
+
 
 class ConfigError(Exception):
     """What is wrong in a config, where, and what is legal instead.

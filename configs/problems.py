@@ -10,7 +10,15 @@ from configs.keys import keys_at, nearest
 _SECRET = re.compile(
     r"pass(word|wd|phrase)|secret|token|api_?key|private_?key|key_?pem|credential", re.IGNORECASE
 )
-_PRIVACY = {"privacy", "dp", "dp_sgd", "differential_privacy", "epsilon", "delta"}
+_PRIVACY = {
+    "privacy",
+    "dp",
+    "dp_sgd",
+    "differential_privacy",
+    "epsilon",
+    "delta",
+    "noise_multiplier",
+}
 _ENCRYPTION = {"he", "ckks", "bfv", "paillier", "homomorphic", "homomorphic_encryption"}
 _NAME = "a name is a small letter, then at most 30 small letters, digits or hyphens"
 _KINDS = {

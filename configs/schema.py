@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from configs.agreement import Agreement
-from configs.errors import ConfigError
+from configs.errors import LISTED, ConfigError
 from configs.problems import problem
 from configs.seat import Seat
 from configs.toml_file import DEEPEST, read_toml, toml_value
@@ -165,4 +165,4 @@ def _checked(model: type[_Model], raw: Any, prefix: str, problems: list[str]) ->
 
 def _refusal(path: Path, problems: list[str]) -> ConfigError:
     shown = [f"{path}: {each}" for each in problems[:MAX_PROBLEMS]]
-    return ConfigError(shown, "configs/agreement.py and configs/seat.py list every setting")
+    return ConfigError(shown, LISTED)

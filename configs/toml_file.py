@@ -8,7 +8,7 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any
 
-from configs.errors import ConfigError
+from configs.errors import LISTED, ConfigError
 
 LARGEST = 2**20  # bytes of a file
 DEEPEST = 32  # tables in tables
@@ -38,7 +38,7 @@ def read_toml(path: Path, notices: list[str]) -> dict[str, Any]:
         raise ConfigError(f"{path}: a number has too many digits") from error
     problems = [f"{path}: {problem}" for problem in _oddities("", raw, DEEPEST)]
     if problems:
-        raise ConfigError(problems[:20])
+        raise ConfigError(problems[:20], LISTED)
     return raw
 
 
@@ -54,7 +54,7 @@ def toml_value(key: str, text: str) -> Any:
         value = text
     problems = list(_oddities(key, value, DEEPEST))
     if problems:
-        raise ConfigError(problems[:20])
+        raise ConfigError(problems[:20], LISTED)
     return value
 
 
@@ -136,7 +136,7 @@ def _parts(chain: str) -> tuple[str, ...]:
 
 
 def _oddities(place: str, value: Any, depth: int) -> Iterator[str]:
-    """What is legal TOML and never legal in a config: depth, dates, private keys."""
+    """What is legal TOML and never legal in a config: depth, dates, NUL, private keys."""
     if depth == 0:
         yield f"{place[:80]}: values stand more than {DEEPEST} deep in each other"
     elif isinstance(value, dict):
@@ -147,6 +147,8 @@ def _oddities(place: str, value: Any, depth: int) -> Iterator[str]:
             yield from _oddities(f"{place}.{number}", inner, depth - 1)
     elif isinstance(value, date | time):
         yield f"{place}: a date or time; no setting is one, and text stands in quotes"
+    elif isinstance(value, str) and "\0" in value:
+        yield f"{place}: text with a NUL character"
     elif isinstance(value, str) and "-----BEGIN" in value:
         yield (
             f"{place}: a key or certificate stands in the config; "

@@ -59,8 +59,9 @@ def test_unreadable_file_is_refused_with_its_permissions(trial: Trial) -> None:
         (b"# \xff\n", "not UTF-8 at byte 2 (line 1)"),
         (AGREEMENT.encode("utf-16"), "not UTF-8 at byte 0"),
         (b"a = 1\nb = '\0'\n", "NUL byte at byte 11 (line 2)"),
+        (b'a = "x\\u0000"\n', "a: text with a NUL character"),
     ],
-    ids=["latin", "utf-16", "nul"],
+    ids=["latin", "utf-16", "nul", "escaped nul"],
 )
 def test_bytes_that_are_no_text_are_refused_with_their_offset(
     trial: Trial, content: bytes, told: str
@@ -191,6 +192,12 @@ def test_number_out_of_range_is_refused_with_the_range(
 def test_count_out_of_range_is_refused(trial: Trial, key: str, value: str) -> None:
     old = f"{key} = {2 if key == 'epochs' else 16}"
     trial.reads(edited(old, f"{key} = {value}")).refuses(3, f"training.{key}: ", "than")
+
+
+@pytest.mark.parametrize("value", ["0.0", "-1.0", "1e9", "inf"])
+def test_time_to_wait_out_of_range_is_refused(trial: Trial, value: str) -> None:
+    text = edited("join_seconds = 0.5", f"join_seconds = {value}")
+    trial.reads(text).refuses(3, "limits.join_seconds: ")
 
 
 @pytest.mark.parametrize("value", ["inf", "nan"])

@@ -13,7 +13,7 @@ from conftest import HUB, SPOKE
 from door import greeting
 from seats import PLAN, Attendance, by_hand, meeting, party
 
-from parties.errors import Superseded, exit_code
+from parties.errors import exit_code
 from parties.join import greet, welcome
 from parties.memory_port import MemoryPort
 from protocol import vfl_pb2 as say
@@ -165,4 +165,3 @@ def test_older_start_of_a_party_is_sent_away_and_the_others_still_join(
     assert channel.incarnation == 7
     (told,) = [event["text"] for event in events if event["event"] == "warning"]
     assert "start 6 of shop" in told
-    assert issubclass(Superseded, Exception)
