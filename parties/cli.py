@@ -106,7 +106,8 @@ def _run_party(run: _Run, told: Teller) -> None:
     agreed = config.agreement.parties[run.seat].role
     if agreed != run.role.value:
         raise ConfigError(f"{run.seat} is {agreed} in {run.config}", f"--role {agreed}")
-    check_apart(run.out, run.data or seat.folder)
+    beside = run.config.parent / seat.folder if seat.folder else None
+    check_apart(run.out, run.data or beside)
 
     from parties.roles import play
     from parties.seating import Place

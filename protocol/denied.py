@@ -1,6 +1,7 @@
 """A file of denied keys: whose key is no longer believed, even while a run lasts."""
 
 import re
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,8 +40,8 @@ class DenyFile:
             found = self.path.stat()
         except OSError as error:
             raise self._unusable(error) from error
-        if found.st_size > _LARGEST:
-            raise IdentityError(f"{self.path} is larger than {_LARGEST} bytes")
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+            raise IdentityError(f"{self.path} is no regular file of at most {_LARGEST} bytes")
         return found.st_mtime_ns, found.st_size, found.st_ino
 
     def _parsed(self) -> frozenset[str]:

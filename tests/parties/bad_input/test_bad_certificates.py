@@ -282,3 +282,9 @@ def test_file_of_denied_keys_that_cannot_be_read_is_refused(
     if content is not None:
         (trial.folder / "denied.txt").write_bytes(content)
     trial.start().refuses(5, told, "hint:")
+
+
+def test_pipe_in_the_place_of_denied_keys_is_refused(trial: Trial) -> None:
+    trial.write(edited("[seats.shop]", '[seats.shop]\ndenied_file = "denied.txt"'))
+    os.mkfifo(trial.folder / "denied.txt")
+    trial.start().refuses(5, "denied.txt is no regular file")

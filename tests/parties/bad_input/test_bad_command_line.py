@@ -228,6 +228,11 @@ def test_output_inside_the_data_is_refused(trial: Trial) -> None:
     assert not inside.exists()
 
 
+def test_output_inside_the_folder_that_the_seat_names_is_refused(trial: Trial) -> None:
+    trial.write(edited("[seats.shop]", '[seats.shop]\nfolder = "."'))
+    into(trial, trial.folder / "runs").refuses(7, "runs lies inside the data folder")
+
+
 def test_output_that_climbs_is_refused_with_where_it_leads(trial: Trial) -> None:
     said = into(trial, trial.folder / "a" / ".." / "runs")
     said.refuses(7, "climbs with ..", f"hint: write where it leads: --out {trial.folder / 'runs'}")
