@@ -5,6 +5,7 @@ Heavy libraries are imported inside the commands, so that ``--help`` answers at 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,6 +92,7 @@ def _run_party(run: _Run, told: Teller) -> None:
     from configs.errors import ConfigError
     from configs.schema import read_config
     from parties.folder import alone, check_apart
+    from parties.identity import identify
 
     if run.role in (Role.SERVER, Role.CLIENT):
         raise ConfigError(
@@ -108,6 +110,7 @@ def _run_party(run: _Run, told: Teller) -> None:
         raise ConfigError(f"{run.seat} is {agreed} in {run.config}", f"--role {agreed}")
     beside = run.config.parent / seat.folder if seat.folder else None
     check_apart(run.out, run.data or beside)
+    identify(config, run.seat, run.certificates, datetime.now(UTC))  # before torch is loaded
 
     from parties.roles import play
     from parties.seating import Place

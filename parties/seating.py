@@ -1,28 +1,23 @@
 """Taking a seat: from a config and a name to a party with data, identity and a folder."""
 
 import os
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
-from cryptography import x509
 
 from configs.errors import ConfigError
 from configs.schema import Config
 from configs.seat import Seat
 from parties.data import Holding, read_holding
 from parties.errors import DataError
+from parties.identity import identify
 from parties.ledger import Ledger
 from parties.party import Party
 from parties.save import next_incarnation
 from parties.watch import Listener, Watch
-from protocol.credentials import Trust
 from protocol.errors import IdentityError
-from protocol.keyring import Keyring, days_left, read_keyring, trust
-
-ENDS_SOON = (1, 7, 14, 30)  # days before a certificate's end at which a start warns
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,9 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
     """
     agreement, seat = config.agreement, config.seat(name)
     watch = Watch(name, listener)
-    keyring, trusted = _identify(config, name, place, watch)
+    identity = identify(config, name, place.certificates, datetime.now(UTC))
+    for warning in identity.warnings:
+        watch.warn(warning)
     watch.phase("reading data")
     torch.set_num_threads(seat.threads)
     torch.use_deterministic_algorithms(True)
@@ -60,8 +57,8 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
         agreement=agreement,
         seat=seat,
         holding=holding,
-        keyring=keyring,
-        trust=trusted,
+        keyring=identity.keyring,
+        trust=identity.trust,
         state=state,
         incarnation=next_incarnation(state),
         now=lambda: datetime.now(UTC),
@@ -69,51 +66,6 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
         watch=watch,
         ledger=Ledger(watch.crossed),
     )
-
-
-def _identify(config: Config, name: str, place: Place, watch: Watch) -> tuple[Keyring, Trust]:
-    """Who we are and whom we believe, before any row is read.
-
-    Our own certificate must pass the rules that our peers will hold it to.
-    """
-    agreement, seat, beside = config.agreement, config.seat(name), config.path.parent
-    keyring = read_keyring(place.certificates or beside / seat.certificates, name)
-    pins: dict[str, Sequence[str]] = {
-        peer: plan.pins for peer, plan in agreement.parties.items() if plan.pins
-    }
-    denied_file = beside / seat.denied_file if seat.denied_file else None
-    trusted = trust(keyring, agreement.federation, pins, seat.denied, denied_file)
-    now, certificate = datetime.now(UTC), keyring.identity.certificate
-    named = trusted.check(certificate, now)
-    if named != name:
-        raise IdentityError(
-            f"the certificate of {name} names {named}", "every party has a certificate of its own"
-        )
-    for warning, cure in _misgivings(certificate, now, pinned=bool(pins)):
-        if seat.strict:
-            raise IdentityError(f"{warning}, and this seat is strict", cure)
-        watch.warn(f"{warning}: {cure}")
-    return keyring, trusted
-
-
-def _misgivings(
-    certificate: x509.Certificate, now: datetime, *, pinned: bool
-) -> Iterator[tuple[str, str]]:
-    """What is legal about identities and deserves a word all the same, and the cure for it."""
-    left = days_left(certificate, now)
-    within = next((days for days in ENDS_SOON if left <= days), None)
-    if within is not None:
-        end = certificate.not_valid_after_utc
-        yield (
-            f"our certificate ends within {within} day{'s' * (within > 1)}, "
-            f"on {end:%Y-%m-%d %H:%M} UTC",
-            "renew it before a run lasts longer",
-        )
-    if not pinned:
-        yield (
-            "the agreement pins no keys, so whoever the authority certified is believed",
-            "add the pins that vfl certs prints to [parties.NAME]",
-        )
 
 
 def _enough(holding: Holding, batch: int) -> None:
