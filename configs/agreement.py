@@ -6,16 +6,18 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]  # also a DNS label
 Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
-Positive: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Seconds: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count: TypeAlias = Annotated[int, Field(ge=1)]
+Positive: TypeAlias = Annotated[float, Field(gt=0)]
+Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**31)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000)]
+Pause: TypeAlias = Annotated[float, Field(ge=0, le=1_000_000)]  # seconds; may be none
+Pin: TypeAlias = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Widths: TypeAlias = tuple[Annotated[int, Field(ge=1, le=65_536)], ...]
 
 
 class Table(BaseModel):
     """A table of a config: unknown keys and silent casts are refused, nothing changes later."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class MlpBottom(Table):
@@ -36,7 +38,7 @@ class ModuleBottom(Table):
     """A party's own ``nn.Module``: its seat names the import path, here is its source's hash."""
 
     kind: Literal["module"]
-    source: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    source: Pin
 
 
 Bottom: TypeAlias = Annotated[MlpBottom | CnnBottom | ModuleBottom, Field(discriminator="kind")]
@@ -48,7 +50,7 @@ class Party(Table):
     role: Literal["active", "passive"]
     width: Count | None = None  # of its embeddings; the active party may bring none
     bottom: Bottom = MlpBottom()
-    pins: tuple[Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")], ...] = ()
+    pins: tuple[Pin, ...] = ()
 
     @model_validator(mode="after")
     def _passive_brings_features(self) -> Self:
@@ -117,7 +119,7 @@ class Training(Table):
     optimiser: Literal["adam", "sgd"] = "adam"
     learning_rate: Positive = 1e-3
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of sgd
-    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
     batch: Count = 64
     epochs: Count = 20
     patience: Count | None = None  # epochs without a better validation loss; None: no early stop
@@ -138,8 +140,10 @@ class Request(Table):
     name: Name
     classes: tuple[str, ...] = ()
     fraction: Fraction = 1.0  # of the training rows of these classes
-    seed: Annotated[int, Field(ge=0)] = 0  # draws the fraction and the canaries
-    canaries: Annotated[int, Field(ge=0)] = 0  # rows among them that train on a wrong label
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # draws the fraction and the canaries
+    canaries: Annotated[int, Field(ge=0, lt=2**31)] = (
+        0  # rows among them that train on a wrong label
+    )
 
     @model_validator(mode="after")
     def _legal(self) -> Self:
@@ -223,11 +227,11 @@ class Unlearning(Table):
 class Limits(Table):
     """When a party gives up."""
 
-    join_seconds: Positive = 120.0
-    step_seconds: Positive = 30.0
-    idle_seconds: Positive = 900.0
-    rejoin_seconds: Seconds = 60.0  # that a lost party is given to come back; 0: none
-    checkpoint_seconds: Seconds = 10.0  # between two checkpoints, at least
+    join_seconds: Seconds = 120.0
+    step_seconds: Seconds = 30.0
+    idle_seconds: Seconds = 900.0
+    rejoin_seconds: Pause = 60.0  # that a lost party is given to come back
+    checkpoint_seconds: Pause = 10.0  # between two checkpoints, at least
     magnitude: Positive = 1e4  # of an element of an embedding or gradient
     rows: Count = 1_000_000  # that a party may bring to the intersection
 

@@ -1,6 +1,6 @@
 """Which keys a table of a config may have, and which one was probably meant."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,6 +17,27 @@ def keys_at(model: type[BaseModel], place: Sequence[str]) -> list[str]:
     """The legal keys of the table at ``place``, as the model's own JSON schema has them."""
     schema = model.model_json_schema()
     return sorted(_walk(schema, schema, list(place)))
+
+
+def places_of(model: type[BaseModel], key: str) -> list[str]:
+    """Every place where the model has a setting of this name: ``training.epochs``."""
+    schema = model.model_json_schema()
+    return sorted(set(_places(schema, schema, "", key)))
+
+
+def _places(schema: Any, node: Any, place: str, key: str) -> Iterator[str]:
+    if "$ref" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+    for variant in node.get("anyOf", []) + node.get("oneOf", []):
+        yield from _places(schema, variant, place, key)
+    for name, inner in node.get("properties", {}).items():
+        if name == key:
+            yield f"{place}{name}"
+        yield from _places(schema, inner, f"{place}{name}.", key)
+    for inner in _entries(node):
+        yield from _places(schema, inner, f"{place}NAME.", key)
+    if "items" in node:
+        yield from _places(schema, node["items"], place, key)
 
 
 def _walk(schema: Any, node: Any, place: list[str]) -> set[str]:
@@ -38,5 +59,11 @@ def _walk(schema: Any, node: Any, place: list[str]) -> set[str]:
 def _inside(node: Any, name: str) -> list[Any]:
     """The schemas of what stands under ``name``: a property, an entry of a table, or of a list."""
     named = node.get("properties", {}).get(name)
-    entries = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
-    return [inner for inner in (named, node.get("items"), *entries) if isinstance(inner, dict)]
+    entries = (named, node.get("items"), *_entries(node))
+    return [inner for inner in entries if isinstance(inner, dict)]
+
+
+def _entries(node: Any) -> list[Any]:
+    """The schemas of a table whose keys are names."""
+    found = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
+    return [inner for inner in found if isinstance(inner, dict)]

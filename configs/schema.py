@@ -1,9 +1,8 @@
 """The door of the configs: TOML in, a checked agreement and seats out, or a sentence that helps."""
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,9 +10,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from configs.agreement import Agreement
-from configs.errors import ConfigError
-from configs.keys import keys_at, nearest
+from configs.errors import LISTED, ConfigError
+from configs.problems import problem
 from configs.seat import Seat
+from configs.toml_file import DEEPEST, read_toml, toml_value
 
 MAX_PROBLEMS = 20
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -21,11 +21,16 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One config file: the agreement, and the seats that stand in it or beside it."""
+    """One config file: the agreement, and the seats that stand in it or beside it.
+
+    Attributes:
+        notices: what was accepted in the files read so far, but deserves a word.
+    """
 
     path: Path
     agreement: Agreement
     inline: Mapping[str, Seat]
+    notices: list[str] = field(default_factory=list)
 
     def seat(self, name: str) -> Seat:
         """The seat of party ``name``: inline, or the file ``<name>.seat.toml`` beside the config.
@@ -39,14 +44,28 @@ class Config:
                 f"the seats are {', '.join(sorted(self.agreement.parties))}",
             )
         if name in self.inline:
-            return self.inline[name]
+            return self._fitting(name, self.inline[name], self.path)
         beside = self.path.with_name(f"{name}.seat.toml")
         if not beside.exists():
             raise ConfigError(
                 f"{self.path} has no [seats.{name}] and {beside} does not exist",
                 "the seat of a party is private: write it there",
             )
-        return _validated(Seat, _toml(beside), beside, "")
+        seat = _validated(Seat, read_toml(beside, self.notices), beside, "")
+        return self._fitting(name, seat, beside)
+
+    def _fitting(self, name: str, seat: Seat, path: Path) -> Seat:
+        """The seat, unless it sets what only the other role has."""
+        role = self.agreement.parties[name].role
+        others = ("hub",) if role == "active" else ("listen", "unlearn")
+        for key in others:
+            if getattr(seat, key):
+                other = "passive" if role == "active" else "active"
+                raise ConfigError(
+                    f"{path}: {key} in the seat of {name}, which is {role}",
+                    f"only the {other} party has {key}",
+                )
+        return seat
 
 
 def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
@@ -55,20 +74,25 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: all problems of the file, at most 20, each with its place.
     """
-    raw = _toml(path)
+    notices: list[str] = []
+    problems: list[str] = []
+    raw = read_toml(path, notices)
     seats = raw.pop("seats", {})
     if not isinstance(seats, dict):
         raise ConfigError(f"{path}: seats must be tables, [seats.<party>]")
     for change in changes:
         _change(raw, change)
-    agreement = _validated(Agreement, raw, path, "")
-    for stranger in set(seats) - set(agreement.parties):
-        raise ConfigError(
-            f"{path}: [seats.{stranger}] is no party of the agreement",
-            f"the parties are {', '.join(sorted(agreement.parties))}",
-        )
-    inline = {name: _validated(Seat, seat, path, f"seats.{name}.") for name, seat in seats.items()}
-    return Config(path, agreement, inline)
+    agreement = _checked(Agreement, raw, "", problems)
+    inline = {
+        name: _checked(Seat, seat, f"seats.{name}.", problems) for name, seat in seats.items()
+    }
+    if agreement is not None:
+        parties = ", ".join(sorted(agreement.parties))
+        strangers = sorted(set(seats) - set(agreement.parties))
+        problems += [f"[seats.{name}] is no party; the parties are {parties}" for name in strangers]
+    if agreement is None or problems:
+        raise _refusal(path, problems)
+    return Config(path, agreement, {name: seat for name, seat in inline.items() if seat}, notices)
 
 
 def canonical(agreement: Agreement) -> str:
@@ -105,50 +129,40 @@ def _differences(field: str, ours: Any, theirs: Any) -> Iterator[tuple[str, Any,
         yield field, ours, theirs
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode()
-        return tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 at byte {error.start}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}") from error
-
-
 def _change(raw: dict[str, Any], change: str) -> None:
     key, equals, text = change.partition("=")
     if not equals:
-        raise ConfigError(f"{change!r} is no setting", "write it as training.epochs=5")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
+        known = key.split(".")[0] in Agreement.model_fields  # else it may be anything: not shown
+        shown = repr(key) if known else "a change without '='"
+        raise ConfigError(f"{shown} is no setting", "write it as training.epochs=5")
     *tables, last = key.strip().split(".")
     table: Any = raw
-    for name in tables:
+    for name in tables[:DEEPEST]:
         table = table.setdefault(name, {}) if isinstance(table, dict) else None
-    if not isinstance(table, dict):
+    if not isinstance(table, dict) or len(tables) > DEEPEST:
         raise ConfigError(f"{key} is no setting: {'.'.join(tables)} is no table")
-    table[last] = value
+    table[last] = toml_value(key, text)
 
 
 def _validated(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
+    problems: list[str] = []
+    checked = _checked(model, raw, prefix, problems)
+    if checked is None:
+        raise _refusal(path, problems)
+    return checked
+
+
+def _checked(model: type[_Model], raw: Any, prefix: str, problems: list[str]) -> _Model | None:
+    """The model of ``raw``; None where something is wrong, which is added to ``problems``."""
     try:
         # JSON mode: TOML has lists where the model has tuples; numbers and texts stay strict.
-        return model.model_validate_json(json.dumps(raw, default=str), strict=True)
+        return model.model_validate_json(json.dumps(raw), strict=True)
     except ValidationError as error:
-        problems = [_problem(model, issue, prefix) for issue in error.errors()[:MAX_PROBLEMS]]
-        raise ConfigError("\n".join(f"{path}: {problem}" for problem in problems)) from error
+        issues = error.errors(include_url=False)
+        problems += [problem(model, issue, prefix) for issue in issues[:MAX_PROBLEMS]]
+        return None
 
 
-def _problem(model: type[BaseModel], issue: Any, prefix: str) -> str:
-    place = [str(part) for part in issue["loc"]]
-    where = prefix + ".".join(place)
-    if issue["type"] == "extra_forbidden":
-        return f"unknown key {where!r}{nearest(place[-1], keys_at(model, place[:-1]))}"
-    if issue["type"] == "missing":
-        return f"{where!r} is missing"
-    said = issue["msg"].removeprefix("Value error, ")
-    return f"{where}: {said}" if where else said
+def _refusal(path: Path, problems: list[str]) -> ConfigError:
+    shown = [f"{path}: {each}" for each in problems[:MAX_PROBLEMS]]
+    return ConfigError(shown, LISTED)

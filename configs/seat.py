@@ -5,7 +5,8 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from configs.agreement import Count, Fraction, Name, Table
+from configs.address import checked_address, checked_target
+from configs.agreement import Fraction, Name, Pin, Table
 
 PathText: TypeAlias = Annotated[Path, Field(strict=False)]
 
@@ -107,22 +108,23 @@ class Seat(Table):
     listen: str | None = None  # where the active party listens, host:port
     certificates: PathText = Path("certs")
     folder: PathText | None = None  # where relative data paths begin; the config's own folder
-    denied: tuple[str, ...] = ()  # pins of keys that are no longer believed
-    threads: Count = 1
+    denied: tuple[Pin, ...] = ()  # pins of keys that are no longer believed
+    denied_file: PathText | None = None  # more of them, one a line; read again when it changes
+    strict: bool = False  # refuse what is else a warning about identities
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
     module: str | None = None  # import path of this party's own bottom, "package.module:Class"
     unlearn: dict[Name, PathText] = Field(default={})  # request -> file of IDs, one a line
     data: Data
 
-    @field_validator("hub", "listen")
+    @field_validator("hub")
+    @classmethod
+    def _target(cls, address: str | None) -> str | None:
+        return address if address is None else checked_target(address)
+
+    @field_validator("listen")
     @classmethod
     def _address(cls, address: str | None) -> str | None:
-        if address is not None and not address.startswith("unix:"):
-            host, _, port = address.rpartition(":")
-            if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-                raise ValueError("an address is host:port with a port from 1 to 65535")
-            if ":" in host and not host.startswith("["):
-                raise ValueError("an IPv6 address stands in brackets, [::1]:7700")
-        return address
+        return address if address is None else checked_address(address)
 
     @model_validator(mode="after")
     def _module_path(self) -> Self:

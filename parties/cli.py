@@ -5,6 +5,7 @@ Heavy libraries are imported inside the commands, so that ``--help`` answers at 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,8 @@ from parties.options import (
     SetOption,
 )
 from parties.report_command import report
-from parties.teller import Teller
+from parties.teller import Teller, prepare_output
+from parties.usage import Command, Commands, check_hub
 
 if TYPE_CHECKING:
     from parties.simulate import Plan
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="vfl",
     help="Vertical federated learning that can forget, and shows it.",
-    no_args_is_help=True,
+    cls=Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -57,19 +59,22 @@ class _Run:
 
 
 @party_app.command(
-    epilog="Example: vfl-party --role passive --config income.toml --seat employer --hub bank:7700"
+    cls=Command,
+    epilog="Example: vfl-party --role passive --config income.toml --seat employer --hub bank:7700",
 )
 def party(  # noqa: PLR0913  a command has the options that it has
     *,
     role: Annotated[Role, typer.Option(help="The role that the agreement gives the seat.")],
-    config: Annotated[Path, typer.Option(help="The agreement: one TOML file that all share.")],
+    config: Annotated[
+        Path, typer.Option(readable=False, help="The agreement: one TOML file that all share.")
+    ],
     seat: Annotated[str, typer.Option(help="Our name in the agreement.")],
     hub: Annotated[
         str | None, typer.Option(help="host:port to dial, or to listen on if we are the hub.")
     ] = None,
     data: DataOption = None,
     certificates: Annotated[
-        Path | None, typer.Option(help="Folder with ca.pem, SEAT.pem and SEAT.key.")
+        Path | None, typer.Option(readable=False, help="Folder with ca.pem, SEAT.pem and SEAT.key.")
     ] = None,
     out: OutOption = Path("runs"),
     changes: SetOption = None,
@@ -92,33 +97,45 @@ def party(  # noqa: PLR0913  a command has the options that it has
 def _run_party(run: _Run, told: Teller) -> None:
     from configs.errors import ConfigError
     from configs.schema import read_config
+    from parties.folder import alone, check_apart
+    from parties.identity import identify
 
     if run.role in (Role.SERVER, Role.CLIENT):
         raise ConfigError(
             f"role {run.role.value!r} belongs to the horizontal mode, which is not there yet",
             "the roles of the vertical mode are active and passive",
         )
+    if run.hub is not None:
+        check_hub(run.hub, dials=run.role is Role.PASSIVE)
     config = read_config(run.config, run.changes)
-    config.seat(run.seat)
+    seat = config.seat(run.seat)
+    for notice in config.notices:
+        told.warn(notice)
     agreed = config.agreement.parties[run.seat].role
     if agreed != run.role.value:
         raise ConfigError(f"{run.seat} is {agreed} in {run.config}", f"--role {agreed}")
+    beside = run.config.parent / seat.folder if seat.folder else None
+    check_apart(run.out, run.data or beside)
+    identify(config, run.seat, run.certificates, datetime.now(UTC))  # before torch is loaded
 
     from parties.roles import play
     from parties.seating import Place
 
-    with told.view({run.seat: agreed}) as show:
+    folder = run.out / config.agreement.federation
+    with alone(folder / run.seat), told.view({run.seat: agreed}) as show:
         place = Place(run.out, run.data, run.certificates)
         metrics = play(config, run.seat, place, run.hub, show)
     if metrics is not None:
-        told.result(metrics, run.out / config.agreement.federation)
+        told.result(metrics, folder)
 
 
-@simulate_app.command()
+@simulate_app.command(cls=Command)
 @app.command("simulate")
 def simulate(
     *,
-    config: Annotated[Path, typer.Argument(help="A config with [seats.*], as in configs/.")],
+    config: Annotated[
+        Path, typer.Argument(readable=False, help="A config with [seats.*], as in configs/.")
+    ],
     data: DataOption = None,
     out: OutOption = Path("runs"),
     in_process: Annotated[
@@ -145,10 +162,15 @@ def _simulate(
     told: Teller,
 ) -> None:
     from configs.schema import read_config
+    from parties.folder import check_apart
     from parties.simulate import Plan
 
     plan = Plan(*options)
-    agreement = read_config(plan.config, plan.changes).agreement
+    config = read_config(plan.config, plan.changes)
+    for notice in config.notices:
+        told.warn(notice)
+    check_apart(plan.out, plan.data)
+    agreement = config.agreement
     with told.view({name: each.role for name, each in agreement.parties.items()}) as show:
         metrics = run(plan, show)
     told.result(metrics, plan.out / agreement.federation)
@@ -168,14 +190,17 @@ def _in_process(plan: "Plan", listener: "Listener") -> dict[str, Any]:
 
 def main() -> None:
     """Entry point of ``vfl``."""
+    prepare_output()
     app()
 
 
 def party_main() -> None:
     """Entry point of ``vfl-party``."""
+    prepare_output()
     party_app()
 
 
 def simulate_main() -> None:
     """Entry point of ``vfl-sim``."""
+    prepare_output()
     simulate_app()

@@ -1,7 +1,14 @@
 """What a party refuses to go on with, the exit code for it, and what a peer may learn of it."""
 
 from configs.errors import ConfigError
-from protocol.errors import Aborted, IdentityError, LineBroken, PeerSilent, ProtocolError
+from protocol.errors import (
+    Aborted,
+    IdentityError,
+    LineBroken,
+    PeerSilent,
+    ProtocolError,
+    RemoteProtocolError,
+)
 
 
 class PartyError(Exception):
@@ -10,6 +17,10 @@ class PartyError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class UsageProblem(PartyError):
+    """The command line asks for what cannot be meant."""
 
 
 class DataError(PartyError):
@@ -32,6 +43,14 @@ class Diverged(PartyError):
     """Training left the finite numbers."""
 
 
+class ClocksApart(IdentityError):
+    """The clocks of two parties disagree: each knows by itself how far."""
+
+
+class Superseded(RemoteProtocolError):
+    """An older process of a party came after a newer one."""
+
+
 class Failed(PartyError):
     """A party of a simulation failed.
 
@@ -46,6 +65,7 @@ class Failed(PartyError):
 
 
 EXIT_CODES: dict[type[Exception], int] = {
+    UsageProblem: 2,
     ConfigError: 3,
     Diverged: 3,
     DataError: 4,
@@ -56,20 +76,34 @@ EXIT_CODES: dict[type[Exception], int] = {
     IntegrityError: 9,
 }
 
+_TOLD: dict[str, type[Exception]] = {"policy": PolicyError, "identity": IdentityError}
+
 
 def exit_code(error: Exception) -> int | None:
     """The number for a kind of failure; None for what nobody expected."""
     if isinstance(error, Failed):
         return error.code
-    if isinstance(error, Aborted) and error.code == "policy":
-        return EXIT_CODES[PolicyError]
+    if isinstance(error, Aborted) and error.code in _TOLD:
+        return EXIT_CODES[_TOLD[error.code]]
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), None)
+
+
+def at_the_door(error: Exception) -> tuple[str, str]:
+    """What one learns who has not proved yet who it is: of a refused identity only a ticket.
+
+    The ticket stands from now on in our own message too, so that both find each other.
+    """
+    if isinstance(error, IdentityError) and not isinstance(error, ClocksApart):
+        return "identity", f"the proof of identity was refused; ask there for ticket {error.ticket}"
+    return public(error)
 
 
 def public(error: Exception) -> tuple[str, str]:
     """What a peer may learn of an error: a word, and a sentence without our data or paths."""
     if isinstance(error, PolicyError):
         return "policy", str(error)
+    if isinstance(error, IdentityError):
+        return "identity", str(error)
     if isinstance(error, LineBroken | PeerSilent):
         return "lost", str(error)
     if isinstance(error, Aborted) and error.code in ("lost", "leaving"):

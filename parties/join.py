@@ -9,11 +9,12 @@ from typing import Protocol
 from configs.errors import ConfigError
 from configs.schema import differences
 from parties.checkpoint import NOTHING, Held
-from parties.errors import public
+from parties.errors import ClocksApart, Superseded, at_the_door
 from parties.party import Party
+from parties.printable import printable
 from protocol import vfl_pb2
 from protocol.channel import Channel
-from protocol.credentials import verify
+from protocol.credentials import hesitate, verify
 from protocol.envelope import VERSION
 from protocol.errors import IdentityError, LineBroken, PeerSilent, RemoteProtocolError
 from protocol.hub import Hub
@@ -69,10 +70,17 @@ def greet(
     try:
         _accept(party, channel, nonce, welcome)
     except Exception as error:
-        channel.abort(*public(error))
+        _refuse(error, channel.abort)
         channel.close()
         raise
     return channel
+
+
+def _refuse(error: Exception, abort: Callable[[str, str], None]) -> None:
+    """Tell the other side that it is over; who is not believed cannot tell why by the time."""
+    if isinstance(error, IdentityError):
+        hesitate()
+    abort(*at_the_door(error))
 
 
 def _hello(party: Party, nonce: bytes, held: Held) -> vfl_pb2.Hello:
@@ -127,11 +135,10 @@ def welcome(party: Party, port: Port, seconds: float | None = None) -> tuple[Hub
         while len(arrived) < len(expected):
             channel = _next(party, port, arrived, deadline, seconds)
             if channel is not None:
-                arrived[channel.terms.peer] = channel
-                offers[channel.terms.peer] = _seat(party, channel, session)
+                _arrive(party, channel, session, arrived, offers)
                 party.watch.step()
     except Exception as error:
-        Hub(arrived).abort(*public(error))
+        _refuse(error, Hub(arrived).abort)
         raise
     return Hub({name: arrived[name] for name in expected}), offers
 
@@ -153,9 +160,36 @@ def _next(
     return Channel(line, Side.HUB, party.terms(str(line.peer)), party.ledger.record)
 
 
-def _seat(party: Party, channel: Channel, session: bytes) -> Held:
+def _arrive(
+    party: Party,
+    channel: Channel,
+    session: bytes,
+    arrived: dict[str, Channel],
+    offers: dict[str, Held],
+) -> None:
+    """Seat a spoke; the older of two processes of one party is sent away, and the run goes on."""
+    name = channel.terms.peer
+    before = arrived.get(name)
+    arrived[name] = channel
+    try:
+        offers[name] = _seat(party, channel, session, before)
+    except Superseded as error:
+        channel.abort(*at_the_door(error))
+        channel.close()
+        party.watch.warn(str(error))
+        if before is not None:
+            arrived[name] = before
+
+
+def _seat(party: Party, channel: Channel, session: bytes, before: Channel | None) -> Held:
     patience = party.agreement.limits.step_seconds
     hello = channel.receive(patience).expect(vfl_pb2.Hello)
+    if before is not None and (channel.incarnation or 0) < (before.incarnation or 0):
+        raise Superseded(
+            f"start {channel.incarnation} of {channel.terms.peer} came after its start "
+            f"{before.incarnation}",
+            "one process a seat: end the older one",
+        )
     _check_hello(party, channel.terms.peer, hello)
     channel.session, nonce = session, party.entropy(NONCE)
     bound = _bound(party.digest, channel, party.name, channel.terms.peer, hello.nonce, nonce)
@@ -192,7 +226,8 @@ def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
         raise RemoteProtocolError(f"{peer}: {error}") from error
     if found:
         listed = "; ".join(
-            f"{field} is {_short(ours)} at {party.name} and {_short(theirs)} at {peer}"
+            f"{printable(field, 120)} is {_short(ours)} at {party.name} "
+            f"and {_short(theirs)} at {peer}"
             for field, ours, theirs in found[:10]
         )
         raise RemoteProtocolError(f"the agreements differ: {listed}", "start from the same file")
@@ -208,7 +243,11 @@ def _compare_software(party: Party, peer: str, theirs: str) -> None:
 def _compare_clocks(party: Party, peer: str, theirs: float) -> None:
     apart = abs(theirs - party.now().timestamp())
     if not apart <= CLOCK_LIMIT:
-        raise IdentityError(f"the clocks of {party.name} and {peer} are {apart:.0f} s apart")
+        raise ClocksApart(
+            f"the clocks of {party.name} and {peer} are {apart:.0f} s apart, "
+            f"more than {CLOCK_LIMIT:.0f} s",
+            "set both by a time server",
+        )
     if apart > CLOCK_WARNING:
         party.watch.warn(f"the clocks of {party.name} and {peer} are {apart:.0f} s apart")
 

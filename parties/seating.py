@@ -1,7 +1,6 @@
 """Taking a seat: from a config and a name to a party with data, identity and a folder."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,13 +10,14 @@ import torch
 from configs.errors import ConfigError
 from configs.schema import Config
 from configs.seat import Seat
-from parties.data import read_holding
+from parties.data import Holding, read_holding
+from parties.errors import DataError
+from parties.identity import identify
 from parties.ledger import Ledger
 from parties.party import Party
 from parties.save import next_incarnation
 from parties.watch import Listener, Watch
 from protocol.errors import IdentityError
-from protocol.keyring import read_keyring, trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,9 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
     """
     agreement, seat = config.agreement, config.seat(name)
     watch = Watch(name, listener)
+    identity = identify(config, name, place.certificates, datetime.now(UTC))
+    for warning in identity.warnings:
+        watch.warn(warning)
     watch.phase("reading data")
     torch.set_num_threads(seat.threads)
     torch.use_deterministic_algorithms(True)
@@ -47,19 +50,15 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
         classes=agreement.labels.classes,
         active=agreement.parties[name].role == "active",
     )
-    keyring = read_keyring(place.certificates or config.path.parent / seat.certificates, name)
-    pins: dict[str, Sequence[str]] = {
-        peer: plan.pins for peer, plan in agreement.parties.items() if plan.pins
-    }
-    trusted = trust(keyring, agreement.federation, pins, seat.denied)
+    _enough(holding, agreement.training.batch)
     state = place.out / agreement.federation / name
-    party = Party(
+    return Party(
         name=name,
         agreement=agreement,
         seat=seat,
         holding=holding,
-        keyring=keyring,
-        trust=trusted,
+        keyring=identity.keyring,
+        trust=identity.trust,
         state=state,
         incarnation=next_incarnation(state),
         now=lambda: datetime.now(UTC),
@@ -67,10 +66,15 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
         watch=watch,
         ledger=Ledger(watch.crossed),
     )
-    _know_oneself(party)
-    if not pins:
-        watch.warn("the agreement pins no keys: whoever the authority certified is believed")
-    return party
+
+
+def _enough(holding: Holding, batch: int) -> None:
+    """Common rows are fewer than ours: a batch that we cannot fill alone is a mistake."""
+    if batch > len(holding):
+        raise DataError(
+            f"training.batch = {batch} is more than the {len(holding)} rows of this party",
+            f"choose a batch from 1 to {len(holding)}, the same at every party",
+        )
 
 
 def hub_address(seat: Seat, name: str, given: str | None) -> str:
@@ -87,10 +91,3 @@ def admit(party: Party, certificate: object) -> str:
     if name not in party.agreement.passive:
         raise IdentityError(f"{name} is no passive party of this agreement")
     return name
-
-
-def _know_oneself(party: Party) -> None:
-    """Our own certificate must pass the rules that our peers will hold it to."""
-    named = party.trust.check(party.keyring.identity.certificate, party.now())
-    if named != party.name:
-        raise IdentityError(f"the certificate of {party.name} names {named}")

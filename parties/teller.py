@@ -1,16 +1,22 @@
 """What the command line says: progress, results and failures, to people or to programs."""
 
 import json
+import logging
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
 
-from parties.errors import exit_code
+from configs.errors import ConfigError
+from parties.errors import Failed, exit_code
+from parties.options import refuse_telltales
+from parties.printable import printable, printable_event
 from parties.watch import Event, Listener
 from protocol.errors import Aborted
 
@@ -21,19 +27,21 @@ class Teller:
     """One command's voice: text on a terminal, or one JSON object a line."""
 
     def __init__(self, command: str, *, json_lines: bool, debug: bool) -> None:
-        self._command, self._json, self._debug = command, json_lines, debug
+        self._command, self._json, self._debug = printable(command, 80), json_lines, debug
         self.console = Console(stderr=json_lines)
         self._errors = Console(stderr=True, soft_wrap=True, highlight=False)
 
     def guard(self, work: Callable[[], None]) -> None:
         """Do the work; end the process with the right code when it fails."""
         try:
+            refuse_telltales(debug=self._debug)
             work()
         except KeyboardInterrupt:
-            self._fail("interrupted", "", 130)
+            self._fail(["interrupted"], "", 130)
         except Exception as error:  # noqa: BLE001  the one place where every failure ends
             if self._debug:
-                traceback.print_exc()
+                for line in _trace(error):
+                    self._errors.print(line, markup=False)
             self._fail(*_explained(error), echo=isinstance(error, Aborted))
 
     @contextmanager
@@ -45,7 +53,14 @@ class Teller:
             yield self._line
             return
         with View(self.console, roles) as view:
-            yield view.show
+            yield lambda event: view.show(printable_event(event))
+
+    def warn(self, text: str) -> None:
+        """Something that a person should look at."""
+        if self._json:
+            self._line({"event": "warning", "party": self._command, "text": text})
+        else:
+            self._errors.print(f"{self._command}: warning: {printable(text)}", markup=False)
 
     def result(self, metrics: dict[str, Any], folder: Path) -> None:
         """Say what came out, and where it lies."""
@@ -66,26 +81,81 @@ class Teller:
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _line(self, event: Event) -> None:
-        sys.stdout.write(json.dumps(event) + "\n")
+        sys.stdout.write(json.dumps(printable_event(event)) + "\n")
         sys.stdout.flush()
 
-    def _fail(self, message: str, hint: str, code: int, *, echo: bool = False) -> NoReturn:
+    def _fail(
+        self, problems: Sequence[str], hint: str, code: int, *, echo: bool = False
+    ) -> NoReturn:
+        lines = [printable(problem) for problem in problems]
         if self._json:
-            fields = {"party": self._command, "message": message, "hint": hint, "exit": code}
-            self._line({"event": "error", "echo": echo, **fields})
+            # Not through _line: every problem is a line of its own.
+            fields = {"party": self._command, "message": "\n".join(lines), "hint": printable(hint)}
+            event = {"event": "error", "echo": echo, **fields, "exit": code}
+            sys.stdout.write(json.dumps(event) + "\n")
+            sys.stdout.flush()
         else:
             self._errors.print(f"[bold]{self._command}: error:[/] ", end="")
-            self._errors.print(message, markup=False)
+            self._errors.print("\n  ".join(lines), markup=False)
             if hint:
-                self._errors.print(f"{self._command}: hint: {hint}", markup=False)
+                self._errors.print(f"{self._command}: hint: {printable(hint)}", markup=False)
         raise SystemExit(code)
 
 
-def _explained(error: Exception) -> tuple[str, str, int]:
-    """Message, hint and exit code; of what nobody expected no data, only kind and place."""
+def prepare_output() -> None:
+    """Make every way to the terminal safe: what its alphabet lacks, threads, libraries' logs."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    threading.excepthook = _thread_failed
+    handler = logging.StreamHandler()
+    handler.setFormatter(Reserved())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+
+class Reserved(logging.Formatter):
+    """A library's log record by its kind and place; its words may quote what is ours."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line without the record's words and without its exception's."""
+        kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        where = f"{record.filename}:{record.lineno}"
+        return printable(f"{record.name}: {record.levelname.lower()} at {where} {kind}".rstrip())
+
+
+def _thread_failed(args: threading.ExceptHookArgs) -> None:
+    """What nobody expected in a thread: the trace without a library's words."""
+    if args.exc_value is not None:
+        sys.stderr.write("".join(f"{line}\n" for line in _trace(args.exc_value)))
+
+
+def _explained(error: Exception) -> tuple[Sequence[str], str, int]:
+    """Problems, hint and exit code; of what nobody expected no data, only kind and place."""
     code = exit_code(error)
     if code is not None:
-        return str(error), str(getattr(error, "hint", "")), code
+        return _problems(error), str(getattr(error, "hint", "")), code
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(place.filename).name}:{place.lineno}"
-    return f"unexpected {type(error).__name__} at {where}", "--debug shows more", UNEXPECTED
+    return [f"unexpected {type(error).__name__} at {where}"], "--debug shows more", UNEXPECTED
+
+
+def _problems(error: Exception) -> Sequence[str]:
+    if isinstance(error, ConfigError):
+        return error.problems
+    # A party of a simulation has made its lines printable already.
+    return str(error).splitlines() if isinstance(error, Failed) else [str(error)]
+
+
+def _trace(error: BaseException) -> Iterator[str]:
+    """Where an error arose, cause by cause: our own with its words, a library's without.
+
+    A library may quote a value, an ID or a password; its kind and place are enough to find it.
+    """
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        yield from _trace(cause)
+    for frame in traceback.extract_tb(error.__traceback__):
+        yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
+    known = isinstance(error, Exception) and exit_code(error) is not None
+    words = printable(str(error)) if known else f"{len(str(error))} characters, not shown"
+    yield f"{type(error).__name__}: {words}"

@@ -85,6 +85,11 @@ class Channel:
         """Where the conversation stands."""
         return self._conversation.phase
 
+    @property
+    def incarnation(self) -> int | None:
+        """Which start of the peer this is, as its first message said."""
+        return self._incarnation
+
     def send(self, body: Body, *tensors: Tensor, timeout: float = 60.0) -> None:
         """Say ``body`` with ``tensors``; its turn is checked before a byte leaves.
 

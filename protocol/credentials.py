@@ -5,22 +5,29 @@ checks the chain but not that name: it accepts two URIs, and an authority's cert
 So every certificate that names a party, whether from TLS or from a message, passes ``check``.
 """
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
+from time import sleep
 from typing import TypeGuard, cast
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from protocol.denied import DenyFile
 from protocol.errors import IdentityError
 
 SKEW = timedelta(minutes=5)
+_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+_HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
+_KEY_HINT = "make one with: openssl ecparam -name prime256v1 -genkey, and have it signed"
 _EKU = (ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH)
 
 
@@ -50,6 +57,15 @@ class Trust:
     authority: x509.Certificate
     pins: Mapping[str, Sequence[str]] = field(default_factory=dict)  # party -> its keys' pins
     denied: frozenset[str] = frozenset()
+    denied_file: DenyFile | None = None
+
+    def denied_now(self) -> frozenset[str]:
+        """Pins of the keys that are no longer believed, as of this moment.
+
+        Raises:
+            IdentityError: the file of denied keys cannot be read; then nobody is believed.
+        """
+        return self.denied if self.denied_file is None else self.denied | self.denied_file.pins()
 
     def check(self, certificate: x509.Certificate, now: datetime) -> str:
         """The party that ``certificate`` names.
@@ -63,12 +79,13 @@ class Trust:
         _check_validity(certificate, now)
         _check_leaf(certificate)
         pin = fingerprint(certificate)
-        if pin in self.denied:
+        if pin in self.denied_now():
             raise IdentityError(f"the key of {name} was revoked ({pin})")
         if name in self.pins and not any(compare_digest(pin, known) for known in self.pins[name]):
             raise IdentityError(
                 f"the key of {name} is {pin}; pinned: {', '.join(self.pins[name])}",
-                "if the key was renewed, compare fingerprints with the party and renew the pin",
+                f"if the key was renewed, compare the new fingerprint with {name} by another way, "
+                f"add it to parties.{name}.pins at every party, and take the old one out later",
             )
         return name
 
@@ -88,6 +105,8 @@ class Trust:
         return name
 
     def _issued(self, certificate: x509.Certificate) -> None:
+        _check_signature_hash(certificate)
+        _check_authority_key(self.authority)
         try:
             certificate.verify_directly_issued_by(self.authority)
         except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm) as error:
@@ -128,8 +147,61 @@ def _check_leaf(certificate: x509.Certificate) -> None:
         raise IdentityError("key usage must be critical and allow signatures")
     if not all(purpose in extended for purpose in _EKU):
         raise IdentityError("extended key usage must allow client and server authentication")
-    if not is_party_key(certificate.public_key()):
-        raise IdentityError("a party's key must be P-256 (Ed25519 leaves fail in gRPC)")
+    check_party_key(certificate)
+
+
+def public_key(certificate: x509.Certificate) -> CertificatePublicKeyTypes:
+    """The key of a certificate; raises ``IdentityError`` for a curve that nobody knows."""
+    try:
+        return certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise IdentityError("a certificate's key is of an unknown kind", _KEY_HINT) from error
+
+
+def check_party_key(certificate: x509.Certificate) -> None:
+    """Refuse every key but P-256: gRPC's TLS 1.3 takes no Ed25519, and the rest is weak or rare."""
+    key = public_key(certificate)
+    if not is_party_key(key):
+        raise IdentityError(f"a party's key must be P-256, and this is {_kind(key)}", _KEY_HINT)
+
+
+def _check_authority_key(authority: x509.Certificate) -> None:
+    key = public_key(authority)
+    strong = isinstance(key, rsa.RSAPublicKey) and key.key_size >= 3072
+    if not strong and not (
+        isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _CURVES)
+    ):
+        raise IdentityError(
+            f"the authority's key is {_kind(key)}; it must be P-256, P-384, P-521 or RSA-3072",
+            "make a new authority and have every party's certificate signed anew",
+        )
+
+
+def _check_signature_hash(certificate: x509.Certificate) -> None:
+    try:
+        found = certificate.signature_hash_algorithm
+    except UnsupportedAlgorithm:
+        found = None
+    if not isinstance(found, _HASHES):
+        raise IdentityError(
+            f"a certificate is signed with {found.name.upper() if found else 'an unknown hash'}; "
+            "it must be SHA-256, SHA-384 or SHA-512",
+            "have it signed anew",
+        )
+
+
+def _kind(key: CertificatePublicKeyTypes) -> str:
+    match key:
+        case rsa.RSAPublicKey():
+            return f"RSA-{key.key_size}"
+        case ec.EllipticCurvePublicKey():
+            return key.curve.name
+    return type(key).__name__.removeprefix("_").removesuffix("PublicKey")
+
+
+def hesitate() -> None:
+    """Wait a short, random time before a refusal: how long it took must not tell the reason."""
+    sleep(0.05 + secrets.randbelow(200) / 1000)
 
 
 def purpose_bytes(purpose: str, parts: Sequence[bytes]) -> bytes:

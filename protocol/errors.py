@@ -1,5 +1,7 @@
 """What can go wrong between parties, and who is at fault."""
 
+import secrets
+
 
 class ProtocolError(Exception):
     """Something between two parties is wrong.
@@ -49,4 +51,18 @@ class Aborted(RemoteProtocolError):
 
 
 class IdentityError(ProtocolError):
-    """A certificate, key or signature is not what it must be."""
+    """A certificate, key or signature is not what it must be.
+
+    Whoever is refused learns a ticket and no more; the reason stands beside it in our own log.
+    """
+
+    _ticket = ""
+
+    @property
+    def ticket(self) -> str:
+        """A random word, the same at every look; once looked at, it stands in the message."""
+        self._ticket = self._ticket or secrets.token_hex(4)
+        return self._ticket
+
+    def __str__(self) -> str:
+        return super().__str__() + (f" (ticket {self._ticket})" if self._ticket else "")

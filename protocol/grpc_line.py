@@ -1,6 +1,5 @@
 """A line over gRPC: one long-lived stream of frames per spoke, always under mutual TLS 1.3."""
 
-import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,7 +12,7 @@ from typing import Any, Self
 import grpc
 from cryptography import x509
 
-from protocol.credentials import SKEW
+from protocol.credentials import SKEW, hesitate
 from protocol.diagnose import diagnose
 from protocol.ear import Ear, Habits
 from protocol.errors import IdentityError, LineBroken, PeerSilent, ProtocolError
@@ -37,6 +36,7 @@ def options(habits: Habits) -> list[tuple[str, int]]:
         ("grpc.max_concurrent_streams", 16),
         ("grpc.enable_retries", 0),
         ("grpc.so_reuseport", 0),
+        ("grpc.enable_http_proxy", 0),  # a proxy of the environment would stand between
         ("grpc.server_handshake_timeout_ms", int(habits.handshake * 1000)),
         ("grpc.keepalive_time_ms", int(habits.keepalive * 1000)),
         ("grpc.keepalive_timeout_ms", int(habits.keepalive_timeout * 1000)),
@@ -206,8 +206,9 @@ class Server:
         try:
             name = self._admit(leaf)
         except IdentityError as error:
-            ticket = secrets.token_hex(4)
-            self._tell(IdentityError(f"{error} (ticket {ticket})", error.hint))
+            ticket = error.ticket  # all that the peer learns; our log tells the reason beside it
+            self._tell(error)
+            hesitate()
             context.abort(grpc.StatusCode.PERMISSION_DENIED, ticket)
         with self._lock:
             told = self._seated.get(name)

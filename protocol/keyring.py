@@ -1,11 +1,12 @@
 """Certificate files: what one party keeps on disk, and the authority that makes them."""
 
 import os
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -14,12 +15,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from protocol.credentials import Identity, Trust, party_uri
+from protocol.credentials import Identity, Trust, check_party_key, party_uri, public_key
+from protocol.denied import DenyFile
 from protocol.errors import IdentityError
 
 AUTHORITY, AUTHORITY_KEY = "ca.pem", "ca.key"
 PEM = serialization.Encoding.PEM
 _Parsed = TypeVar("_Parsed")
+_LARGEST = 2**16  # bytes of a certificate or key file
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,7 @@ def read_keyring(folder: Path, name: str) -> Keyring:
     authority_pem = read_file(folder / AUTHORITY)
     certificate_pem = read_file(folder / f"{name}.pem")
     key_path = folder / f"{name}.key"
-    key_pem = read_file(key_path)
-    if key_path.stat().st_mode & 0o077:
-        raise IdentityError(f"{key_path} can be read by others", f"chmod 600 {key_path}")
+    key_pem = read_file(key_path, private=True)
     try:
         authority = x509.load_pem_x509_certificate(authority_pem)
         certificate = x509.load_pem_x509_certificate(certificate_pem)
@@ -57,27 +58,60 @@ def read_keyring(folder: Path, name: str) -> Keyring:
             f"{key_path} has a password", "keep it without one, readable for this user alone"
         ) from error
     except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
-        raise IdentityError(f"a file of {name} in {folder} is not PEM") from error
-    if (
-        not isinstance(key, ec.EllipticCurvePrivateKey)
-        or key.public_key() != certificate.public_key()
-    ):
-        raise IdentityError(f"{key_path} is not the key of {name}.pem")
+        raise IdentityError(
+            f"a file of {name} in {folder} is not PEM, or its key is of an unknown kind",
+            "a party has ca.pem, NAME.pem and NAME.key, with a P-256 key",
+        ) from error
+    if key.public_key() != public_key(certificate):
+        raise IdentityError(
+            f"{key_path} is not the key of {name}.pem",
+            "keep the two files together that were made together",
+        )
+    check_party_key(certificate)
     return Keyring(
-        Identity(name, certificate, key), authority, authority_pem, certificate_pem, key_pem
-    )
+        Identity(name, certificate, cast(ec.EllipticCurvePrivateKey, key)),
+        authority, authority_pem, certificate_pem, key_pem,
+    )  # fmt: skip
 
 
-def read_file(path: Path) -> bytes:
-    """The content of a certificate file; raises ``IdentityError``."""
+def days_left(certificate: x509.Certificate, now: datetime) -> float:
+    """Days until ``certificate`` ends."""
+    return (certificate.not_valid_after_utc - now) / timedelta(days=1)
+
+
+def read_file(path: Path, *, private: bool = False) -> bytes:
+    """The content of a certificate file; a private one must be ours alone.
+
+    Raises:
+        IdentityError: it is absent, no regular file, or open to others.
+    """
     try:
-        return path.read_bytes()
+        # Not waiting: a pipe without a writer would hold us for ever.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode):
+                raise IdentityError(f"{path} is no regular file")
+            if private:
+                _check_private(path, state)
+            return file.read(_LARGEST)
     except OSError as error:
         absent = isinstance(error, FileNotFoundError)
         made, account = "vfl certs --help says how they are made", "which account runs vfl here?"
         raise IdentityError(
             f"cannot read {path}: {error.strerror}", made if absent else account
         ) from error
+
+
+def _check_private(path: Path, state: os.stat_result) -> None:
+    if state.st_uid != os.geteuid():
+        raise IdentityError(
+            f"{path} belongs to user {state.st_uid}, and this is user {os.geteuid()}",
+            f"chown {os.geteuid()} {path}",
+        )
+    if state.st_mode & 0o077:
+        raise IdentityError(
+            f"{path} can be read by others ({stat.filemode(state.st_mode)})", f"chmod 600 {path}"
+        )
 
 
 def make_authority(folder: Path, federation: str, days: int = 365) -> None:
@@ -178,9 +212,11 @@ def trust(
     federation: str,
     pins: dict[str, Sequence[str]],
     denied: Sequence[str] = (),
+    denied_file: Path | None = None,
 ) -> Trust:
     """Trust in this keyring's authority and the pinned keys, but in no denied key."""
-    return Trust(federation, keyring.authority, pins, frozenset(denied))
+    file = DenyFile(denied_file) if denied_file else None
+    return Trust(federation, keyring.authority, pins, frozenset(denied), file)
 
 
 def _builder(

@@ -81,7 +81,8 @@ def test_failures_are_one_json_object_for_programs() -> None:
 
 def test_data_that_is_absent_says_where_one_gets_it(tmp_path: Path) -> None:
     config = DIGITS.with_name("income.toml")
-    options = [str(config), "--data", str(tmp_path), "--in-process", "--out", str(tmp_path)]
+    folders = ["--data", str(tmp_path / "data"), "--out", str(tmp_path / "runs")]
+    options = [str(config), "--in-process", *folders]
     result = CliRunner().invoke(simulate_app, options)
     assert result.exit_code == 4
     assert "adult.data" in result.output

@@ -213,7 +213,7 @@ def test_key_file_of_another_kind_is_refused(
     keys: Path, root: Authority, tmp_path: Path, key: Key
 ) -> None:
     write(tmp_path / "certs", keys, "shop", Leaf().issue(root, key))
-    with pytest.raises(IdentityError, match="is not the key of"):
+    with pytest.raises(IdentityError, match="must be P-256, and this is Ed25519"):
         read_keyring(tmp_path / "certs", "shop")
 
 

@@ -22,6 +22,7 @@ from seats import (
 )
 
 from parties import join
+from parties.errors import ClocksApart
 from parties.join import greet, welcome
 from parties.memory_port import MemoryPort
 from parties.party import Party
@@ -174,7 +175,7 @@ def test_clocks_ten_seconds_apart_are_warned_of(room: Room, shift: float) -> Non
 @pytest.mark.parametrize("shift", [400.0, -400.0])
 def test_clocks_far_apart_are_refused(room: Room, shift: float) -> None:
     leading, (joining,) = room.meet(room.party("bank"), room.party("shop", Attendance(shift=shift)))
-    assert "the clocks of bank and shop are 400 s apart" in refused(leading, IdentityError)
+    assert "the clocks of bank and shop are 400 s apart" in refused(leading, ClocksApart)
     assert "the clocks of bank and shop are 400 s apart" in refused(joining, Aborted)
 
 

@@ -1,0 +1,290 @@
+"""Our own certificates and keys that cannot be used: refused before anything is dialled."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from conftest import HUB, SPOKE
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from door import CANARIES, Said, Trial, edited, made
+from forge import Authority, Key, Leaf, authority, write
+
+from protocol.credentials import fingerprint
+from protocol.keyring import issue, make_authority
+
+
+@pytest.fixture(scope="session")
+def root(keys: Path) -> Authority:
+    return authority(keys)
+
+
+@pytest.fixture
+def trial(tmp_path: Path, keys: Path) -> Trial:
+    return made(tmp_path, keys)
+
+
+@pytest.fixture
+def certs(trial: Trial) -> Path:
+    return trial.folder / "certs"
+
+
+def with_leaf(trial: Trial, root: Authority, leaf: Leaf, key: Key | None = None) -> Said:
+    """The shop starts with this certificate."""
+    return with_files(trial, leaf.issue(root, key))
+
+
+def with_files(trial: Trial, leaf: tuple[x509.Certificate, Key], *more: str) -> Said:
+    folder = write(trial.folder / "certs", trial.keys, SPOKE, leaf)
+    return trial.start("passive", SPOKE, "--certificates", str(folder), *more)
+
+
+# --- our own certificate, before anything is dialled --------------------------------------------
+
+OWN: dict[str, tuple[Leaf, str]] = {
+    "two URIs": (Leaf(uris=[f"spiffe://trial/party/{n}" for n in (SPOKE, HUB)]), "2 URI names"),
+    "no URI": (Leaf(uris=[]), "0 URI names; a party has exactly one"),
+    "wrong scheme": (Leaf(uris=["https://trial/party/shop"]), "no party of 'trial'"),
+    "other federation": (Leaf(uris=["spiffe://other/party/shop"]), "no party of 'trial'"),
+    "name of another party": (Leaf(name=HUB), "the certificate of shop names bank"),
+    "authority as leaf": (Leaf(ca=True, signs_certificates=True), "an authority's certificate"),
+}
+
+
+@pytest.mark.parametrize("fault", OWN)
+def test_own_certificate_that_breaks_a_rule_is_refused_at_once(
+    trial: Trial, root: Authority, fault: str
+) -> None:
+    with_leaf(trial, root, OWN[fault][0]).refuses(5, OWN[fault][1])
+
+
+def test_the_authority_s_own_certificate_is_no_party_s(trial: Trial, root: Authority) -> None:
+    with_files(trial, (root.certificate, root.key)).refuses(5, "without alternative names")
+
+
+def test_expired_is_refused_with_dates_and_our_clock(trial: Trial, root: Authority) -> None:
+    leaf = Leaf(start=timedelta(days=-9), end=timedelta(days=-2))
+    now = f"here it is {datetime.now(UTC):%Y-%m-%d}"
+    with_leaf(trial, root, leaf).refuses(5, "a certificate valid from", now, "hint: renew it")
+
+
+def test_not_yet_valid_is_refused_with_dates(trial: Trial, root: Authority) -> None:
+    start = datetime.now(UTC) + timedelta(days=2)
+    said = with_leaf(trial, root, Leaf(start=timedelta(days=2)))
+    said.refuses(5, f"valid from {start:%Y-%m-%d}", "hint: renew it, or set the clock")
+
+
+@pytest.mark.parametrize(("left", "told"), [(0.5, "1 day,"), (3, "7 days"), (9, "14"), (20, "30")])
+def test_certificate_that_ends_soon_is_warned_of_at_the_start(
+    trial: Trial, root: Authority, left: float, told: str
+) -> None:
+    said = with_leaf(trial, root, Leaf(end=timedelta(days=left)))
+    said.refuses(6, "warning: our certificate ends within", told, "renew it", "nobody listens")
+
+
+def test_certificate_that_ends_later_is_not_warned_of(trial: Trial) -> None:
+    assert "ends within" not in trial.start().refuses(6, "nobody listens")
+
+
+def test_strict_seat_refuses_what_is_else_a_warning(trial: Trial, root: Authority) -> None:
+    trial.write(edited("[seats.shop]", "[seats.shop]\nstrict = true"))
+    said = with_leaf(trial, root, Leaf(end=timedelta(days=20)))
+    said.refuses(5, "our certificate ends within 30 days", "this seat is strict")
+    trial.start().refuses(5, "the agreement pins no keys", "this seat is strict")
+
+
+def test_certificate_of_another_authority_is_refused(trial: Trial, certs: Path) -> None:
+    make_authority(certs, "trial")
+    issue(certs, "trial", SPOKE)
+    (certs / "ca.pem").write_bytes((trial.keys / "ca.pem").read_bytes())
+    said = trial.start("passive", SPOKE, "--certificates", str(certs))
+    said.refuses(5, "not issued by the authority of 'trial'", "hint: every party must hold the sam")
+
+
+def test_key_of_another_certificate_is_refused(trial: Trial, root: Authority) -> None:
+    leaf, _ = Leaf().issue(root)
+    with_files(trial, (leaf, ec.generate_private_key(ec.SECP256R1()))).refuses(
+        5, "shop.key is not the key of shop.pem", "hint: keep the two files together"
+    )
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640])
+def test_key_file_open_to_others_is_refused_with_the_cure(
+    trial: Trial, root: Authority, certs: Path, mode: int
+) -> None:
+    write(certs, trial.keys, SPOKE, Leaf().issue(root))
+    (certs / "shop.key").chmod(mode)
+    said = trial.start("passive", SPOKE, "--certificates", str(certs))
+    said.refuses(5, "shop.key can be read by others (-rw-r--", "hint: chmod 600 /")
+
+
+def test_key_file_of_another_user_is_refused_with_the_cure(
+    trial: Trial, root: Authority, certs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(certs, trial.keys, SPOKE, Leaf().issue(root))
+    us = os.geteuid()
+    if us == 0:
+        os.chown(certs / "shop.key", 4711, -1)
+        us_then, owner = 0, 4711
+    else:  # only root can give a file away: here we pass for somebody else
+        monkeypatch.setattr(os, "geteuid", lambda: us + 1)
+        us_then, owner = us + 1, us
+    said = trial.start("passive", SPOKE, "--certificates", str(certs))
+    said.refuses(5, f"shop.key belongs to user {owner}, and this", f"hint: chown {us_then} /")
+
+
+def test_pipe_in_the_place_of_a_key_is_refused(trial: Trial, root: Authority, certs: Path) -> None:
+    write(certs, trial.keys, SPOKE, Leaf().issue(root))
+    (certs / "shop.key").unlink()
+    os.mkfifo(certs / "shop.key", 0o600)
+    said = trial.start("passive", SPOKE, "--certificates", str(certs))
+    said.refuses(5, "shop.key is no regular file")
+
+
+def test_key_bytes_that_are_no_pem_are_refused_and_not_shown(
+    trial: Trial, root: Authority, certs: Path
+) -> None:
+    write(certs, trial.keys, SPOKE, Leaf().issue(root))
+    text = f"-----BEGIN PRIVATE KEY-----\n{CANARIES[4]}\n-----END PRIVATE KEY-----\n"
+    (certs / "shop.key").write_text(text)
+    said = trial.start("passive", SPOKE, "--certificates", str(certs), "--debug")
+    said.refuses(5, "a file of shop in", "is not PEM, or its key is of an unknown kind")
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        (rsa.generate_private_key(65537, 1024), "RSA-1024"),
+        (rsa.generate_private_key(65537, 3072), "RSA-3072"),
+        (ec.generate_private_key(ec.SECP384R1()), "secp384r1"),
+        (ec.generate_private_key(ec.BrainpoolP256R1()), "brainpoolP256r1"),
+        (ed25519.Ed25519PrivateKey.generate(), "Ed25519"),
+    ],
+    ids=["RSA-1024", "RSA-3072", "P-384", "brainpool", "Ed25519"],
+)
+def test_weak_or_unusual_key_is_refused_with_what_is_allowed(
+    trial: Trial, root: Authority, key: Key, kind: str
+) -> None:
+    said = with_leaf(trial, root, Leaf(), key)
+    said.refuses(5, f"must be P-256, and this is {kind}", "hint: make one with: openssl")
+
+
+def signed_anew(
+    leaf: x509.Certificate, by: Authority, hash_: hashes.HashAlgorithm
+) -> x509.Certificate:
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(leaf.subject)
+        .issuer_name(leaf.issuer)
+        .public_key(leaf.public_key())
+        .serial_number(leaf.serial_number)
+        .not_valid_before(leaf.not_valid_before_utc)
+        .not_valid_after(leaf.not_valid_after_utc)
+    )
+    for extension in leaf.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    return builder.sign(by.key, hash_)
+
+
+def test_certificate_signed_with_sha_1_is_refused(trial: Trial, root: Authority) -> None:
+    leaf, key = Leaf().issue(root)
+    der = signed_anew(leaf, root, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+    # ecdsa-with-SHA256 becomes ecdsa-with-SHA1: no library here signs with SHA-1 any more
+    sha256, sha1 = bytes.fromhex("06082a8648ce3d040302"), bytes.fromhex("06072a8648ce3d0401")
+    assert der.count(sha256) == 2
+    old = x509.load_der_x509_certificate(_shorter(der, sha256, sha1))
+    said = with_files(trial, (old, key))
+    said.refuses(5, "signed with SHA1; it must be SHA-256, SHA-384 or SHA-512")
+
+
+def _shorter(der: bytes, old: bytes, new: bytes) -> bytes:
+    """The certificate with another algorithm name, and every length around it put right."""
+
+    def length(size: int) -> bytes:
+        return bytes([0x82]) + size.to_bytes(2, "big")
+
+    body = der[4:]
+    assert der[:2] == body[:2] == b"\x30\x82"
+    inner_size = int.from_bytes(body[2:4], "big")
+    inner, rest = body[4 : 4 + inner_size], body[4 + inner_size :]
+
+    def renamed(part: bytes) -> bytes:
+        return part.replace(b"\x30\x0a" + old, b"\x30\x09" + new)
+
+    inner, rest = renamed(inner), renamed(rest)
+    body = b"\x30" + length(len(inner)) + inner + rest
+    return b"\x30" + length(len(body)) + body
+
+
+def test_weak_authority_is_refused_with_what_is_allowed(trial: Trial, certs: Path) -> None:
+    key = rsa.generate_private_key(65537, 1024)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weak")])
+    now = datetime.now(UTC)
+    weak = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=60))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    write(certs, trial.keys, SPOKE, Leaf().issue(Authority(weak, key)))  # type: ignore[arg-type]
+    (certs / "ca.pem").write_bytes(weak.public_bytes(serialization.Encoding.PEM))
+    said = trial.start("passive", SPOKE, "--certificates", str(certs))
+    said.refuses(5, "the authority's key is RSA-1024; it must be P-256, P-384, P-521 or RSA-3072")
+
+
+def test_other_key_than_pinned_is_refused_with_both_and_the_way_to_renew(
+    trial: Trial, root: Authority
+) -> None:
+    leaf, key = Leaf().issue(root)
+    pinned = "sha256:" + "0" * 64
+    said = with_files(trial, (leaf, key), "--set", f'parties.shop.pins=["{pinned}"]')
+    told = f"the key of shop is {fingerprint(leaf)}; pinned: {pinned}"
+    said.refuses(5, told, "hint: if the key was renewed", "add it to parties.shop.pins at every")
+
+
+def test_revoked_key_is_refused(trial: Trial, root: Authority) -> None:
+    leaf, key = Leaf().issue(root)
+    pin = fingerprint(leaf)
+    trial.write(edited("[seats.shop]", f'[seats.shop]\ndenied = ["{pin}"]'))
+    with_files(trial, (leaf, key)).refuses(5, f"the key of shop was revoked ({pin})")
+
+
+@pytest.mark.parametrize("text", ["{pin}\n", "# old keys\n\n{pin}  # the shop's, stolen\n"])
+def test_key_in_the_file_of_denied_keys_is_refused(
+    trial: Trial, root: Authority, text: str
+) -> None:
+    leaf, key = Leaf().issue(root)
+    trial.write(edited("[seats.shop]", '[seats.shop]\ndenied_file = "denied.txt"'))
+    (trial.folder / "denied.txt").write_text(text.format(pin=fingerprint(leaf)))
+    with_files(trial, (leaf, key)).refuses(5, "the key of shop was revoked")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "cannot read the denied keys in"),
+        (b"\xff\xfe", "it is not UTF-8"),
+        (b"# keys\nsha256:12\n", "denied.txt, line 2: no pin"),
+        (CANARIES[5].encode(), "denied.txt, line 1: no pin"),
+    ],
+)
+def test_file_of_denied_keys_that_cannot_be_read_is_refused(
+    trial: Trial, content: bytes | None, told: str
+) -> None:
+    trial.write(edited("[seats.shop]", '[seats.shop]\ndenied_file = "denied.txt"'))
+    if content is not None:
+        (trial.folder / "denied.txt").write_bytes(content)
+    trial.start().refuses(5, told, "hint:")
+
+
+def test_pipe_in_the_place_of_denied_keys_is_refused(trial: Trial) -> None:
+    trial.write(edited("[seats.shop]", '[seats.shop]\ndenied_file = "denied.txt"'))
+    os.mkfifo(trial.folder / "denied.txt")
+    trial.start().refuses(5, "denied.txt is no regular file")

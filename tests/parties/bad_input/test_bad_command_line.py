@@ -1,0 +1,317 @@
+"""Command lines and environments that nobody can mean: refused with what is legal instead."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import HUB, SPOKE, Dial, listening
+from door import CANARIES, ROOT, Said, Trial, command, edited, made, process
+
+from protocol.keyring import read_keyring
+
+DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
+
+
+@pytest.fixture
+def trial(tmp_path: Path, keys: Path) -> Trial:
+    return made(tmp_path, keys)
+
+
+def short(said: Said) -> None:
+    """A usage error is a few lines, not the whole help."""
+    assert len(said.text.strip().splitlines()) <= 10
+
+
+# --- commands and flags -------------------------------------------------------------------------
+
+
+def test_no_command_is_refused_with_the_commands() -> None:
+    said = command("vfl")
+    said.refuses(2, "Usage: ", "Missing command. The commands are", "simulate", "certs")
+    short(said)
+
+
+def test_unknown_command_is_refused_with_the_nearest() -> None:
+    said = command("vfl", "simulat", str(DIGITS))
+    said.refuses(2, "Usage: ", "No such command 'simulat'. Did you mean 'simulate'?")
+    short(said)
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "near"),
+    [
+        ("vfl", ["certs", str(DIGITS), "--dayz", "3"], "--days"),
+        ("vfl", ["simulate", str(DIGITS), "--in-proces"], "--in-process"),
+        ("vfl-party", ["--rolle", "active"], "--role"),
+        ("vfl-sim", [str(DIGITS), "--ouut", "x"], "--out"),
+    ],
+)
+def test_unknown_flag_is_refused_with_the_nearest(
+    program: str, words: list[str], near: str
+) -> None:
+    said = command(program, *words)
+    said.refuses(2, "Usage: ", "No such option: ", near)
+    short(said)
+
+
+def test_missing_role_is_refused_with_the_roles(trial: Trial) -> None:
+    said = command("vfl-party", "--config", str(trial.config), "--seat", SPOKE)
+    said.refuses(2, "Missing option '--role'", "active", "passive")
+
+
+def test_misspelt_role_is_refused_with_the_roles(trial: Trial) -> None:
+    trial.start("pasive").refuses(2, "Invalid value for '--role'", "'active', 'passive'")
+
+
+def test_role_that_is_not_the_agreement_s_is_refused(trial: Trial) -> None:
+    said = trial.start("active")
+    said.refuses(3, "shop is passive in", "trial.toml", "hint: --role passive")
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--labels", "labels stand in the active party's seat"),
+        ("--serve", "only the active party listens"),
+        ("--listen", "it is a setting of the seat"),
+        ("--unlearn", "setting of the agreement"),
+    ],
+)
+def test_flag_that_does_not_fit_the_role_is_refused(trial: Trial, flag: str, told: str) -> None:
+    said = trial.start("passive", SPOKE, flag, "x")
+    said.refuses(3 if flag == "--unlearn" else 2, flag, told, "hint:")
+
+
+@pytest.mark.parametrize(
+    ("flag", "place"),
+    [
+        ("--epochs", "training.epochs"),
+        ("--batch=8", "training.batch"),
+        ("--learning-rate", "training.learning_rate"),
+        ("--width", "parties.NAME.width"),
+        ("--minimum", "psi.minimum"),
+    ],
+)
+def test_flag_for_what_all_share_is_refused_with_its_place(
+    trial: Trial, flag: str, place: str
+) -> None:
+    said = trial.start("passive", SPOKE, flag, "8")
+    said.refuses(3, "a setting of the agreement, which all parties share", place, "every party")
+
+
+def test_seed_of_one_s_own_is_refused_with_what_it_promises(trial: Trial) -> None:
+    said = trial.start("passive", SPOKE, "--seed", "7")
+    said.refuses(3, "--seed is a setting of the agreement", "all train one and the same model")
+
+
+def test_local_flag_wins_over_the_seat(trial: Trial) -> None:
+    said = trial.start("passive", SPOKE, "--hub", "localhost:2")
+    said.refuses(6, "nobody listens at localhost:2")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--hub", "a:1", "--hub", "b:1"], "--hub is given twice"),
+        (["--hub=a:1", "--hub", "b:1"], "--hub is given twice"),
+        (["--seat", HUB], "--seat is given twice"),
+        (["--set", "seed=1", "--set", "seed=2"], "--set seed is given twice"),
+    ],
+)
+def test_one_flag_with_two_values_is_refused(trial: Trial, more: list[str], told: str) -> None:
+    trial.start("passive", SPOKE, *more).refuses(2, told, "different values", "hint: give it once")
+
+
+def test_one_flag_with_the_same_value_twice_is_accepted(trial: Trial) -> None:
+    more = ["--set", "seed=1", "--set", "seed=1", "--set", "split.test=0.3", "--seat", SPOKE]
+    trial.start("passive", SPOKE, *more).refuses(6, "nobody listens")
+
+
+@pytest.mark.parametrize("flag", ["--insecure", "--no-tls", "--plaintext", "--no-verify"])
+@pytest.mark.parametrize("address", ["bank.example:7700", "127.0.0.1:7700"])
+def test_no_flag_turns_tls_off(trial: Trial, flag: str, address: str) -> None:
+    said = trial.start("passive", SPOKE, flag, "--hub", address)
+    said.refuses(5, f"{flag} does not exist: TLS is never off", "hint: vfl certs")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--days", "0"], "greater than or equal to 1"),
+        (["--days", "-5"], "greater than or equal to 1"),
+        (["--days", "99999"], "less than or equal to 3650"),
+        (["--days", "ten"], "valid integer"),
+    ],
+)
+def test_bad_number_is_refused_with_the_range(trial: Trial, words: list[str], told: str) -> None:
+    said = command("vfl", "certs", str(trial.config), "--out", str(trial.folder / "c"), *words)
+    said.refuses(2, "Invalid value for '--days'", told)
+
+
+@pytest.mark.parametrize(
+    ("flag", "code", "told"),
+    [
+        ("--port=-1", 2, "from 1 to 65535"),
+        ("--timeout=0", 2, "[limits], each above 0 seconds"),
+        ("--threads=999", 2, "write threads = ... in [seats.NAME]"),
+        ("--step-seconds=-1", 3, "limits.step_seconds"),
+    ],
+)
+def test_number_that_is_set_elsewhere_is_refused_with_its_place(
+    trial: Trial, flag: str, code: int, told: str
+) -> None:
+    trial.start("passive", SPOKE, flag).refuses(code, flag.partition("=")[0], told)
+
+
+@pytest.mark.parametrize("threads", ["0", "-1", "1025", "1.5", "true"])
+def test_threads_out_of_range_are_refused(trial: Trial, threads: str) -> None:
+    trial.write(edited("[seats.shop]", f"[seats.shop]\nthreads = {threads}"))
+    trial.start().refuses(3, "seats.shop.threads: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--key-password", CANARIES[6]],
+        [f"--key-password={CANARIES[6]}"],
+        [f"--password={CANARIES[6]}", "--debug"],
+        ["--token", CANARIES[6], "--format", "json"],
+        ["--api-key", CANARIES[6]],
+    ],
+)
+def test_secret_on_the_command_line_is_refused_and_not_repeated(
+    trial: Trial, words: list[str]
+) -> None:
+    said = trial.start("passive", SPOKE, *words)
+    said.refuses(2, words[0].partition("=")[0], "secrets do not belong on a command line")
+
+
+def test_secret_as_a_setting_is_refused_and_not_repeated(trial: Trial) -> None:
+    said = trial.start("passive", SPOKE, "--set", f"training.password={CANARIES[7]}")
+    said.refuses(3, "'training.password' looks like a secret", "use a file")
+    trial.start("passive", SPOKE, "--set", CANARIES[7]).refuses(3, "a change without '='")
+
+
+def test_refusal_before_options_is_one_object_for_programs(trial: Trial) -> None:
+    said = trial.start("passive", SPOKE, "--insecure", "--format", "json")
+    told = json.loads(said.text)
+    assert (told["event"], told["exit"]) == ("error", 5)
+
+
+# --- where the output goes ----------------------------------------------------------------------
+
+
+def into(trial: Trial, out: Path | str, *more: str) -> Said:
+    words = [word for word in trial.words("passive", SPOKE, *more) if word != "--out"]
+    words.remove(str(trial.folder / "runs"))
+    return command("vfl-party", *words, "--out", str(out))
+
+
+def test_output_that_is_a_file_is_refused(trial: Trial) -> None:
+    (trial.folder / "out").write_text("mine")
+    into(trial, trial.folder / "out").refuses(7, "out is a file", "hint: choose another --out")
+    into(trial, trial.folder / "out" / "deeper").refuses(7, "out/deeper", "Not a directory")
+    assert (trial.folder / "out").read_text() == "mine"
+
+
+def test_output_that_cannot_be_written_is_refused(trial: Trial) -> None:
+    into(trial, "/proc/runs").refuses(7, "cannot use /proc/runs/trial/shop", "hint: choose another")
+
+
+def test_output_inside_the_data_is_refused(trial: Trial) -> None:
+    inside = trial.folder / "runs"
+    said = into(trial, inside, "--data", str(trial.folder))
+    said.refuses(7, "runs lies inside the data folder", "hint: choose another --out")
+    assert not inside.exists()
+
+
+def test_output_inside_the_folder_that_the_seat_names_is_refused(trial: Trial) -> None:
+    trial.write(edited("[seats.shop]", '[seats.shop]\nfolder = "."'))
+    into(trial, trial.folder / "runs").refuses(7, "runs lies inside the data folder")
+
+
+def test_output_that_climbs_is_refused_with_where_it_leads(trial: Trial) -> None:
+    said = into(trial, trial.folder / "a" / ".." / "runs")
+    said.refuses(7, "climbs with ..", f"hint: write where it leads: --out {trial.folder / 'runs'}")
+
+
+def test_certificates_go_into_no_file(trial: Trial) -> None:
+    (trial.folder / "certs").write_text("mine")
+    words = ["certs", str(trial.config), "--out", str(trial.folder / "certs" / "new")]
+    command("vfl", *words).refuses(7, "cannot use", "Not a directory")
+
+
+def test_second_process_of_a_seat_is_refused_with_folder_and_process(trial: Trial) -> None:
+    state = trial.folder / "runs" / "trial" / SPOKE
+    hold = "from pathlib import Path; import sys, time\nfrom parties.folder import alone\n"
+    hold += "with alone(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(state)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        trial.start().refuses(7, f"{state} is held by process {holder.pid}", "hint: one process a")
+        assert not (state / "incarnation").exists()
+        holder.kill()  # without a chance to tidy up
+    trial.start().refuses(6, "nobody listens")
+    trial.start().refuses(6, "nobody listens")
+    assert (state / "incarnation").read_text() == "2\n"
+
+
+# --- the environment ----------------------------------------------------------------------------
+
+
+def test_bare_environment_without_home_or_terminal_is_enough(trial: Trial) -> None:
+    trial.write(edited("[limits]", "[dp]\nepsilon = 1.0\n[limits]"))
+    said = process("vfl-party", *trial.words())
+    said.refuses(3, "differential privacy", "no (ε, δ)")
+    assert "\x1b" not in said.text
+
+
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_alphabet_of_the_terminal_and_hash_seed_change_nothing(trial: Trial, seed: str) -> None:
+    trial.write(edited("[limits]", "[dp]\nepsilon = 1.0\n[limits]"))
+    poor = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONHASHSEED": seed}
+    said = process("vfl-party", *trial.words(), environment=poor)
+    said.refuses(3, "differential privacy", r"no (\u03b5, \u03b4)")
+
+
+@pytest.mark.parametrize("variable", ["https_proxy", "http_proxy", "grpc_proxy"])
+def test_proxy_of_the_environment_is_passed_over(
+    keys: Path, dialled: Dial, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")  # nobody listens there
+    with listening(read_keyring(keys, HUB)) as (server, address):
+        line = dialled(address.replace("127.0.0.1", "localhost"), SPOKE)
+        line.send(b"hello", 5)
+        assert server.accept(5).receive(5) == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("SSLKEYLOGFILE", "keys.log"), ("GRPC_TRACE", "http"), ("GRPC_VERBOSITY", "DEBUG")],
+)
+def test_variable_that_writes_down_keys_or_content_is_refused(
+    trial: Trial, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    trial.start().refuses(5, f"{variable} is set", f"hint: unset {variable}")
+    command("vfl", "simulate", str(DIGITS)).refuses(5, f"{variable} is set")
+    seen = trial.start("passive", SPOKE, "--debug")
+    seen.refuses(5 if variable == "SSLKEYLOGFILE" else 6)
+    assert not Path("keys.log").exists()
+
+
+@pytest.mark.parametrize("value", ["NONE", "ERROR", ""])
+def test_quiet_grpc_is_no_reason_to_refuse(
+    trial: Trial, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRPC_VERBOSITY", value)
+    trial.start().refuses(6, "nobody listens")
+    assert os.environ["GRPC_VERBOSITY"] == value

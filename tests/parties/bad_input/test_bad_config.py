@@ -1,0 +1,337 @@
+"""Configs that cannot be used: each is refused with its place, what is legal, and no value."""
+
+import ctypes
+import json
+import os
+from pathlib import Path
+
+import pytest
+from conftest import SPOKE
+from door import AGREEMENT, CANARIES, SEATS, Trial, command, edited, made, process
+
+
+@pytest.fixture
+def trial(tmp_path: Path, keys: Path) -> Trial:
+    return made(tmp_path, keys)
+
+
+def test_the_trial_itself_is_good(trial: Trial) -> None:
+    """It gets as far as the network: whatever is refused below is refused for its own reason."""
+    said = trial.start().refuses(6, "nobody listens at localhost:1", "hint: start bank first")
+    assert "error" in said
+
+
+# --- the file -----------------------------------------------------------------------------------
+
+
+def test_missing_file_is_refused(trial: Trial) -> None:
+    trial.config.unlink()
+    trial.start().refuses(3, "cannot read", "trial.toml: No such file", "hint: a config is a TOML")
+
+
+def test_folder_in_its_place_is_refused(trial: Trial) -> None:
+    trial.config.unlink()
+    trial.config.mkdir()
+    trial.start().refuses(3, "trial.toml: Is a directory")
+
+
+def test_device_in_its_place_is_refused(trial: Trial) -> None:
+    words = ["--role", "passive", "--seat", SPOKE, "--config", "/dev/zero"]
+    command("vfl-party", *words).refuses(3, "/dev/zero: it is no regular file")
+
+
+def as_everybody() -> None:
+    """Give up root's right to read everything, where these tests run as root."""
+    if os.geteuid() == 0:
+        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            assert ctypes.CDLL(None).prctl(24, capability, 0, 0, 0) == 0  # PR_CAPBSET_DROP
+
+
+def test_unreadable_file_is_refused_with_its_permissions(trial: Trial) -> None:
+    trial.config.chmod(0o200)
+    said = process("vfl-party", *trial.words(), before=as_everybody)
+    said.refuses(3, "trial.toml: Permission denied; it is --w------- of user", "hint: make it read")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"# \xff\n", "not UTF-8 at byte 2 (line 1)"),
+        (AGREEMENT.encode("utf-16"), "not UTF-8 at byte 0"),
+        (b"a = 1\nb = '\0'\n", "NUL byte at byte 11 (line 2)"),
+        (b'a = "x\\u0000"\n', "a: text with a NUL character"),
+    ],
+    ids=["latin", "utf-16", "nul", "escaped nul"],
+)
+def test_bytes_that_are_no_text_are_refused_with_their_offset(
+    trial: Trial, content: bytes, told: str
+) -> None:
+    trial.reads(content).refuses(3, told, "hint:")
+
+
+def test_byte_order_mark_is_accepted_with_a_notice(trial: Trial) -> None:
+    said = trial.reads(b"\xef\xbb\xbf" + (AGREEMENT + SEATS).encode())
+    said.refuses(6, "warning:", "begins with a byte order mark", "nobody listens")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("seed = = 3\n", "line 1, column 8"),
+        ("[training\nepochs = 2\n", "line 1, column 10"),
+        ("a = 'x\n", "the end, line 1"),
+        ("training:\n\tepochs: 2\n", "line 1, column 9"),
+    ],
+    ids=["sign", "table", "text", "YAML with tabs"],
+)
+def test_bad_syntax_is_refused_with_line_and_column(trial: Trial, text: str, place: str) -> None:
+    trial.reads(text).refuses(3, f"(at {place})", "hint: a config is a TOML file")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        ("epochs = 2", "epochs = 2\nepochs = 3", (16, 15)),
+        ("[training]", '[parties.shop]\nrole = "passive"\n[training]', (14, 10)),
+        ("[training]", "[training]\nepochs = 1\n[limits]\n[training]", (17, 14)),
+        ('federation = "trial"', 'federation = "trial"\nfederation = "other"', (3, 2)),
+    ],
+    ids=["key", "party", "table", "top"],
+)
+def test_what_stands_twice_is_refused_with_both_lines(
+    trial: Trial, old: str, new: str, lines: tuple[int, int]
+) -> None:
+    said = trial.reads(edited(old, new)).refuses(3, f"it stands first at line {lines[1]}")
+    assert f"at line {lines[0]}, " in said
+
+
+@pytest.mark.parametrize("name", ["trial.yaml", "trial.yml", "trial.json"])
+def test_other_formats_are_refused_with_the_one_that_is_read(trial: Trial, name: str) -> None:
+    bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: !!python/object/apply:os.system [id]\non: no\n"
+    path = trial.write(bomb, name)
+    words = ["--role", "passive", "--seat", SPOKE, "--config", str(path)]
+    command("vfl-party", *words).refuses(3, f"{name} is a", "hint: a config is a TOML file")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a = " + "[" * 100_000, "nested too deeply"),
+        ("a = " + "{a = " * 50_000, "nested too deeply"),
+        (".".join("a" * 300_000) + " = 1", "more than 32 deep"),
+        ("a = " + "[" * 40 + "]" * 40, "more than 32 deep"),
+        ("# " + "x" * 2**20, "a config has at most 1048576"),
+        ("a = " + "9" * 5_000, "too many digits"),
+    ],
+    ids=["lists", "tables", "chain", "forty", "huge", "number"],
+)
+def test_bombs_are_refused_in_bounds(trial: Trial, text: str, told: str) -> None:
+    trial.reads(text).refuses(3, told)
+
+
+# --- keys and values ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("epochs = 2", "learnig_rate = 0.1", "'training.learnig_rate'; did you mean 'learning_"),
+        ("width = 4", "widht = 4", "'parties.shop.widht'; did you mean 'width'?"),
+        ("[labels]", "[lables]", "unknown key 'lables'; did you mean 'labels'?"),
+        ("hub = ", "hubb = ", "'seats.shop.hubb'; did you mean 'hub'?"),
+    ],
+)
+def test_unknown_key_is_refused_with_the_nearest(
+    trial: Trial, old: str, new: str, told: str
+) -> None:
+    trial.reads(edited(old, new)).refuses(3, told, "hint: configs/agreement.py")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ('"ten"', "valid integer, and is text"),
+        ("true", "valid integer, and is true or false"),
+        ("1.5", "valid integer"),
+        ("[1]", "valid integer, and is a list"),
+        ("2026-11-21", "a date or time; no setting is one"),
+    ],
+)
+def test_wrong_type_is_refused_without_a_cast(trial: Trial, value: str, told: str) -> None:
+    trial.reads(edited("epochs = 2", f"epochs = {value}")).refuses(3, "training.epochs", told)
+
+
+def test_date_is_no_text(trial: Trial) -> None:
+    text = edited('classes = ["no", "yes"]', "classes = [2026-11-21, 2026-11-22]")
+    trial.reads(text).refuses(3, "labels.classes.0: a date or time")
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("learning_rate = 0.0", "greater than 0"),
+        ("learning_rate = -0.1", "greater than 0"),
+        ("learning_rate = nan", "finite number"),
+        ("learning_rate = inf", "finite number"),
+        ("learning_rate = 1e999", "finite number"),
+        ("momentum = 1.0", "less than 1"),
+        ("weight_decay = inf", "finite number"),
+        ("patience = 0", "greater than or equal to 1"),
+        ("optimiser = 'lion'", "'adam' or 'sgd'"),
+    ],
+)
+def test_number_out_of_range_is_refused_with_the_range(
+    trial: Trial, setting: str, told: str
+) -> None:
+    said = trial.reads(edited("epochs = 2", setting))
+    said.refuses(3, f"training.{setting.partition(' ')[0]}: ", told)
+
+
+@pytest.mark.parametrize("key", ["epochs", "batch"])
+@pytest.mark.parametrize("value", ["0", "-3", "9999999999"])
+def test_count_out_of_range_is_refused(trial: Trial, key: str, value: str) -> None:
+    old = f"{key} = {2 if key == 'epochs' else 16}"
+    trial.reads(edited(old, f"{key} = {value}")).refuses(3, f"training.{key}: ", "than")
+
+
+@pytest.mark.parametrize("value", ["0.0", "-1.0", "1e9", "inf"])
+def test_time_to_wait_out_of_range_is_refused(trial: Trial, value: str) -> None:
+    text = edited("join_seconds = 0.5", f"join_seconds = {value}")
+    trial.reads(text).refuses(3, "limits.join_seconds: ")
+
+
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_no_number_anywhere_may_be_infinite(trial: Trial, value: str) -> None:
+    text = edited("[limits]", f"[unlearning.fedora]\nproximal = {value}\n[limits]")
+    trial.reads(text).refuses(3, "unlearning.fedora.proximal: ", "finite number")
+
+
+def test_batch_of_more_rows_than_there_are_is_refused_with_the_data(trial: Trial) -> None:
+    said = trial.reads(edited("batch = 16", "batch = 41"))
+    said.refuses(4, "training.batch = 41 is more than the 40 rows", "hint: choose a batch from 1")
+    trial.reads(edited("batch = 16", "batch = 40")).refuses(6, "nobody listens")
+
+
+def test_all_problems_of_a_file_are_told_together_and_no_more_than_twenty(trial: Trial) -> None:
+    text = edited("epochs = 2", "epochs = 0\nbatsch = 4").replace('"localhost:1"', '"localhost"')
+    said = trial.reads(text).refuses(3, "training.epochs", "training.batsch", "seats.shop.hub")
+    assert said.count("trial.toml: ") == 3
+    many = "\n".join(f"wrong{at} = 1" for at in range(30))
+    assert trial.reads(edited("epochs = 2", many)).refuses(3).count("unknown key") == 20
+
+
+# --- parties ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('role = "passive"', 'role = "active"', "one active party and at least one passive; "
+         "active here: bank, shop"),
+        ('role = "active"', 'role = "passive"\nwidth = 2', "active here: none"),
+        ("[parties.shop]", '[parties."The Shop"]', "'The Shop' is no name; a name is a small"),
+        ('role = "passive"', 'role = "pasive"', "parties.shop.role: ", ),
+    ],
+    ids=["two active", "none", "name", "role"],
+)  # fmt: skip
+def test_parties_that_are_no_federation_are_refused(
+    trial: Trial, old: str, new: str, told: str
+) -> None:
+    trial.reads(edited(old, new)).refuses(3, told)
+
+
+def test_own_name_that_is_no_party_is_refused_with_the_parties(trial: Trial) -> None:
+    trial.start("passive", "shoop").refuses(3, "no seat 'shoop'", "hint: the seats are bank, shop")
+
+
+def test_seat_of_no_party_is_refused_with_the_parties(trial: Trial) -> None:
+    text = (AGREEMENT + SEATS).replace("seats.shop", "seats.shp")
+    trial.reads(text).refuses(3, "[seats.shp] is no party; the parties are bank, shop")
+
+
+@pytest.mark.parametrize(
+    ("seat", "role", "old", "new"),
+    [
+        ("shop", "passive", "[seats.shop]", '[seats.shop]\nlisten = "localhost:1"'),
+        ("shop", "passive", "[seats.shop]", '[seats.shop]\nunlearn = { some = "ids.txt" }'),
+        ("bank", "active", "[seats.bank.data]", '[seats.bank]\nhub = "a:1"\n[seats.bank.data]'),
+    ],
+)
+def test_seat_with_a_setting_of_the_other_role_is_refused(
+    trial: Trial, seat: str, role: str, old: str, new: str
+) -> None:
+    trial.write(edited(old, new))
+    trial.start(role, seat).refuses(3, f"in the seat of {seat}, which is {role}", "hint: only the")
+
+
+# --- addresses, secrets, what is not offered ----------------------------------------------------
+
+ADDRESSES = {
+    "bank": "host:port with a port from 1 to 65535",
+    "bank:0": "host:port with a port from 1 to 65535",
+    "bank:70000": "host:port with a port from 1 to 65535",
+    "bank:٧٧": "host:port with a port from 1 to 65535",
+    ":7700": "host:port",
+    "::1:7700": "in brackets, [::1]:7700",
+    "[::g]:7700": "no IPv6 address",
+    "https://bank:7700": "without http://",
+    f"user:{CANARIES[2]}@bank:7700": "in brackets",
+    f"{CANARIES[2]}@bank:7700": "letters, digits, dots and hyphens",
+    "bank 2:7700": "letters, digits, dots and hyphens",
+    "0.0.0.0:7700": "dials one: give the hub's own name",
+    "[::]:7700": "dials one",
+    "unix:": "a path of at most 107 bytes",
+    "unix:/" + "x" * 120: "a path of at most 107 bytes",
+}
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_address_that_is_none_is_refused_in_the_seat(trial: Trial, address: str) -> None:
+    text = edited('"localhost:1"', json.dumps(address))
+    trial.reads(text).refuses(3, f"seats.shop.hub: {_start(address)}", ADDRESSES[address])
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_address_that_is_none_is_refused_on_the_command_line(trial: Trial, address: str) -> None:
+    said = trial.start("passive", SPOKE, "--hub", address)
+    said.refuses(2, "--hub: ", ADDRESSES[address], "hint: --hub HOST:PORT")
+
+
+def _start(address: str) -> str:
+    return "a socket is" if address.startswith("unix:") else ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'password = "{CANARIES[3]}"',
+        f'key_password = "{CANARIES[3]}"',
+        f'api_key = "{CANARIES[3]}"',
+        f'auth_token = "{CANARIES[3]}"',
+        f'private_key = """-----BEGIN PRIVATE KEY-----\n{CANARIES[3]}"""',
+        f'module = """-----BEGIN EC PRIVATE KEY-----\n{CANARIES[3]}"""',
+    ],
+)
+def test_secret_in_the_config_is_refused_and_not_repeated(trial: Trial, line: str) -> None:
+    said = trial.reads(edited("[seats.shop]", f"[seats.shop]\n{line}"))
+    assert "file" in said.refuses(3, "seats.shop." + line.partition(" ")[0])
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "[dp]\nnoise_multiplier = 0.0",
+        "[privacy]\nepsilon = 1.0\ndelta = 0.5",
+        "[differential_privacy]\ndelta = 0.0",
+        "[parties.shop.dp]\nepsilon = 8.0",
+    ],
+)
+def test_differential_privacy_is_refused_with_the_honest_reason(trial: Trial, table: str) -> None:
+    said = trial.reads(edited("[limits]", f"{table}\n[limits]"))
+    said.refuses(3, "differential privacy is not offered in this version", "no (ε, δ) is claimed")
+
+
+@pytest.mark.parametrize("table", ["[he]\ndegree = 1024", "[ckks]\ndepth = 1", "[homomorphic]"])
+def test_homomorphic_encryption_is_refused_with_the_honest_reason(trial: Trial, table: str) -> None:
+    said = trial.reads(edited("[limits]", f"{table}\n[limits]"))
+    said.refuses(3, "homomorphic encryption is not offered in this version", "by TLS alone")

@@ -1,0 +1,167 @@
+"""Greetings that end in a refusal: agreements, versions, clocks, signatures, older processes."""
+
+import json
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import HUB, SPOKE
+from door import greeting
+from seats import PLAN, Attendance, by_hand, meeting, party
+
+from parties.errors import exit_code
+from parties.join import greet, welcome
+from parties.memory_port import MemoryPort
+from protocol import vfl_pb2 as say
+from protocol.errors import Aborted, IdentityError
+from protocol.phases import Phase, Side
+
+VARIANTS: dict[str, Any] = {
+    "seed": 5,
+    "dtype": "float64",
+    "parties.bank.width": 8,
+    "parties.hospital.width": 5,
+    "parties.shop.width": 3,
+    "parties.shop.bottom.channels": [8],
+    "parties.shop.pins": ["sha256:" + "0" * 64],
+    "labels.classes": ["yes", "no"],
+    "psi.minimum": 7,
+    "split.validation": 0.15,
+    "split.test": 0.25,
+    "unlearning.fedora.weight": 3.0,
+    "training.optimiser": "sgd",
+    "training.learning_rate": 0.01,
+    "training.momentum": 0.5,
+    "training.weight_decay": 0.1,
+    "training.batch": 32,
+    "training.epochs": 3,
+    "training.patience": 2,
+    "unlearning.retrains": 4,
+    "unlearning.fedora.policy": "uniform",
+    "unlearning.fedora.iterations": 9,
+    "unlearning.fedora.primal_step": 0.2,
+    "unlearning.fedora.proximal": 0.01,
+    "unlearning.fedora.adaptive.growth": 1.2,
+    "unlearning.fine_tune.epochs": 3,
+    "unlearning.ascent.clip": 2.0,
+    "limits.step_seconds": 6.0,
+    "limits.magnitude": 100.0,
+    "limits.rows": 1000,
+}
+
+
+def variant(place: str, value: Any) -> Attendance:
+    """A party whose agreement differs in one setting, and is legal all the same."""
+    plan = json.loads(json.dumps(PLAN))
+    *tables, last = place.split(".")
+    table = plan
+    for name in tables:
+        table = table.setdefault(name, {})
+    table[last] = value
+    return Attendance(plan=plan)
+
+
+def refused_at_both(
+    keys: Path, folder: Path, transport: str, spoke: Attendance, *told: str
+) -> None:
+    with greeting(transport, keys, folder, spoke=spoke) as sides:
+        for code, words in sides:
+            assert code == 6
+            for word in told:
+                assert word in words
+
+
+def test_there_are_thirty_variants() -> None:
+    assert len(VARIANTS) == 30
+
+
+@pytest.mark.parametrize("place", VARIANTS)
+def test_agreement_that_differs_in_one_setting_is_refused_by_its_name(
+    keys: Path, tmp_path: Path, place: str
+) -> None:
+    differing: Mapping[str, Any] = {place: VARIANTS[place]}
+    for field, value in differing.items():
+        told = f"the agreements differ: {field} is "
+        refused_at_both(keys, tmp_path, "memory", variant(field, value), told)
+
+
+def test_cut_dimension_that_differs_is_refused_over_the_wire(keys: Path, tmp_path: Path) -> None:
+    told = "parties.shop.width is 2 at bank and 3 at shop"
+    refused_at_both(keys, tmp_path, "grpc", variant("parties.shop.width", 3), told)
+
+
+@pytest.mark.parametrize("versions", [(2, 3), (0, 0)], ids=["too new", "too old"])
+def test_protocol_of_another_version_is_refused_with_both_ranges(
+    keys: Path, tmp_path: Path, versions: tuple[int, int]
+) -> None:
+    hub, shop = party(keys, HUB, []), party(keys, SPOKE, [])
+    told = f"shop speaks versions {versions[0]} to {versions[1]}, bank version 1"
+    with meeting("grpc", hub, keys, tmp_path) as at, ThreadPoolExecutor(1) as pool:
+        leading = pool.submit(welcome, hub, at.port)
+        channel = by_hand(at.connect(SPOKE), Side.SPOKE, shop)
+        hello = say.Hello(
+            oldest_version=versions[0], newest_version=versions[1], nonce=b"n" * 32,
+            agreement=shop.canonical, clock=shop.now().timestamp(), software="vfl 0",
+        )  # fmt: skip
+        channel.send(hello)
+        with pytest.raises(Aborted, match=told) as theirs:
+            channel.receive(5)
+        ours = leading.exception(5)
+    assert isinstance(ours, Exception)
+    assert told in str(ours)
+    assert (exit_code(ours), exit_code(theirs.value)) == (6, 6)
+
+
+@pytest.mark.parametrize("shift", [302.0, -302.0])
+def test_clocks_too_far_apart_are_refused_at_both_with_the_distance(
+    keys: Path, tmp_path: Path, shift: float
+) -> None:
+    with greeting("grpc", keys, tmp_path, spoke=Attendance(shift=shift)) as sides:
+        for code, words in sides:
+            assert code == 5
+            assert re.search(r"the clocks of bank and shop are 30[12] s apart, more than 30", words)
+
+
+def test_spoke_whose_signature_fails_learns_a_ticket(keys: Path) -> None:
+    port, shop = MemoryPort(), party(keys, SPOKE, [])
+    channel = by_hand(port.connect(SPOKE), Side.SPOKE, shop)
+    with ThreadPoolExecutor(1) as pool:
+        leading = pool.submit(welcome, party(keys, HUB, []), port)
+        hello = say.Hello(
+            oldest_version=1, newest_version=1, nonce=b"n" * 32, agreement=shop.canonical,
+            clock=shop.now().timestamp(), software="vfl 0",
+        )  # fmt: skip
+        channel.send(hello)
+        channel.receive(5)
+        channel.send(say.Accept(certificate=shop.keyring.identity.der, signature=b"no"))
+        with pytest.raises(Aborted) as theirs:
+            channel.receive(5)
+        ours = leading.exception(5)
+    assert isinstance(ours, IdentityError)
+    assert "the signature of shop for 'accept' does not hold" in str(ours)
+    assert "signature" not in str(theirs.value)
+    assert f"ticket {ours.ticket}" in str(theirs.value)
+    assert f"(ticket {ours.ticket})" in str(ours)
+    assert theirs.value.code == "identity"
+
+
+def test_older_start_of_a_party_is_sent_away_and_the_others_still_join(
+    keys: Path, tmp_path: Path
+) -> None:
+    events: list[Any] = []
+    bank = party(keys, HUB, events)
+    with meeting("memory", bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
+        leading = pool.submit(welcome, bank, at.port)
+        newer = replace(party(keys, SPOKE, []), incarnation=7)
+        assert greet(newer, lambda: at.connect(SPOKE)).phase is Phase.JOINED
+        with pytest.raises(Aborted, match="start 6 of shop came after its start 7"):
+            greet(replace(newer, incarnation=6), lambda: at.connect(SPOKE))
+        greet(party(keys, "hospital", []), lambda: at.connect("hospital"))
+        channel = leading.result(5).channels[SPOKE]
+    assert channel.incarnation == 7
+    (told,) = [event["text"] for event in events if event["event"] == "warning"]
+    assert "start 6 of shop" in told

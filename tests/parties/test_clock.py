@@ -1,0 +1,59 @@
+"""A wall clock that jumps during a run changes nothing: time is measured by a clock that cannot."""
+
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, tzinfo
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import run
+
+from parties.federation import Federation
+
+JUMPS = (timedelta(hours=1), timedelta(hours=-1), timedelta(days=1), timedelta(days=-1))
+
+
+class Jumping(datetime):
+    """The wall clock, once it has been set wrong."""
+
+    shift = timedelta()
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return datetime.now(tz) + cls.shift
+
+
+def trained(folder: Path) -> list[Any]:
+    folder.mkdir()
+    metrics = run(folder, unlearn=({"name": "half", "classes": ["a"], "fraction": 0.5},))
+    (request,) = metrics["requests"]
+    return [metrics["training"], request["iterations"], [m["accuracy"] for m in request["methods"]]]
+
+
+@pytest.fixture
+def jumps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[timedelta]]:
+    """The wall clock jumps at every pass over the rows, from the end of the join on."""
+    made, sweep, real = cycle(JUMPS), Federation.sweep, time.time
+    seen: list[timedelta] = []
+
+    def jumping(self: Federation, *given: Any, **more: Any) -> Any:
+        Jumping.shift = next(made)
+        seen.append(Jumping.shift)
+        return sweep(self, *given, **more)
+
+    monkeypatch.setattr("parties.seating.datetime", Jumping)
+    monkeypatch.setattr(time, "time", lambda: real() + Jumping.shift.total_seconds())
+    monkeypatch.setattr(Federation, "sweep", jumping)
+    yield seen
+    Jumping.shift = timedelta()
+
+
+def test_jumps_of_the_wall_clock_change_no_result(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    steady = trained(tmp_path / "steady")
+    seen = request.getfixturevalue("jumps")
+    assert trained(tmp_path / "jumping") == steady
+    assert set(seen) == set(JUMPS)
