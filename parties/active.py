@@ -62,7 +62,7 @@ def _lead(party: Party, hub: Hub) -> dict[str, Any]:
     while chosen:
         requests.append(_carry_out(federation, chosen.pop(0), planted))
     features = federation.goodbye()
-    save_half(party, federation.half, features)
+    save_half(party, federation.half, features, run["session"])
     return {
         "run": run,
         "training": _training(federation, epochs),

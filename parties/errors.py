@@ -1,7 +1,9 @@
 """What a party refuses to go on with, the exit code for it, and what a peer may learn of it."""
 
 from configs.errors import ConfigError
-from protocol.errors import Aborted, IdentityError, ProtocolError
+from protocol.errors import Aborted, IdentityError, LineBroken, PeerSilent, ProtocolError
+
+ABSENT = "absent"  # the word for a party that left or did not come: no fault of who hears it
 
 
 class PartyError(Exception):
@@ -22,6 +24,10 @@ class PolicyError(PartyError):
 
 class StorageError(PartyError):
     """A file or port of this machine cannot be had."""
+
+
+class IntegrityError(PartyError):
+    """A file that we kept is not as we wrote it."""
 
 
 class Diverged(PartyError):
@@ -49,6 +55,7 @@ EXIT_CODES: dict[type[Exception], int] = {
     ProtocolError: 6,
     StorageError: 7,
     PolicyError: 8,
+    IntegrityError: 9,
 }
 
 
@@ -65,6 +72,8 @@ def public(error: Exception) -> tuple[str, str]:
     """What a peer may learn of an error: a word, and a sentence without our data or paths."""
     if isinstance(error, PolicyError):
         return "policy", str(error)
+    if isinstance(error, LineBroken | PeerSilent):
+        return ABSENT, str(error)
     if isinstance(error, ProtocolError):
         return "protocol", str(error)
     return "local", "something is wrong at this party; its own log says what"

@@ -75,6 +75,7 @@ def _hello(party: Party, nonce: bytes) -> vfl_pb2.Hello:
         agreement=party.canonical,
         clock=party.now().timestamp(),
         software=software(),
+        prediction=vfl_pb2.Prediction(run=party.predicts) if party.predicts else None,
     )
 
 
@@ -84,7 +85,7 @@ def _accept(party: Party, channel: Channel, nonce: bytes, message: Message) -> N
         raise RemoteProtocolError("the hub's welcome lacks a session or nonce")
     _compare_clocks(party, channel.terms.peer, welcome.clock)
     _compare_software(party, channel.terms.peer, welcome.software)
-    bound = _bound(party.digest, channel, channel.terms.peer, party.name, nonce, welcome.nonce)
+    bound = _bound(party.purpose, channel, channel.terms.peer, party.name, nonce, welcome.nonce)
     signer = verify(
         party.trust, welcome.certificate, welcome.signature, party.now(), "welcome", *bound
     )
@@ -139,7 +140,7 @@ def _seat(party: Party, channel: Channel, session: bytes) -> None:
     hello = channel.receive(patience).expect(vfl_pb2.Hello)
     _check_hello(party, channel.terms.peer, hello)
     channel.session, nonce = session, party.entropy(NONCE)
-    bound = _bound(party.digest, channel, party.name, channel.terms.peer, hello.nonce, nonce)
+    bound = _bound(party.purpose, channel, party.name, channel.terms.peer, hello.nonce, nonce)
     channel.send(
         vfl_pb2.Welcome(
             nonce=nonce,
@@ -166,6 +167,7 @@ def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
             f"{party.name} version {VERSION}",
             "install the same version of vfl at both",
         )
+    _same_purpose(party, peer, hello.prediction.run)
     try:
         found = differences(party.canonical, hello.agreement)
     except ConfigError as error:
@@ -178,6 +180,21 @@ def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
         raise RemoteProtocolError(f"the agreements differ: {listed}", "start from the same file")
     _compare_clocks(party, peer, hello.clock)
     _compare_software(party, peer, hello.software)
+
+
+def _same_purpose(party: Party, peer: str, theirs: bytes) -> None:
+    """Both train, or both predict with halves of one model."""
+    if bool(theirs) is not bool(party.predicts):
+        ours, other = ("predicts", "trains") if party.predicts else ("trains", "predicts")
+        raise RemoteProtocolError(
+            f"{party.name} {ours}, {peer} {other}", "start both with the same command"
+        )
+    if theirs != party.predicts:
+        raise RemoteProtocolError(
+            f"the halves are of different models: {party.name} has that of run "
+            f"{party.predicts.hex()}, {peer} that of run {theirs[:16].hex()}",
+            "each needs what it kept of the same training run",
+        )
 
 
 def _compare_software(party: Party, peer: str, theirs: str) -> None:
@@ -194,10 +211,10 @@ def _compare_clocks(party: Party, peer: str, theirs: float) -> None:
 
 
 def _bound(
-    agreement: bytes, channel: Channel, hub: str, spoke: str, nonce: bytes, answer: bytes
+    purpose: bytes, channel: Channel, hub: str, spoke: str, nonce: bytes, answer: bytes
 ) -> tuple[bytes, ...]:
     """What both signatures of a greeting cover."""
-    return channel.session or b"", agreement, hub.encode(), spoke.encode(), nonce, answer
+    return channel.session or b"", purpose, hub.encode(), spoke.encode(), nonce, answer
 
 
 def _short(value: object) -> str:

@@ -76,7 +76,8 @@ class Answerer:
             case vfl_pb2.Purge():
                 self._purge()
             case vfl_pb2.Goodbye():
-                save_half(self._party, self._half, self._features)
+                run = (self._channel.session or b"").hex()
+                save_half(self._party, self._half, self._features, run)
                 return False
         return True
 

@@ -93,8 +93,11 @@ def next_incarnation(state: Path) -> int:
     return last + 1
 
 
-def save_half(party: Party, half: Half, features: Features) -> None:
-    """Write our half of the model, row map, preprocessing and traffic, and their digests."""
+def save_half(party: Party, half: Half, features: Features, run: str) -> None:
+    """Write our half of the model, row map, preprocessing and traffic, and their digests.
+
+    ``run`` names the training run in hex: halves of one model have it in common.
+    """
     parts = {
         name: tensor.detach().contiguous()
         for name, tensor in half.model.network.state_dict().items()
@@ -111,7 +114,9 @@ def save_half(party: Party, half: Half, features: Features) -> None:
         write(party.state / name, content)
     manifest = {
         "party": party.name,
+        "run": run,
         "agreement": party.digest.hex(),
+        "architecture": party.agreement.architecture,
         "threads": party.seat.threads,
         "torch": torch.__version__,
         "sha256": {name: sha256(content).hexdigest() for name, content in files.items()},

@@ -1,7 +1,7 @@
 """Taking a seat: from a config and a name to a party with data, identity and a folder."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ import torch
 from configs.errors import ConfigError
 from configs.schema import Config
 from configs.seat import Seat
-from parties.data import read_holding
+from parties.data import Holding, read_holding
 from parties.ledger import Ledger
 from parties.party import Party
 from parties.save import next_incarnation
@@ -29,8 +29,14 @@ class Place:
     certificates: Path | None = None
 
 
-def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Party:
-    """Read the seat, its data and its certificates.
+def take_seat(
+    config: Config,
+    name: str,
+    place: Place,
+    listener: Listener,
+    read: Callable[..., Holding] = read_holding,
+) -> Party:
+    """Read the seat, its data with ``read``, and its certificates.
 
     Raises:
         ConfigError, DataError, IdentityError, StorageError: what cannot be used, and why.
@@ -41,7 +47,7 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
     torch.set_num_threads(seat.threads)
     torch.use_deterministic_algorithms(True)
     folder = place.data or config.path.parent / (seat.folder or Path())
-    holding = read_holding(
+    holding = read(
         seat.data,
         folder=folder,
         classes=agreement.labels.classes,

@@ -12,6 +12,7 @@ _MAY_BE_ABSENT = {
     "Ask.epoch",  # with SHUFFLED only
     "Done.report",
     "Embedding.report",
+    "Hello.prediction",  # of who comes to train
     "LiteralDual.step_size",  # in the first sub-step of an iteration only
     "Report.diverged",
     "Report.held_square",

@@ -32,6 +32,7 @@ Body: TypeAlias = (
     | vfl_pb2.Gradient
     | vfl_pb2.Forget
     | vfl_pb2.Purge
+    | vfl_pb2.Look
 )
 
 Kind = TypeVar("Kind", bound=Body)
@@ -50,6 +51,7 @@ WITH_TENSOR: frozenset[type[Body]] = frozenset(  # these bring one tensor, the o
         vfl_pb2.Step,
         vfl_pb2.Gradient,
         vfl_pb2.Forget,
+        vfl_pb2.Look,
     )
 )
 

@@ -45,6 +45,7 @@ Move: TypeAlias = tuple[Side, type[Body]]
 
 _LEAD: dict[Move, Phase] = {
     (Side.HUB, say.Ask): Phase.EMBEDDING,
+    (Side.HUB, say.Look): Phase.EMBEDDING,
     (Side.HUB, say.Arrange): Phase.ARRANGING,
     (Side.HUB, say.Forget): Phase.ARRANGING,
     (Side.HUB, say.Purge): Phase.ARRANGING,

@@ -85,6 +85,8 @@ SCRIPT: list[Line_] = [
     (Side.SPOKE, say.Done(), ()),
     (Side.HUB, say.Purge(), ()),
     (Side.SPOKE, say.Done(purged=["optimiser state"]), ()),
+    (Side.HUB, say.Look(), (np.array([4, 0, 4]),)),
+    (Side.SPOKE, say.Embedding(), (floats(3, 2),)),
     (Side.HUB, say.Goodbye(), ()),
 ]
 

@@ -43,7 +43,8 @@ SPOILT: dict[str, tuple[Callable[[say.Envelope], object], str]] = {
 }
 NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
 MAY_BE_ABSENT = {"Ask.epoch", "LiteralDual.step_size", "Done.report", "Embedding.report"} | {
-    f"Report.{name}" for name in ("held_square", "moved_square", "diverged")
+    *(f"Report.{name}" for name in ("held_square", "moved_square", "diverged")),
+    "Hello.prediction",
 }
 
 
