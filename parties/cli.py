@@ -19,6 +19,7 @@ from parties.options import (
     Role,
     SetOption,
 )
+from parties.predict_command import predict
 from parties.teller import Teller
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("predict")(predict)
 party_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 simulate_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

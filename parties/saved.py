@@ -11,7 +11,6 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from configs.agreement import Agreement
 from configs.errors import ConfigError
 from configs.schema import differences
-from models.arithmetic import bounded
+from models.arithmetic import all_finite
 from parties.active_network import ActiveNetwork
 from parties.bottom import build_bottom
 from parties.errors import DataError, IntegrityError, StorageError
@@ -175,5 +174,5 @@ def _refuse_other_parameters(saved: Saved, built: nn.Module) -> None:
     found = {name: (each.shape, each.dtype) for name, each in saved.parameters.items()}
     if wanted != found:
         raise IntegrityError(f"{saved.folder / MODEL} holds another network", _RESTORE)
-    if not bounded(list(saved.parameters.values()), torch.inf):
+    if not all_finite(saved.parameters.values()):
         raise IntegrityError(f"{saved.folder / MODEL} holds numbers that are not finite", _RESTORE)
