@@ -109,7 +109,7 @@ class Predictor:
         self._hub.move_to(vfl_pb2.Place(task=task, epoch=0, step=step, microbatch=0))
 
 
-def predict(party: Party, port: join.Port, trained: Trained, asked: Asked) -> Predictions:
+def predict(party: Party, trained: Trained, port: join.Port, asked: Asked) -> Predictions:
     """Join, align over the requested rows and predict them.
 
     Raises:

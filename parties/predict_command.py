@@ -157,7 +157,7 @@ def _batch(run: _Run, config: "Config", show: "Listener", told: Teller) -> None:
     party, trained = _seated(run, config, show, None if asked is None else asked.ids)
     asked = asked or all_held(party.holding, columns)
     with _port(run, party) as port:
-        found = ask(party, port, trained, asked)
+        found = ask(party, trained, port, asked)
     check_out(out, force=run.force)
     write_predictions(out, found)
     held = int(found.held.sum())
@@ -180,7 +180,7 @@ def _serve(run: _Run, config: "Config", show: "Listener", told: Teller) -> None:
     address = where(run.serve or "")
     party, trained = _seated(run, config, show, None)
     with _port(run, party) as port:
-        service = Service(party, port, trained)
+        service = Service(party, trained, port)
         with listening(address, service) as number, _interrupts(service.stopped):
             url = f"http://{address[0]}:{number}"
             told.say(f"serving at {url}", event="serving", party=run.seat, url=url)

@@ -113,7 +113,7 @@ class Service:
         failure: what ended the worker other than ``stopped``.
     """
 
-    def __init__(self, party: Party, port: join.Port, trained: Trained) -> None:
+    def __init__(self, party: Party, trained: Trained, port: join.Port) -> None:
         self.stopped, self.latencies = Event(), Latencies()
         self.failure: Exception | None = None
         self._party, self._trained = party, trained

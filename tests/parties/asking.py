@@ -70,7 +70,7 @@ def ask(
     party, trained = taken["hub"]
     with ThreadPoolExecutor(3) as pool:
         leading = pool.submit(
-            predict, party, port, trained, asked or all_held(party.holding, ("id",))
+            predict, party, trained, port, asked or all_held(party.holding, ("id",))
         )
         answering = [pool.submit(answer, name) for name in PASSIVE]
         try:
@@ -83,10 +83,12 @@ def ask(
 class Spoke:
     """A passive party in a thread, whose line can be cut as if its process were killed."""
 
-    def __init__(self, folder: Path, name: str, port: MemoryPort) -> None:
+    def __init__(
+        self, folder: Path, name: str, port: MemoryPort, plan: Mapping[str, Any] | None = None
+    ) -> None:
         self.lines: list[Any] = []
         self.failure: ProtocolError | None = None
-        party, trained = seat(folder, name)
+        party, trained = seat(folder, name, plan)
 
         def connect() -> Any:
             self.lines.append(port.connect(name))
@@ -110,14 +112,15 @@ class Spoke:
 
 
 @contextmanager
-def service(folder: Path) -> Iterator[tuple[Service, MemoryPort, dict[str, Spoke]]]:
+def service(
+    folder: Path, plan: Mapping[str, Any] | None = None
+) -> Iterator[tuple[Service, MemoryPort, dict[str, Spoke]]]:
     """A service that is ready, its port and its passive parties."""
     port = MemoryPort()
-    party, trained = seat(folder, "hub")
-    serving = Service(party, port, trained)
+    serving = Service(*seat(folder, "hub", plan), port)
     worker = Thread(target=serving.run)
     worker.start()
-    spokes = {name: Spoke(folder, name, port) for name in PASSIVE}
+    spokes = {name: Spoke(folder, name, port, plan) for name in PASSIVE}
     try:
         until(lambda: serving.health()["ready"])
         yield serving, port, spokes

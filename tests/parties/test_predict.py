@@ -127,7 +127,7 @@ def test_nobody_in_common_is_refused(once: Path) -> None:
 def test_ids_that_our_own_data_lacks_are_refused_before_anybody_is_met(once: Path) -> None:
     party, half = seat(once, "hub")
     with pytest.raises(DataError, match="our own data has none"):
-        predict(party, MemoryPort(), half, by_caller(["stranger"], ()))
+        predict(party, half, MemoryPort(), by_caller(["stranger"], ()))
 
 
 def test_a_row_whose_embedding_cannot_travel_is_refused_by_party(trained: Path) -> None:
