@@ -103,7 +103,8 @@ class Answerer:
                 case vfl_pb2.Goodbye():
                     return False
                 case _:
-                    raise RemoteProtocolError(f"said {message.kind} to a party that predicts")
+                    hub = self._channel.terms.peer
+                    raise RemoteProtocolError(f"{hub} said {message.kind} to a party that predicts")
         return True
 
     @torch.no_grad()
@@ -111,7 +112,8 @@ class Answerer:
         count, most = len(self._inputs), widest_pass(self._party.agreement)
         if len(rows) > most or rows.min() < 0 or rows.max() >= count:
             raise RemoteProtocolError(
-                f"asks for {len(rows)} rows; legal are {most} at most, between 0 and {count - 1}"
+                f"{self._channel.terms.peer} asks for {len(rows)} rows; "
+                f"legal are {most} at most, between 0 and {count - 1}"
             )
         embedding, report = self._network(self._inputs[rows]), None
         if not bounded([embedding], self._party.agreement.limits.magnitude):

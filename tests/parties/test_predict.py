@@ -3,26 +3,32 @@
 import csv
 import json
 import shutil
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from asking import PASSIVE, ask, made, seat
+from asking import PASSIVE, Spoke, ask, made, seat
 from runs import TRAINING, run
 from safetensors.torch import load_file
 from trio import PARTIES, agreement
 
 from configs.agreement import Agreement
 from configs.schema import _validated
+from parties import join
 from parties.asked import all_held, by_caller, read_ids
 from parties.data import Holding
 from parties.errors import DataError, Diverged, PolicyError
 from parties.memory_port import MemoryPort
-from parties.predict import predict
+from parties.predict import Predictor, predict
 from parties.predictions import NOT_HELD, PREDICTED, Predictions, write_predictions
 from parties.rows import split
+from protocol import vfl_pb2
+from protocol.errors import Aborted, LineBroken, RemoteProtocolError
+from protocol.hub import Hub
+from protocol.message import Body
 
 BARE = {
     "hub": {"role": "active"},
@@ -208,3 +214,71 @@ def test_passive_parties_write_nothing(trained: Path) -> None:
     ask(trained, common(trained)[:2])
     assert files() == before
     assert seat(trained, "left")[0].predicts == seat(trained, "right")[0].predicts
+
+
+# --- who breaks the rules -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(once: Path) -> Iterator[tuple[Predictor, Hub, dict[str, Spoke]]]:
+    """All rows aligned, with the hub's end of every line in reach."""
+    port = MemoryPort()
+    party, half = seat(once, "hub")
+    spokes = {name: Spoke(once, name, port) for name in PASSIVE}
+    hub = join.welcome(party, port)
+    yield Predictor(party, half, hub, np.arange(len(party.holding))), hub, spokes
+    hub.close()
+    for spoke in spokes.values():
+        spoke.thread.join(10)
+
+
+@pytest.mark.parametrize("rows", [[-1], [2**40], [0] * 5000], ids=["negative", "beyond", "many"])
+def test_rows_that_are_not_common_are_refused_by_the_passive_party(
+    asked: tuple[Predictor, Hub, dict[str, Spoke]], rows: list[int]
+) -> None:
+    _, hub, spokes = asked
+    hub.broadcast(vfl_pb2.Look(), np.array(rows))
+    for name, spoke in spokes.items():
+        spoke.thread.join(10)
+        assert f"hub asks for {len(rows)} rows; legal are 4096 at most" in str(spoke.failure)
+        with pytest.raises(Aborted):
+            hub.channels[name].receive(5)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        vfl_pb2.Purge(),
+        vfl_pb2.Arrange(fresh=vfl_pb2.Fresh(stream="new", fit=vfl_pb2.LEARN)),
+        vfl_pb2.Ask(rows=vfl_pb2.LEARN, order=vfl_pb2.SHUFFLED, epoch=1, size=4, index=0),
+    ],
+    ids=["purge", "arrange", "ask"],
+)
+def test_an_order_to_learn_is_refused_by_a_party_that_predicts(
+    asked: tuple[Predictor, Hub, dict[str, Spoke]], order: Body
+) -> None:
+    _, hub, spokes = asked
+    hub.broadcast(order)
+    for spoke in spokes.values():
+        spoke.thread.join(10)
+        assert f"hub said {type(order).__name__} to a party that predicts" in str(spoke.failure)
+
+
+def test_an_embedding_of_other_rows_is_refused(
+    asked: tuple[Predictor, Hub, dict[str, Spoke]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictor, hub, _ = asked
+    monkeypatch.setattr(hub, "broadcast", lambda body, rows: Hub.broadcast(hub, body, rows[:1]))
+    with pytest.raises(RemoteProtocolError, match=r"Embedding brought .* it must be one float64"):
+        predictor.probabilities(predictor._party.holding.ids)
+    hub.abort("protocol", "over")
+
+
+def test_a_hub_that_is_gone_ends_the_passive_party(
+    asked: tuple[Predictor, Hub, dict[str, Spoke]],
+) -> None:
+    _, hub, spokes = asked
+    hub.close()
+    for spoke in spokes.values():
+        spoke.thread.join(10)
+        assert isinstance(spoke.failure, LineBroken)
