@@ -22,6 +22,7 @@ from parties.predictions import write_predictions
 
 ROOT = Path(__file__).parents[2]
 CALL = "from parties.cli import main; main()"
+SERVING = re.compile(r"serving at (\S+)")
 Process = subprocess.Popen[str]
 
 
@@ -122,9 +123,7 @@ def test_a_file_of_predictions_over_tls(once: Path, start: Command, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_party_that_does_not_come_ends_a_batch_by_its_name(
-    start: Command, tmp_path: Path
-) -> None:
+def test_an_absent_party_ends_a_batch_by_its_name(start: Command, tmp_path: Path) -> None:
     quick = ("--set", "limits.join_seconds=6.0")
     left = start("left", *quick)
     out = tmp_path / "found.csv"
@@ -138,9 +137,7 @@ def test_a_party_that_does_not_come_ends_a_batch_by_its_name(
 @pytest.mark.slow
 def test_the_service_lives_through_the_death_of_a_party(once: Path, start: Command) -> None:
     hub, left, right = start("hub", "--serve", "127.0.0.1:0"), start("left"), start("right")
-    said = re.search(r"serving at (\S+)", (hub.stdout or []).readline())
-    assert said is not None
-    url = said[1]
+    url = next(said[1] for said in map(SERVING.search, hub.stdout or ()) if said)
     until(f"{url}/health", None, lambda _, said: said.get("ready"))
     rows = ask(once, ["p1", "p2", "p3"]).as_json()
     assert fetch(f"{url}/predict", ["p1", "p2", "p3"]) == (200, {"predictions": rows})
