@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from configs.seat import Data
 from parties import join
-from parties.errors import PartyError, public
+from parties.errors import ABSENT, PartyError, public
 from parties.party import Party
 from parties.predict import Predictor
 from parties.predicting import Trained
@@ -131,7 +132,7 @@ class Service:
         return self._party.agreement.labels.classes
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Data:
         """The seat's description of its data, which names the ID columns."""
         return self._party.seat.data
 
@@ -220,7 +221,7 @@ class Service:
                 self._work(predictor)
             predictor.goodbye()
         except Exception as error:
-            hub.abort(*public(error))
+            _dismiss(hub, error)
             raise
 
     def _aligned(self, hub: Hub) -> Predictor:
@@ -264,3 +265,11 @@ class Service:
             job = self._jobs.get_nowait()
             if job.found.set_running_or_notify_cancel():
                 job.found.set_exception(self._unavailable())
+
+
+def _dismiss(hub: Hub, error: Exception) -> None:
+    """End every conversation; whom the error is not about may come back."""
+    code, reason = public(error)
+    culprit = getattr(error, "peer", "")
+    for name, channel in hub.channels.items():
+        channel.abort(ABSENT if culprit not in ("", name) else code, reason)

@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _ids(self) -> list[str]:
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal():
+        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
             raise Refused(411, "a request without Content-Length")
         if int(length) > MAX_BODY:
             raise Refused(413, f"a body of {length} bytes; at most {MAX_BODY}", "ask in parts")

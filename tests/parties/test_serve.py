@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
@@ -87,6 +88,7 @@ def test_health_says_who_is_here_and_how_fast_answers_came(serving: int) -> None
         ("POST", "/predict", {"ids": ["p1\tp2"]}, {}, 400),
         ("POST", "/predict", b"", {"Content-Length": str(MAX_BODY + 1)}, 413),
         ("POST", "/predict", b"", {"Content-Length": "-1"}, 411),
+        ("POST", "/predict", b"2\r\n{}\r\n", {"Transfer-Encoding": "chunked"}, 411),
         ("POST", "/predict", {"ids": ["p1"]}, {"Origin": "http://page.example"}, 403),
         ("POST", "/health", {"ids": ["p1"]}, {}, 404),
         ("GET", "/predict", None, {}, 404),
@@ -120,8 +122,43 @@ def test_a_party_that_is_gone_is_named_and_its_return_is_taken_in(trained: Path)
     assert spokes["left"].failure is spokes["right"].failure is None  # goodbye was said to both
 
 
+def test_a_small_request_is_one_question_to_every_passive_party(once: Path) -> None:
+    with service(once) as (ready, _, _):
+        ledger, ids = ready._party.ledger, ready._party.holding.ids
+        for size in (1, 10, len(ids)):
+            before = ledger.total("Look").messages
+            ready.probabilities(ids[:size])
+            assert ledger.total("Look").messages - before == 2
+
+
+def test_callers_at_one_time_each_get_their_own_rows(serving: int, once: Path) -> None:
+    expected = {row["id"]: row for row in ask(once).as_json()}
+    ids = list(expected)
+
+    def get(at: int) -> None:
+        wanted = ids[at : at + 3]
+        status, said = say(serving, "POST", "/predict", {"ids": wanted})
+        assert status == 200
+        for row in said["predictions"]:
+            assert row.get("class") == expected[row["id"]].get("class")
+        assert [row["id"] for row in said["predictions"]] == wanted
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(get, range(60)))
+
+
+def test_a_death_is_noticed_while_nobody_asks(trained: Path) -> None:
+    with service(trained) as (ready, port, spokes):
+        spokes["right"].kill()
+        until(
+            lambda: ready.health()["parties"] == {"hub": "here", "left": "here", "right": "absent"}
+        )
+        spokes["right"] = Spoke(trained, "right", port)
+        until(lambda: ready.health()["ready"])
+
+
 def test_a_party_that_falls_silent_is_named_to_who_asked(once: Path) -> None:
-    plan = agreement(limits={"join_seconds": 20.0, "step_seconds": 2.0})
+    plan = agreement(limits={"join_seconds": 20.0, "step_seconds": 3.0})
     with service(once, plan) as (ready, _, spokes):
         spokes["right"].lines[-1]._outbox.put = lambda *_: None
         with pytest.raises(Unavailable, match="right does not answer") as error:
