@@ -88,7 +88,7 @@ class Spoke:
     ) -> None:
         self.lines: list[Any] = []
         self.failure: ProtocolError | None = None
-        party, trained = seat(folder, name, plan)
+        party, self.trained = seat(folder, name, plan)
 
         def connect() -> Any:
             self.lines.append(port.connect(name))
@@ -96,7 +96,7 @@ class Spoke:
 
         def work() -> None:
             try:
-                answer_predictions(party, trained, connect)
+                answer_predictions(party, self.trained, connect)
             except ProtocolError as error:
                 self.failure = error
 

@@ -18,6 +18,7 @@ from parties.errors import StorageError
 from parties.memory_port import MemoryPort
 from parties.serve import Latencies, Service, Unavailable
 from parties.serve_http import MAX_BODY, listening, where
+from protocol.errors import RemoteProtocolError
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,10 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def trained(once: Path, tmp_path: Path) -> Path:
     return shutil.copytree(once, tmp_path / "trained")
+
+
+def gives_up(*_: Any) -> None:
+    raise RemoteProtocolError("gives up for a reason of its own")
 
 
 Said = tuple[int, Any]
@@ -155,6 +160,18 @@ def test_a_death_is_noticed_while_nobody_asks(trained: Path) -> None:
         )
         spokes["right"] = Spoke(trained, "right", port)
         until(lambda: ready.health()["ready"])
+
+
+def test_a_party_that_gives_up_takes_no_other_with_it(trained: Path) -> None:
+    with service(trained) as (ready, port, spokes):
+        spokes["left"].trained.network.register_forward_pre_hook(gives_up)
+        with pytest.raises(Unavailable, match="left does not answer"):
+            ready.probabilities(ready._party.holding.ids)
+        spokes["left"].thread.join(10)
+        assert isinstance(spokes["left"].failure, RemoteProtocolError)
+        spokes["left"] = Spoke(trained, "left", port)
+        until(lambda: ready.health()["ready"])
+        assert spokes["right"].failure is None
 
 
 def test_a_party_that_falls_silent_is_named_to_who_asked(once: Path) -> None:
