@@ -182,6 +182,8 @@ class Service:
         return sorted(absent & self._left or absent)
 
     def _unavailable(self) -> Unavailable:
+        if self.stopped.is_set():
+            return Unavailable("the service is ending", "start it again")
         absent = self._absent()
         if not absent:
             return Unavailable("the parties are finding their common rows", "try again in a moment")

@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         """Requests hold IDs: nothing is logged."""
 
-    def _guard(self, path: str, answer: Any) -> None:
+    def _guard(self, path: str, answer: Callable[[], dict[str, Any]]) -> None:
         try:
             if self.headers.get("Origin"):  # a page in some browser must not ask for people
                 raise Refused(403, "not for web pages")

@@ -34,6 +34,13 @@ def made(folder: Path) -> Path:
     return folder
 
 
+def add_giant(folder: Path) -> None:
+    """A row that all hold, with features at one party that no embedding can bear."""
+    for name, cells in (("hub", "0,0,0,"), ("left", "1e9,1e9,1e9"), ("right", "0,0,0")):
+        with (folder / f"{name}.csv").open("a") as file:
+            file.write(f"giant,{cells}\n")
+
+
 def config(folder: Path, plan: Mapping[str, Any]) -> Config:
     """The trio's config."""
     agreed = _validated(Agreement, dict(plan), folder, "")

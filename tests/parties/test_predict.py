@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from asking import PASSIVE, Spoke, ask, made, seat
+from asking import PASSIVE, Spoke, add_giant, ask, made, seat
 from runs import TRAINING, run
 from safetensors.torch import load_file
 from trio import PARTIES, agreement
@@ -137,11 +137,7 @@ def test_ids_that_our_own_data_lacks_are_refused_before_anybody_is_met(once: Pat
 
 
 def test_a_row_whose_embedding_cannot_travel_is_refused_by_party(trained: Path) -> None:
-    with (trained / "left.csv").open("a") as file:
-        file.write("giant,1e9,1e9,1e9\n")
-    for name in ("hub", "right"):
-        with (trained / f"{name}.csv").open("a") as file:
-            file.write("giant,0,0,0" + ("," if name == "hub" else "") + "\n")
+    add_giant(trained)
     with pytest.raises(Diverged, match=r"left: embeddings of these rows are beyond"):
         ask(trained, ["giant"])
 

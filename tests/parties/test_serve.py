@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from asking import Spoke, ask, made, seat, service, until
+from asking import Spoke, add_giant, ask, made, seat, service, until
 from trio import agreement
 
 from configs.errors import ConfigError
@@ -150,6 +150,23 @@ def test_callers_at_one_time_each_get_their_own_rows(serving: int, once: Path) -
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(get, range(60)))
+
+
+def test_a_row_that_cannot_be_predicted_fails_its_own_request_only(trained: Path) -> None:
+    add_giant(trained)
+    with service(trained) as (ready, _, _), listening(("127.0.0.1", 0), ready) as http:
+        status, said = say(http, "POST", "/predict", {"ids": ["p1", "giant"]})
+        assert status == 500
+        assert "left: embeddings of these rows are beyond limits.magnitude" in said["error"]
+        assert say(http, "POST", "/predict", {"ids": ["p1"]})[0] == 200
+
+
+def test_a_service_that_ends_says_so_to_who_asks(once: Path) -> None:
+    with service(once) as (ready, _, _):
+        ready.stopped.set()
+        until(lambda: not ready.health()["ready"])
+        with pytest.raises(Unavailable, match="the service is ending"):
+            ready.probabilities([b"p1"])
 
 
 def test_a_death_is_noticed_while_nobody_asks(trained: Path) -> None:
