@@ -8,7 +8,7 @@ from typing import Protocol
 
 from configs.errors import ConfigError
 from configs.schema import differences
-from parties.errors import public
+from parties.errors import ABSENT, public
 from parties.party import Party
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -107,17 +107,26 @@ def welcome(party: Party, port: Port) -> Hub:
     deadline = monotonic() + party.agreement.limits.join_seconds
     session = party.entropy(16)
     arrived: dict[str, Channel] = {}
+    newest = ""
     try:
         while len(arrived) < len(expected):
             channel = _next(party, port, arrived, deadline)
             if channel is not None:
-                arrived[channel.terms.peer] = channel
+                newest = channel.terms.peer
+                arrived[newest] = channel
                 _seat(party, channel, session)
                 party.watch.step()
     except Exception as error:
-        Hub(arrived).abort(*public(error))
+        dismiss(Hub(arrived), error, newest)
         raise
     return Hub({name: arrived[name] for name in expected})
+
+
+def dismiss(hub: Hub, error: Exception, culprit: str) -> None:
+    """End every conversation; whom the error is not about hears only that another is missing."""
+    code, reason = public(error)
+    for name, channel in hub.channels.items():
+        channel.abort(code if culprit in ("", name) else ABSENT, reason)
 
 
 def _next(party: Party, port: Port, seated: dict[str, Channel], deadline: float) -> Channel | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from configs.seat import Data
 from parties import join
-from parties.errors import ABSENT, PartyError, public
+from parties.errors import PartyError
 from parties.party import Party
 from parties.predict import Predictor
 from parties.predicting import Trained
@@ -223,7 +223,7 @@ class Service:
                 self._work(predictor)
             predictor.goodbye()
         except Exception as error:
-            _dismiss(hub, error)
+            join.dismiss(hub, error, getattr(error, "peer", ""))
             raise
 
     def _aligned(self, hub: Hub) -> Predictor:
@@ -267,11 +267,3 @@ class Service:
             job = self._jobs.get_nowait()
             if job.found.set_running_or_notify_cancel():
                 job.found.set_exception(self._unavailable())
-
-
-def _dismiss(hub: Hub, error: Exception) -> None:
-    """End every conversation; whom the error is not about may come back."""
-    code, reason = public(error)
-    culprit = getattr(error, "peer", "")
-    for name, channel in hub.channels.items():
-        channel.abort(ABSENT if culprit not in ("", name) else code, reason)

@@ -169,6 +169,18 @@ def test_a_service_that_ends_says_so_to_who_asks(once: Path) -> None:
             ready.probabilities([b"p1"])
 
 
+def test_a_wrong_visitor_is_turned_away_and_takes_no_other_with_it(trained: Path) -> None:
+    with service(trained) as (ready, port, spokes):
+        spokes["right"].kill()
+        until(lambda: ready.health()["parties"]["left"] == "here" and not ready.health()["ready"])
+        wrong = Spoke(trained, "right", port, agreement(seed=6))
+        wrong.thread.join(10)
+        assert "the agreements differ: seed is 5 at hub and 6 at right" in str(wrong.failure)
+        spokes["right"] = Spoke(trained, "right", port)
+        until(lambda: ready.health()["ready"])
+        assert spokes["left"].failure is None
+
+
 def test_a_death_is_noticed_while_nobody_asks(trained: Path) -> None:
     with service(trained) as (ready, port, spokes):
         spokes["right"].kill()
