@@ -1,6 +1,6 @@
 """The agreement: every setting that all parties of a run must share."""
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -271,6 +271,13 @@ class Agreement(Table):
         return {
             name: self.parties[name] for name in sorted(self.parties) if self.parties[name].width
         }
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What a trained model must have in common with those who use it, as JSON."""
+        parties = {"parties": {name: {"pins"} for name in self.parties}}
+        fields = {"federation", "dtype", "parties", "labels", "top"}
+        return self.model_dump(mode="json", include=fields, exclude=parties)
 
     @model_validator(mode="after")
     def _one_active(self) -> Self:

@@ -22,6 +22,7 @@ from parties.options import (
     Role,
     SetOption,
 )
+from parties.predict_command import predict
 from parties.report_command import report
 from parties.teller import Teller, prepare_output
 from parties.usage import Command, Commands, check_hub
@@ -37,6 +38,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("predict")(predict)
 party_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 simulate_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(certs_app, name="certs")

@@ -10,6 +10,8 @@ from protocol.errors import (
     RemoteProtocolError,
 )
 
+ABSENT = "absent"  # the word for a party that left or did not come: no fault of who hears it
+
 
 class PartyError(Exception):
     """Something at this party is wrong; ``hint`` says what to do about it."""
@@ -105,9 +107,9 @@ def public(error: Exception) -> tuple[str, str]:
     if isinstance(error, IdentityError):
         return "identity", str(error)
     if isinstance(error, LineBroken | PeerSilent):
-        return "lost", str(error)
-    if isinstance(error, Aborted) and error.code in ("lost", "leaving"):
-        return error.code, str(error)
+        return ABSENT, str(error)
+    if isinstance(error, Aborted) and error.code == ABSENT:
+        return ABSENT, str(error)
     if isinstance(error, ProtocolError):
         return "protocol", str(error)
     return "local", "something is wrong at this party; its own log says what"

@@ -38,6 +38,7 @@ def save_half(party: Party, state: State, run: bytes) -> None:
         "party": party.name,
         "run": run.hex(),
         "agreement": party.digest.hex(),
+        "architecture": party.agreement.architecture,
         "threads": party.seat.threads,
         "torch": torch.__version__,
         "sha256": {name: sha256(content).hexdigest() for name, content in files.items()},

@@ -9,7 +9,7 @@ from typing import Protocol
 from configs.errors import ConfigError
 from configs.schema import differences
 from parties.checkpoint import NOTHING, Held
-from parties.errors import ClocksApart, Superseded, at_the_door
+from parties.errors import ABSENT, ClocksApart, Superseded, at_the_door
 from parties.party import Party
 from parties.printable import printable
 from protocol import vfl_pb2
@@ -93,6 +93,7 @@ def _hello(party: Party, nonce: bytes, held: Held) -> vfl_pb2.Hello:
         software=software(),
         run=held.run or None,
         checkpoints=held.numbers,
+        prediction=vfl_pb2.Prediction(run=party.predicts) if party.predicts else None,
     )
 
 
@@ -102,7 +103,7 @@ def _accept(party: Party, channel: Channel, nonce: bytes, message: Message) -> N
         raise RemoteProtocolError("the hub's welcome lacks a session or nonce")
     _compare_clocks(party, channel.terms.peer, welcome.clock)
     _compare_software(party, channel.terms.peer, welcome.software)
-    bound = _bound(party.digest, channel, channel.terms.peer, party.name, nonce, welcome.nonce)
+    bound = _bound(party.purpose, channel, channel.terms.peer, party.name, nonce, welcome.nonce)
     signer = verify(
         party.trust, welcome.certificate, welcome.signature, party.now(), "welcome", *bound
     )
@@ -131,16 +132,27 @@ def welcome(party: Party, port: Port, seconds: float | None = None) -> tuple[Hub
     session = party.entropy(16)
     arrived: dict[str, Channel] = {}
     offers: dict[str, Held] = {}
+    newest = ""
     try:
         while len(arrived) < len(expected):
             channel = _next(party, port, arrived, deadline, seconds)
             if channel is not None:
+                newest = channel.terms.peer
                 _arrive(party, channel, session, arrived, offers)
                 party.watch.step()
     except Exception as error:
-        _refuse(error, Hub(arrived).abort)
+        dismiss(Hub(arrived), error, newest)
         raise
     return Hub({name: arrived[name] for name in expected}), offers
+
+
+def dismiss(hub: Hub, error: Exception, culprit: str) -> None:
+    """End every conversation; whom the error is not about hears only that another is missing."""
+    if isinstance(error, IdentityError):
+        hesitate()
+    code, reason = at_the_door(error)
+    for name, channel in hub.channels.items():
+        channel.abort(code if culprit in ("", name) else ABSENT, reason)
 
 
 def _next(
@@ -192,7 +204,7 @@ def _seat(party: Party, channel: Channel, session: bytes, before: Channel | None
         )
     _check_hello(party, channel.terms.peer, hello)
     channel.session, nonce = session, party.entropy(NONCE)
-    bound = _bound(party.digest, channel, party.name, channel.terms.peer, hello.nonce, nonce)
+    bound = _bound(party.purpose, channel, party.name, channel.terms.peer, hello.nonce, nonce)
     channel.send(
         vfl_pb2.Welcome(
             nonce=nonce,
@@ -220,6 +232,7 @@ def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
             f"{party.name} version {VERSION}",
             "install the same version of vfl at both",
         )
+    _same_purpose(party, peer, hello.prediction.run)
     try:
         found = differences(party.canonical, hello.agreement)
     except ConfigError as error:
@@ -233,6 +246,21 @@ def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
         raise RemoteProtocolError(f"the agreements differ: {listed}", "start from the same file")
     _compare_clocks(party, peer, hello.clock)
     _compare_software(party, peer, hello.software)
+
+
+def _same_purpose(party: Party, peer: str, theirs: bytes) -> None:
+    """Both train, or both predict with halves of one model."""
+    if bool(theirs) is not bool(party.predicts):
+        ours, other = ("predicts", "trains") if party.predicts else ("trains", "predicts")
+        raise RemoteProtocolError(
+            f"{party.name} {ours}, {peer} {other}", "start both with the same command"
+        )
+    if theirs != party.predicts:
+        raise RemoteProtocolError(
+            f"the halves are of different models: {party.name} has that of run "
+            f"{party.predicts.hex()}, {peer} that of run {theirs[:16].hex()}",
+            "each needs what it kept of the same training run",
+        )
 
 
 def _compare_software(party: Party, peer: str, theirs: str) -> None:
@@ -253,10 +281,10 @@ def _compare_clocks(party: Party, peer: str, theirs: float) -> None:
 
 
 def _bound(
-    agreement: bytes, channel: Channel, hub: str, spoke: str, nonce: bytes, answer: bytes
+    purpose: bytes, channel: Channel, hub: str, spoke: str, nonce: bytes, answer: bytes
 ) -> tuple[bytes, ...]:
     """What both signatures of a greeting cover."""
-    return channel.session or b"", agreement, hub.encode(), spoke.encode(), nonce, answer
+    return channel.session or b"", purpose, hub.encode(), spoke.encode(), nonce, answer
 
 
 def _short(value: object) -> str:

@@ -18,7 +18,7 @@ def phase_of(kind: str, task: str) -> str:
     """The phase of the report to which a message counts."""
     if kind in _PSI:
         return "psi"
-    if kind not in _BACKWARD | {"Ask", "Embedding"}:
+    if kind not in _BACKWARD | {"Ask", "Look", "Embedding"}:
         return "control"
     if task in ("unlearn", "reference"):
         return "unlearning"

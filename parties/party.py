@@ -32,11 +32,17 @@ class Party:
     entropy: Callable[[int], bytes]
     watch: Watch
     ledger: Ledger
+    predicts: bytes = b""  # the run whose model we predict with; empty: we train
 
     @property
     def digest(self) -> bytes:
         """The digest of our agreement."""
         return digest(self.agreement)
+
+    @property
+    def purpose(self) -> bytes:
+        """What a greeting is signed for: our agreement and, for prediction, the model's run."""
+        return self.digest + self.predicts
 
     @property
     def canonical(self) -> str:

@@ -156,7 +156,7 @@ class Passes:
         for ask in self.parts(rows):
             with self._clock(task, "forward"):
                 self._hub.move_to(_place(task, ask))
-                self._hub.broadcast(vfl_pb2.Look(ask=ask))
+                self._hub.broadcast(vfl_pb2.Show(ask=ask))
                 parts.append(self._batch(task, (ask,), 0).logits)
             self._party.watch.step()
         self.diverged |= not bounded(parts, math.inf)

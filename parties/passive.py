@@ -74,8 +74,8 @@ class Answerer:
         match message.body:
             case vfl_pb2.Ask() as ask:
                 self._embed(ask)
-            case vfl_pb2.Look() as look:
-                self._show(look.ask)
+            case vfl_pb2.Show() as show:
+                self._show(show.ask)
             case vfl_pb2.Step() as step:
                 self._learn(step.gradient, message)
                 self._embed(step.ask)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from configs.schema import canonical
 from parties.align import follow, lead
 from parties.checkpoint import Checkpoints, Held
+from parties.errors import ABSENT
 from parties.federation import Federation
 from parties.party import Party
 from parties.schedule import Index
@@ -139,5 +140,5 @@ class Losses:
 def passes(error: Exception) -> bool:
     """Whether ``error`` says that a party was lost, which may come back."""
     if isinstance(error, Aborted):
-        return error.code in ("lost", "leaving")
+        return error.code == ABSENT
     return isinstance(error, LineBroken | PeerSilent)

@@ -1,6 +1,7 @@
 """Taking a seat: from a config and a name to a party with data, identity and a folder."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,8 +30,14 @@ class Place:
     certificates: Path | None = None
 
 
-def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Party:
-    """Read the seat, its data and its certificates.
+def take_seat(
+    config: Config,
+    name: str,
+    place: Place,
+    listener: Listener,
+    read: Callable[..., Holding] = read_holding,
+) -> Party:
+    """Read the seat, its data with ``read``, and its certificates.
 
     Raises:
         ConfigError, DataError, IdentityError, StorageError: what cannot be used, and why.
@@ -44,7 +51,7 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
     torch.set_num_threads(seat.threads)
     torch.use_deterministic_algorithms(True)
     folder = place.data or config.path.parent / (seat.folder or Path())
-    holding = read_holding(
+    holding = read(
         seat.data,
         folder=folder,
         classes=agreement.labels.classes,

@@ -34,7 +34,7 @@ from protocol.message import Body, Message
 from protocol.phases import Conversation, Phase, Side
 from protocol.tensors import Tensor, check_range
 
-_QUESTIONS = (vfl_pb2.Ask, vfl_pb2.Step, vfl_pb2.Look)
+_QUESTIONS = (vfl_pb2.Ask, vfl_pb2.Step, vfl_pb2.Show, vfl_pb2.Look)
 
 
 class Way(Enum):

@@ -13,6 +13,7 @@ _MAY_BE_ABSENT = {
     "Done.report",
     "Embedding.report",
     "Hello.run",
+    "Hello.prediction",  # of who comes to train
     "LiteralDual.step_size",  # in the first sub-step of an iteration only
     "Report.diverged",
     "Report.held_square",

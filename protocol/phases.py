@@ -37,7 +37,7 @@ class Phase(Enum):
     MATCHED = "matched"
     READY = "ready"
     ARRANGING = "arranging"
-    LOOKING = "looking"
+    SHOWING = "showing"
     # Questions that wait for their embedding, and embeddings that wait for their gradient: at most
     # two together. Both sides may speak at once here, and their words may cross on the way, so the
     # table is a grid: whichever comes first, both sides end in the same cell.
@@ -52,7 +52,8 @@ class Phase(Enum):
 Move: TypeAlias = tuple[Side, type[Body]]
 
 _LEAD: dict[Move, Phase] = {
-    (Side.HUB, say.Look): Phase.LOOKING,
+    (Side.HUB, say.Show): Phase.SHOWING,
+    (Side.HUB, say.Look): Phase.SHOWING,
     (Side.HUB, say.Arrange): Phase.ARRANGING,
     (Side.HUB, say.Forget): Phase.ARRANGING,
     (Side.HUB, say.Purge): Phase.ARRANGING,
@@ -83,7 +84,7 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
     Phase.MATCHED: {(Side.SPOKE, say.Aligned): Phase.READY},
     Phase.READY: {(Side.HUB, say.Ask): Phase.EMBEDDING, **_LEAD},
     Phase.ARRANGING: {(Side.SPOKE, say.Done): Phase.READY},
-    Phase.LOOKING: {(Side.SPOKE, say.Embedding): Phase.READY},
+    Phase.SHOWING: {(Side.SPOKE, say.Embedding): Phase.READY},
     Phase.EMBEDDING: {
         (Side.SPOKE, say.Embedding): Phase.EMBEDDED,
         (Side.HUB, say.Ask): Phase.EMBEDDING_TWO,

@@ -48,22 +48,46 @@ def test_the_agreement_and_the_seat_of_the_first_page_are_legal(tmp_path: Path) 
     assert config.seat("bank").listen == "0.0.0.0:7700"
 
 
-@pytest.mark.slow
-def test_three_terminals(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    certs, *parties = commands()
-    subprocess.run(program(certs, port), cwd=tmp_path, check=True, capture_output=True)
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, port: int) -> Path:
+    """Where the reader stands after the three terminals."""
+    folder = tmp_path_factory.mktemp("reader")
+    certs, *parties = [command for command in commands() if command[1] != "predict"]
+    subprocess.run(program(certs, port), cwd=folder, check=True, capture_output=True)
     assert [command[2] for command in parties] == ["active", "passive", "passive"]
     changes = [part for change in SHORT for part in ("--set", change)]
+    together([[*program(command, port), *changes] for command in parties], folder)
+    return folder
+
+
+def together(processes: list[list[str]], folder: Path) -> None:
+    """Run all at once; every one must end well."""
     running = [
-        subprocess.Popen(
-            [*program(command, port), *changes], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-        )
-        for command in parties
+        subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+        for command in processes
     ]
     for process in running:
         _, said = process.communicate(timeout=110)
         assert process.returncode == 0, said
-    assert (tmp_path / "runs" / "digits" / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_three_terminals(trained: Path) -> None:
+    assert (trained / "runs" / "digits" / "report.html").exists()
+
+
+@pytest.mark.slow
+def test_three_terminals_predict_afterwards(trained: Path, port: int) -> None:
+    asking = [command for command in commands() if command[1] == "predict"]
+    assert [command[4] for command in asking] == ["left", "right", "office"]
+    together([program(command, port) for command in asking], trained)
+    header, *rows = (trained / "predictions.csv").read_text().splitlines()
+    assert header.startswith("id,status,class,p_0,p_1")
+    assert len(rows) == 1707

@@ -78,7 +78,7 @@ SCRIPT: list[Line_] = [
     (Side.HUB, say.Step(gradient=DESCEND, ask=ASK), (floats(4, 3),)),
     (Side.SPOKE, say.Embedding(report=REPORT), (floats(4, 3).astype(np.float64),)),
     (Side.HUB, DESCEND, (floats(4, 3),)),
-    (Side.HUB, say.Look(ask=ASK), ()),
+    (Side.HUB, say.Show(ask=ASK), ()),
     (Side.SPOKE, say.Embedding(), (floats(1, 1),)),
     (Side.HUB, ASK, ()),
     (Side.HUB, ASK, ()),  # two questions may be under way
@@ -94,6 +94,8 @@ SCRIPT: list[Line_] = [
     (Side.SPOKE, say.Done(), ()),
     (Side.HUB, say.Purge(), ()),
     (Side.SPOKE, say.Done(purged=["optimiser state"]), ()),
+    (Side.HUB, say.Look(), (np.array([4, 0, 4]),)),
+    (Side.SPOKE, say.Embedding(), (floats(3, 2),)),
     (Side.HUB, say.Goodbye(), ()),
 ]
 

@@ -42,13 +42,11 @@ SPOILT: dict[str, tuple[Callable[[say.Envelope], object], str]] = {
     "microbatch": (lambda e: setattr(e.place, "microbatch", 1), "answers for train"),
 }
 NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
-MAY_BE_ABSENT = (
-    {"Ask.epoch", "LiteralDual.step_size", "Done.report", "Embedding.report"}
-    | {
-        "Hello.run",
-    }
-    | {f"Report.{name}" for name in ("held_square", "moved_square", "diverged")}
-)
+MAY_BE_ABSENT = {"Ask.epoch", "LiteralDual.step_size", "Done.report", "Embedding.report"} | {
+    *(f"Report.{name}" for name in ("held_square", "moved_square", "diverged")),
+    "Hello.prediction",
+    "Hello.run",
+}
 
 
 def answering(lines: Lines) -> Pair:

@@ -1,0 +1,280 @@
+"""Prediction by the trained halves: the same numbers as in training, for whom all parties hold."""
+
+import csv
+import json
+import shutil
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from asking import PASSIVE, Spoke, add_giant, ask, made, seat
+from runs import TRAINING, run
+from safetensors.torch import load_file
+from trio import PARTIES, agreement
+
+from configs.agreement import Agreement
+from configs.schema import _validated
+from parties import join
+from parties.asked import all_held, by_caller, read_ids
+from parties.data import Holding
+from parties.errors import DataError, Diverged, PolicyError
+from parties.memory_port import MemoryPort
+from parties.predict import Predictor, predict
+from parties.predictions import NOT_HELD, PREDICTED, Predictions, write_predictions
+from parties.rows import split
+from protocol import vfl_pb2
+from protocol.errors import Aborted, LineBroken, RemoteProtocolError
+from protocol.hub import Hub
+from protocol.message import Body
+
+BARE = {
+    "hub": {"role": "active"},
+    "left": {"role": "passive", "width": 4},
+    "right": {"role": "passive", "width": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("once"))
+
+
+@pytest.fixture
+def trained(once: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(once, tmp_path / "trained")
+
+
+def table(folder: Path, name: str) -> dict[str, dict[str, str]]:
+    rows = csv.DictReader(StringIO((folder / f"{name}.csv").read_text()))
+    return {row["id"]: row for row in rows}
+
+
+def common(folder: Path) -> list[str]:
+    held = [set(table(folder, name)) for name in PARTIES]
+    return sorted(set.intersection(*held))
+
+
+# --- what is predicted ----------------------------------------------------------------------------
+
+
+def test_predictions_are_those_of_the_training_run(once: Path) -> None:
+    own = [row["id"].encode() for row in table(once, "hub").values()]
+    rows = load_file(once / "runs" / "trio" / "hub" / "rows.safetensors")["rows"].numpy()
+    ids = [own[row] for row in rows]
+    agreed = _validated(Agreement, agreement(training=TRAINING), once, "")
+    test = [ids[row].decode() for row in split(agreed, ids, np.zeros(len(ids), bool)).test]
+    found = ask(once, test)
+    truth = table(once, "hub")
+    right = [name == truth[text]["label"] for text, name, _ in found.rows()]
+    assert np.mean(right) == json.loads((once / "metrics.json").read_text())["test_accuracy"]
+    assert found.held.all()
+
+
+def test_one_row_at_a_time_gives_the_same_numbers(once: Path) -> None:
+    ids = common(once)[:4]
+    together = ask(once, ids).probabilities
+    alone = np.concatenate([ask(once, [each]).probabilities for each in ids])
+    assert np.abs(together - alone).max() < 1e-12  # the trio computes in float64
+    assert np.allclose(together.sum(axis=1), 1)
+
+
+def test_without_ids_every_row_of_the_active_party_is_asked(once: Path) -> None:
+    found = ask(once)
+    assert list(found.texts) == list(table(once, "hub"))
+    assert int(found.held.sum()) == len(common(once))
+
+
+def test_who_was_not_in_training_is_predicted_without_a_label(trained: Path) -> None:
+    for name in PARTIES:
+        with (trained / f"{name}.csv").open("a") as file:
+            file.write("newcomer,0.5,-0.5,1.0" + ("," if name == "hub" else "") + "\n")
+    (row,) = ask(trained, ["newcomer"]).as_json()
+    assert row["status"] == PREDICTED
+    assert sum(row["probabilities"].values()) == pytest.approx(1)
+    assert row["class"] == max(row["probabilities"], key=row["probabilities"].get)
+
+
+def test_the_answer_keeps_order_and_repetitions_and_does_not_say_who_lacks_a_row(
+    once: Path,
+) -> None:
+    both = common(once)
+    lacking = sorted(set(table(once, "hub")) - set(table(once, "left")))[0]
+    ids = [both[1], lacking, both[0], "stranger", both[1]]
+    rows = ask(once, ids).as_json()
+    assert [row["id"] for row in rows] == ids
+    assert rows[0] == rows[4]
+    assert rows[1] == {"id": lacking, "status": NOT_HELD}
+    assert rows[3] == {"id": "stranger", "status": NOT_HELD}
+
+
+def test_an_active_party_without_features_needs_only_the_ids(tmp_path: Path) -> None:
+    run(tmp_path, parties=BARE)
+    ids = common(tmp_path)[:3]
+    (tmp_path / "hub.csv").unlink()
+    assert ask(tmp_path, [*ids, "stranger"], agreement(parties=BARE)).held.tolist() == [
+        True, True, True, False,
+    ]  # fmt: skip
+
+
+def test_settings_that_do_not_make_the_model_may_change(once: Path) -> None:
+    plan = agreement(training={"epochs": 9}, psi={"minimum": 10_000})
+    assert ask(once, common(once)[:1], plan).held.all()
+
+
+def test_nobody_in_common_is_refused(once: Path) -> None:
+    lacking = sorted(set(table(once, "hub")) - set(table(once, "left")))[:2]
+    with pytest.raises(PolicyError, match="no common rows"):
+        ask(once, lacking)
+
+
+def test_ids_that_our_own_data_lacks_are_refused_before_anybody_is_met(once: Path) -> None:
+    party, half = seat(once, "hub")
+    with pytest.raises(DataError, match="our own data has none"):
+        predict(party, half, MemoryPort(), by_caller(["stranger"], ()))
+
+
+def test_a_row_whose_embedding_cannot_travel_is_refused_by_party(trained: Path) -> None:
+    add_giant(trained)
+    with pytest.raises(Diverged, match=r"left: embeddings of these rows are beyond"):
+        ask(trained, ["giant"])
+
+
+# --- who is asked about, and what is written ------------------------------------------------------
+
+
+def test_ids_come_from_a_table_or_one_a_line(tmp_path: Path) -> None:
+    (tmp_path / "ids.csv").write_text("town,name,id\nx,a,1\ny,b,2\n")
+    (tmp_path / "ids.txt").write_text("a\t1\nb\t2\n")
+    table, lines = (read_ids(tmp_path / f"ids.{end}", ("name", "id")) for end in ("csv", "txt"))
+    assert table == lines
+    assert table.texts == ["a\t1", "b\t2"]
+    holding = Holding(ids=table.ids, in_test=np.zeros(2, bool))
+    assert all_held(holding, ("name", "id")) == table
+
+
+def test_an_unknown_id_column_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ids.csv").write_text("customer\n1\n")
+    with pytest.raises(DataError, match=r"ids.csv has no column 'id'") as error:
+        read_ids(tmp_path / "ids.csv", ("id",))
+    assert "the ID columns of this seat are id" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a\n\nb\n", "line 2 holds no ID"),
+        ("a\nb\tc\n", "line 2 has 2 columns; the IDs of this seat have 1"),
+        ("", "holds no ID"),
+    ],
+)
+def test_a_line_that_is_no_id_is_refused_by_number(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "ids.txt").write_text(text)
+    with pytest.raises(DataError, match=told):
+        read_ids(tmp_path / "ids.txt", ("id",))
+
+
+def test_a_callers_id_is_normalised_as_in_the_data() -> None:
+    assert by_caller([" \uff41 "], ()).ids == [b"a"]
+
+
+FOUND = Predictions(
+    ["a", "b\tc"], ["no", "yes"], np.array([[0.25, 0.75], [np.nan, np.nan]])
+)  # fmt: skip
+
+
+def test_csv_is_written_as_it_always_was(tmp_path: Path) -> None:
+    write_predictions(tmp_path / "out.csv", FOUND)
+    assert (tmp_path / "out.csv").read_text() == (
+        "id,status,class,p_no,p_yes\na,predicted,yes,0.25,0.75\nb\tc,not held by all parties,,,\n"
+    )
+
+
+def test_parquet_holds_the_same(tmp_path: Path) -> None:
+    write_predictions(tmp_path / "out.parquet", FOUND)
+    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == [
+        {"id": "a", "status": PREDICTED, "class": "yes", "p_no": 0.25, "p_yes": 0.75},
+        {"id": "b\tc", "status": NOT_HELD, "class": None, "p_no": None, "p_yes": None},
+    ]
+
+
+def test_passive_parties_write_nothing(trained: Path) -> None:
+    def files() -> dict[str, bytes]:
+        folders = [trained / "runs" / "trio" / name for name in PASSIVE]
+        paths = [path for folder in folders for path in folder.iterdir()]
+        return {str(path): path.read_bytes() for path in paths if path.name != "incarnation"}
+
+    before = files()
+    ask(trained, common(trained)[:2])
+    assert files() == before
+    assert seat(trained, "left")[0].predicts == seat(trained, "right")[0].predicts
+
+
+# --- who breaks the rules -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(once: Path) -> Iterator[tuple[Predictor, Hub, dict[str, Spoke]]]:
+    """All rows aligned, with the hub's end of every line in reach."""
+    port = MemoryPort()
+    party, half = seat(once, "hub")
+    spokes = {name: Spoke(once, name, port) for name in PASSIVE}
+    hub = join.welcome(party, port)
+    yield Predictor(party, half, hub, np.arange(len(party.holding))), hub, spokes
+    hub.close()
+    for spoke in spokes.values():
+        spoke.thread.join(10)
+
+
+@pytest.mark.parametrize("rows", [[-1], [2**40], [0] * 5000], ids=["negative", "beyond", "many"])
+def test_rows_that_are_not_common_are_refused_by_the_passive_party(
+    asked: tuple[Predictor, Hub, dict[str, Spoke]], rows: list[int]
+) -> None:
+    _, hub, spokes = asked
+    hub.broadcast(vfl_pb2.Look(), np.array(rows))
+    for name, spoke in spokes.items():
+        spoke.thread.join(10)
+        assert f"hub asks for {len(rows)} rows; legal are 4096 at most" in str(spoke.failure)
+        with pytest.raises(Aborted):
+            hub.channels[name].receive(5)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        vfl_pb2.Purge(),
+        vfl_pb2.Arrange(fresh=vfl_pb2.Fresh(stream="new", fit=vfl_pb2.LEARN)),
+        vfl_pb2.Ask(rows=vfl_pb2.LEARN, order=vfl_pb2.SHUFFLED, epoch=1, size=4, index=0),
+    ],
+    ids=["purge", "arrange", "ask"],
+)
+def test_an_order_to_learn_is_refused_by_a_party_that_predicts(
+    asked: tuple[Predictor, Hub, dict[str, Spoke]], order: Body
+) -> None:
+    _, hub, spokes = asked
+    hub.broadcast(order)
+    for spoke in spokes.values():
+        spoke.thread.join(10)
+        assert f"hub said {type(order).__name__} to a party that predicts" in str(spoke.failure)
+
+
+def test_an_embedding_of_other_rows_is_refused(
+    asked: tuple[Predictor, Hub, dict[str, Spoke]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictor, hub, _ = asked
+    monkeypatch.setattr(hub, "broadcast", lambda body, rows: Hub.broadcast(hub, body, rows[:1]))
+    with pytest.raises(RemoteProtocolError, match=r"Embedding brought .* it must be one float64"):
+        predictor.probabilities(predictor._party.holding.ids)
+    hub.abort("protocol", "over")
+
+
+def test_a_hub_that_is_gone_ends_the_passive_party(
+    asked: tuple[Predictor, Hub, dict[str, Spoke]],
+) -> None:
+    _, hub, spokes = asked
+    hub.close()
+    for spoke in spokes.values():
+        spoke.thread.join(10)
+        assert isinstance(spoke.failure, LineBroken)

@@ -1,0 +1,100 @@
+"""``vfl predict``: what it teaches, and what it refuses before it meets anybody."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from parties.cli import app
+
+DIGITS = Path(__file__).parents[2] / "configs" / "vertical" / "digits.toml"
+
+
+def predict(seat: str, *options: str) -> Result:
+    command = ["predict", str(DIGITS), "--seat", seat, *options]
+    return CliRunner().invoke(app, command, env={"COLUMNS": "100", "VFL_DATA": None})
+
+
+def test_help_teaches_every_option() -> None:
+    said = predict("left", "--help").output
+    for word in (
+        "--seat",
+        "--ids",
+        "--out",
+        "--serve",
+        "--force",
+        "--hub",
+        "--runs",
+        "9 integrity",
+    ):
+        assert word in said
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--out", "p.csv"), ("--ids", "ids.csv"), ("--serve", "127.0.0.1:8080"), ("--force",)],
+    ids=lambda options: options[0],
+)
+def test_the_active_partys_words_are_refused_at_a_passive_seat(options: tuple[str, ...]) -> None:
+    result = predict("left", *options)
+    assert result.exit_code == 3
+    assert "left is passive in" in result.output
+    assert f"{options[0]} belongs to the active party" in result.output
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--out", "p.csv", "--serve", "127.0.0.1:0")], ids=["neither", "both"]
+)
+def test_neither_or_both_of_file_and_service_are_refused(options: tuple[str, ...]) -> None:
+    result = predict("office", *options)
+    assert result.exit_code == 3
+    assert "one of --out FILE and --serve HOST:PORT" in result.output
+
+
+def test_a_service_takes_no_file_of_ids() -> None:
+    result = predict("office", "--serve", "127.0.0.1:0", "--ids", "ids.csv")
+    assert result.exit_code == 3
+    assert "--serve takes its IDs from requests" in result.output
+
+
+def test_an_unknown_seat_is_refused_with_the_known_ones() -> None:
+    result = predict("lefft")
+    assert result.exit_code == 3
+    assert "left, office, right" in result.output
+
+
+def test_an_output_that_exists_is_refused_and_stays(tmp_path: Path) -> None:
+    out = tmp_path / "p.csv"
+    out.write_text("old")
+    result = predict("office", "--out", str(out), "--runs", str(tmp_path))
+    assert result.exit_code == 7
+    assert "exists" in result.output
+    assert "--force" in result.output
+    assert out.read_text() == "old"
+    forced = predict("office", "--out", str(out), "--runs", str(tmp_path), "--force")
+    assert "no trained model in" in forced.output
+
+
+@pytest.mark.parametrize(("name", "code"), [("p.xlsx", 3), ("none/p.csv", 7)])
+def test_an_output_that_cannot_be_written_is_refused_first(
+    tmp_path: Path, name: str, code: int
+) -> None:
+    result = predict("office", "--out", str(tmp_path / name), "--runs", str(tmp_path))
+    assert result.exit_code == code
+
+
+def test_a_party_that_never_trained_is_told_to(tmp_path: Path) -> None:
+    result = predict("left", "--runs", str(tmp_path))
+    assert result.exit_code == 7
+    assert "no trained model in" in result.output
+    assert "train first" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_half_ends_with_its_own_exit_code(tmp_path: Path) -> None:
+    half = tmp_path / "digits" / "left"
+    half.mkdir(parents=True)
+    (half / "manifest.json").write_text("{")
+    result = predict("left", "--runs", str(tmp_path))
+    assert result.exit_code == 9
+    assert "manifest.json is no JSON" in "".join(result.output.splitlines())

@@ -1,0 +1,159 @@
+"""Prediction for real: processes of their own, mutual TLS, HTTP, a killed party and its return."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+import pytest
+from asking import ask, made
+from trio import agreement
+
+from parties.predictions import write_predictions
+
+ROOT = Path(__file__).parents[2]
+CALL = "from parties.cli import main; main()"
+SERVING = re.compile(r"serving at (\S+)")
+Process = subprocess.Popen[str]
+
+
+def toml(value: Any) -> str:
+    """A value as TOML writes it in one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {toml(part)}" for name, part in value.items()) + " }"
+    return json.dumps(value)
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the three organisations have it after training."""
+    folder = made(tmp_path_factory.mktemp("once"))
+    lines = [f"{name} = {toml(value)}" for name, value in agreement().items()]
+    (folder / "trio.toml").write_text("\n".join(lines) + "\n")
+    for name in ("hub", "left", "right"):
+        data = {"kind": "csv", "path": f"{name}.csv", "id": {"columns": ["id"]}}
+        data |= {"label": "label"} if name == "hub" else {}
+        (folder / f"{name}.seat.toml").write_text(f"data = {toml(data)}\n")
+    return folder
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Command:
+    """Starts ``vfl predict`` at a seat; whatever still runs at the end is ended."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self._folder, self._port = folder, port
+        self.running: list[Process] = []
+
+    def __call__(self, name: str, *options: str) -> Process:
+        command = [sys.executable, "-c", CALL, "predict", str(self._folder / "trio.toml")]
+        command += ["--seat", name, "--hub", f"127.0.0.1:{self._port}"]
+        command += ["--runs", str(self._folder / "runs"), *options]
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.running.append(process)
+        return process
+
+
+@pytest.fixture
+def start(once: Path, port: int) -> Iterator[Command]:
+    command = Command(once, port)
+    yield command
+    for process in command.running:
+        process.kill()
+        process.communicate()
+
+
+def ended(process: Process) -> tuple[int, str, str]:
+    out, errors = process.communicate(timeout=60)
+    return process.returncode, out, errors
+
+
+def fetch(url: str, ids: list[str] | None = None) -> tuple[int, Any]:
+    body = None if ids is None else json.dumps({"ids": ids}).encode()
+    try:
+        with urlopen(Request(url, body), timeout=30) as answer:
+            return answer.status, json.loads(answer.read())
+    except HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+    except URLError:
+        return 0, {}
+
+
+def until(url: str, ids: list[str] | None, true: Any) -> Any:
+    """Ask until the answer is as wanted; the answer."""
+    pause, deadline = Event(), monotonic() + 45
+    while monotonic() < deadline:
+        status, said = fetch(url, ids)
+        if true(status, said):
+            return said
+        pause.wait(0.1)
+    raise AssertionError(f"the last answer was {status}: {said}")
+
+
+@pytest.mark.slow
+def test_a_file_of_predictions_over_tls(once: Path, start: Command, tmp_path: Path) -> None:
+    expected = ask(once)
+    write_predictions(tmp_path / "expected.csv", expected)
+    others = [start("left"), start("right")]
+    out = tmp_path / "found.csv"
+    code, said, errors = ended(start("hub", "--out", str(out)))
+    assert code == 0, errors
+    held = int(expected.held.sum())
+    assert f"{held} rows predicted, {len(expected.held) - held} not held by all" in said
+    assert out.read_text() == (tmp_path / "expected.csv").read_text()
+    assert [ended(each)[0] for each in others] == [0, 0]
+
+
+@pytest.mark.slow
+def test_an_absent_party_ends_a_batch_by_its_name(start: Command, tmp_path: Path) -> None:
+    quick = ("--set", "limits.join_seconds=6.0")
+    left = start("left", *quick)
+    out = tmp_path / "found.csv"
+    code, _, errors = ended(start("hub", "--out", str(out), *quick))
+    assert code == 6
+    assert "right did not join within 6 s" in errors
+    assert not out.exists()
+    assert left.poll() is None  # it waits for the next attempt
+
+
+@pytest.mark.slow
+def test_the_service_lives_through_the_death_of_a_party(once: Path, start: Command) -> None:
+    hub, left, right = start("hub", "--serve", "127.0.0.1:0"), start("left"), start("right")
+    url = next(said[1] for said in map(SERVING.search, hub.stdout or ()) if said)
+    until(f"{url}/health", None, lambda _, said: said.get("ready"))
+    rows = ask(once, ["p1", "p2", "p3"]).as_json()
+    assert fetch(f"{url}/predict", ["p1", "p2", "p3"]) == (200, {"predictions": rows})
+
+    right.kill()
+    gone = until(f"{url}/predict", ["p1"], lambda status, said: status == 503 and said["absent"])
+    assert "right" in gone["absent"]
+    assert "vfl predict" in gone["hint"]
+    until(f"{url}/health", None, lambda _, said: said["parties"]["left"] == "here")
+    assert fetch(f"{url}/health")[1]["parties"]["right"] == "absent"
+    assert hub.poll() is left.poll() is None
+
+    again = start("right")
+    until(f"{url}/predict", ["p1"], lambda status, _: status == 200)
+    hub.send_signal(signal.SIGTERM)
+    code, told, errors = ended(hub)
+    assert code == 0, errors
+    assert re.search(r"\d+ requests, \d+ rows: p50 [\d.]+ ms, p99 [\d.]+ ms", told)
+    assert [ended(each)[0] for each in (left, again)] == [0, 0]

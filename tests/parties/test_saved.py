@@ -1,0 +1,180 @@
+"""A kept half is used only as it was written: every way to be wrong is refused by its file."""
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from asking import ask, config, made, seat
+from runs import run
+from safetensors.torch import load, save
+from trio import agreement
+
+from configs.errors import ConfigError
+from parties.errors import EXIT_CODES, IntegrityError, StorageError, exit_code
+from parties.saved import read_saved
+from protocol.errors import RemoteProtocolError
+
+Damage = Callable[[Path], None]
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("once"))
+
+
+@pytest.fixture
+def trained(once: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(once, tmp_path / "trained")
+
+
+def half(folder: Path, name: str = "left") -> Path:
+    return folder / "runs" / "trio" / name
+
+
+def flipped(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def truncated(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def signed(file: Path, content: bytes) -> None:
+    """Put other content in the place of a file, with the digest that belongs to it."""
+    file.write_bytes(content)
+    manifest = file.with_name("manifest.json")
+    told = json.loads(manifest.read_text())
+    told["sha256"][file.name] = sha256(content).hexdigest()
+    manifest.write_text(json.dumps(told))
+
+
+def other(file: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+    signed(file, save(change(load(file.read_bytes()))))
+
+
+@pytest.mark.parametrize(
+    "file", ["model.safetensors", "rows.safetensors", "preprocessing.json", "traffic.json"]
+)
+@pytest.mark.parametrize("damage", [flipped, truncated, Path.unlink])
+def test_a_damaged_file_is_refused_by_name(trained: Path, file: str, damage: Damage) -> None:
+    damage(half(trained) / file)
+    with pytest.raises(IntegrityError, match=file) as error:
+        seat(trained, "left")
+    assert exit_code(error.value) == 9
+
+
+def test_exit_code_nine_is_of_damaged_files_alone() -> None:
+    assert [kind for kind, code in EXIT_CODES.items() if code == 9] == [IntegrityError]
+
+
+def test_a_pickle_is_refused_even_with_its_digest(trained: Path) -> None:
+    signed(half(trained) / "model.safetensors", pickle.dumps({"0.weight": 1}))
+    with pytest.raises(IntegrityError, match=r"model\.safetensors is no safetensors file"):
+        seat(trained, "left")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda parts: dict(list(parts.items())[1:]), "holds another network"),
+        (lambda parts: parts | {"more": torch.zeros(1)}, "holds another network"),
+        (lambda parts: {name: part.float() for name, part in parts.items()}, "another network"),
+        (lambda parts: {name: part[:1] for name, part in parts.items()}, "another network"),
+        (lambda parts: {name: part / 0 for name, part in parts.items()}, "are not finite"),
+    ],
+    ids=["one-less", "one-more", "other-type", "other-shape", "infinite"],
+)
+def test_other_parameters_are_refused(trained: Path, change: Any, told: str) -> None:
+    other(half(trained) / "model.safetensors", change)
+    with pytest.raises(IntegrityError, match=told):
+        seat(trained, "left")
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"[" * 100_000, b"\xff"])
+def test_a_manifest_that_is_none_is_refused(trained: Path, text: bytes) -> None:
+    (half(trained) / "manifest.json").write_bytes(text)
+    with pytest.raises(IntegrityError, match=r"manifest\.json is no JSON"):
+        seat(trained, "left")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("run", None, "names no run"),
+        ("run", "xy", "names no run"),
+        ("run", "ab", "names no run"),
+        ("sha256", None, "lists no files"),
+        ("sha256", {"../left/model.safetensors": "0"}, "lists no files"),
+        ("sha256", {"model.safetensors": 0}, "lists no files"),
+        ("party", "right", "the half of another party than left"),
+    ],
+)
+def test_a_manifest_with_a_wrong_field_is_refused(
+    trained: Path, key: str, value: Any, told: str
+) -> None:
+    path = half(trained) / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    with pytest.raises(IntegrityError, match=told):
+        seat(trained, "left")
+
+
+def test_another_partys_half_is_refused(trained: Path) -> None:
+    shutil.rmtree(half(trained))
+    shutil.copytree(half(trained, "right"), half(trained))
+    with pytest.raises(IntegrityError, match="holds the half of another party than left"):
+        seat(trained, "left")
+
+
+def test_no_half_at_all_is_refused_with_what_to_do(trained: Path) -> None:
+    shutil.rmtree(half(trained))
+    with pytest.raises(StorageError, match="no trained model in") as error:
+        seat(trained, "left")
+    assert "train first" in error.value.hint
+    assert not half(trained).exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"labels": {"classes": ["c", "b", "a"]}}, "labels.classes"),
+        ({"dtype": "float32"}, "dtype"),
+        ({"top": {"kind": "mlp", "hidden": [7]}}, "top.hidden"),
+    ],
+)
+def test_a_model_of_another_agreement_is_refused_by_field(
+    once: Path, changes: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"was trained for another agreement: {field}"):
+        seat(once, "left", agreement(**changes))
+
+
+def test_pins_may_change_after_training(once: Path) -> None:
+    plan = agreement()
+    plan["parties"]["left"]["pins"] = ["sha256:" + "0" * 64]
+    agreed = config(once, plan).agreement
+    assert read_saved(half(once), "left", agreed).run
+
+
+def test_halves_of_different_runs_are_refused_and_both_are_named(
+    trained: Path, tmp_path: Path
+) -> None:
+    again = tmp_path / "again"
+    again.mkdir()
+    run(again)
+    runs = [read_saved(half(each, "right"), "right", config(each, agreement()).agreement).run
+            for each in (trained, again)]  # fmt: skip
+    shutil.rmtree(half(trained, "right"))
+    shutil.copytree(half(again, "right"), half(trained, "right"))
+    with pytest.raises(RemoteProtocolError) as error:
+        ask(trained, ["p1", "p2", "p3"])
+    told = str(error.value)
+    assert "of different models: hub has that of run" in told
+    assert all(each.hex() in told for each in runs)
