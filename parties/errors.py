@@ -24,6 +24,14 @@ class StorageError(PartyError):
     """A file or port of this machine cannot be had."""
 
 
+class ResourceError(PartyError):
+    """More than this party is willing to read; ``hint`` names the limit."""
+
+
+class IntegrityError(PartyError):
+    """What was read is not what it was before."""
+
+
 class Diverged(PartyError):
     """Training left the finite numbers."""
 
@@ -48,7 +56,9 @@ EXIT_CODES: dict[type[Exception], int] = {
     IdentityError: 5,
     ProtocolError: 6,
     StorageError: 7,
+    ResourceError: 7,
     PolicyError: 8,
+    IntegrityError: 9,
 }
 
 

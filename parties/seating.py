@@ -46,6 +46,7 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
         folder=folder,
         classes=agreement.labels.classes,
         active=agreement.parties[name].role == "active",
+        progress=watch.step,
     )
     keyring = read_keyring(place.certificates or config.path.parent / seat.certificates, name)
     pins: dict[str, Sequence[str]] = {
