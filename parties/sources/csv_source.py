@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -90,9 +91,10 @@ def _lines(file: str, content: BinaryIO) -> Iterator[_Lines]:
     """The lines of a file, of any line ends, some at a time; none is longer than ``MAX_LINE``."""
     utf8 = codecs.getincrementaldecoder("utf-8-sig")()
     ends = io.IncrementalNewlineDecoder(None, translate=True)
-    rest, number = "", 1
+    rest, number, left = "", 1, os.fstat(content.fileno()).st_size
     while True:
-        block = content.read(_BLOCK)
+        block = content.read(min(_BLOCK, left))  # a file that grows has no end
+        left -= len(block)
         if number == 1 and not rest:
             _refuse_packed(file, block)
         try:

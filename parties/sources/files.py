@@ -26,12 +26,13 @@ def opened(folder: Path, path: Path, origin: str) -> Iterator[BinaryIO]:
     full = regular(folder, path, origin)
     try:
         with full.open("rb") as file:
-            before = os.fstat(file.fileno())
-            yield file
-            if not full.exists() or _identity(before) != _identity(full.stat()):
-                raise IntegrityError(
-                    f"{full} changed while it was read", "start again when nobody writes to it"
-                )
+            before = _identity(os.fstat(file.fileno()))
+            try:
+                yield file
+            except DataError:
+                _refuse_changed(full, before)  # which then explains it
+                raise
+            _refuse_changed(full, before)
     except OSError as error:
         raise DataError(f"cannot read {full}: {error.strerror}") from None
 
@@ -88,6 +89,13 @@ def _refuse_elsewhere(folder: Path, path: Path) -> None:
         raise DataError(
             f"{path} leads out of the data folder {folder.absolute()}",
             "name a file inside it, or write the absolute path of the file itself",
+        )
+
+
+def _refuse_changed(full: Path, before: tuple[int, int, int, int]) -> None:
+    if not full.exists() or _identity(full.stat()) != before:
+        raise IntegrityError(
+            f"{full} changed while it was read", "start again when nobody writes to it"
         )
 
 
