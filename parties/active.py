@@ -11,6 +11,7 @@ import numpy as np
 from parties import join
 from parties.align import lead
 from parties.compare import ORIGINAL, compare, train
+from parties.differencing import refuse_small_change
 from parties.errors import public
 from parties.federation import Federation
 from parties.ground import ground
@@ -50,6 +51,7 @@ def run_active(party: Party, port: join.Port) -> dict[str, Any]:
 
 def _lead(party: Party, hub: Hub) -> dict[str, Any]:
     alignment = lead(party, hub)
+    refuse_small_change(party, len(alignment))
     federation = Federation(party, hub, alignment)
     run = _run(party, hub, federation, len(alignment))
     chosen = choose(party, alignment, federation.rows, federation.labels)

@@ -30,6 +30,7 @@ class Features:
     def __init__(self, party: Party, alignment: Alignment) -> None:
         self._party, self.rows = party, alignment.rows.copy()
         self._cache: dict[bytes, Inputs] = {}
+        self._warned: set[str] = set()
 
     @property
     def dtype(self) -> torch.dtype:
@@ -53,6 +54,7 @@ class Features:
         name = chosen.tobytes()
         if name not in self._cache:
             fitted = preprocess.fit(self._party.holding, self.rows[chosen])
+            self._warn(fitted)
             self._cache[name] = Inputs(self._transformed(fitted), fitted)
         return self._cache[name]
 
@@ -62,6 +64,12 @@ class Features:
         for inputs in [*self._cache.values(), *([present] if present else [])]:
             inputs.values[rows] = 0
         self._cache.clear()
+
+    def _warn(self, fitted: preprocess.Fitted) -> None:
+        """Say once what every fit says again."""
+        for text in set(fitted.warnings) - self._warned:
+            self._party.watch.warn(text)
+        self._warned.update(fitted.warnings)
 
     def _transformed(self, fitted: preprocess.Fitted) -> Tensor:
         live = self.rows >= 0

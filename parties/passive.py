@@ -11,6 +11,7 @@ from models.seeded import seeded
 from parties import join
 from parties.align import Alignment, follow
 from parties.bottom import build_bottom
+from parties.differencing import refuse_small_change
 from parties.errors import public
 from parties.features import Features
 from parties.half import Half, Model
@@ -31,7 +32,9 @@ def run_passive(party: Party, connect: Callable[[], Line]) -> None:
     """Join, align, then answer until the hub says goodbye; our half is saved at the end."""
     channel = join.greet(party, connect)
     try:
-        answerer = Answerer(party, channel, follow(party, channel))
+        alignment = follow(party, channel)
+        refuse_small_change(party, len(alignment))
+        answerer = Answerer(party, channel, alignment)
         while answerer.answer(channel.receive(party.agreement.limits.idle_seconds)):
             pass
     except Exception as error:

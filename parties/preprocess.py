@@ -119,11 +119,14 @@ def fit(holding: Holding, rows: Index) -> Fitted:
     chosen = holding.table.frame(rows)
     chosen = chosen.assign(**{name: _texts(chosen[name]) for name in holding.categorical})
     _refuse_unusable(chosen, holding)
+    warnings = _warnings(chosen, holding)
+    if len(warnings) == len(holding.numeric) + len(holding.categorical):
+        raise DataError("every column is constant in the training rows", "nothing can be learnt")
     found = _columns(holding).fit(chosen).named_transformers_
     return Fitted(
         _numeric(found["numeric"]) if holding.numeric else {},
         _categorical(found["categorical"]) if holding.categorical else {},
-        warnings=_warnings(chosen, holding),
+        warnings=warnings,
     )
 
 

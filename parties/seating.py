@@ -11,7 +11,8 @@ import torch
 from configs.errors import ConfigError
 from configs.schema import Config
 from configs.seat import Seat
-from parties.data import read_holding
+from parties.data import Holding, read_holding
+from parties.errors import DataError
 from parties.ledger import Ledger
 from parties.party import Party
 from parties.save import next_incarnation
@@ -48,6 +49,7 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
         active=agreement.parties[name].role == "active",
         progress=watch.step,
     )
+    _refuse_other_columns(holding, agreement.parties[name].columns)
     keyring = read_keyring(place.certificates or config.path.parent / seat.certificates, name)
     pins: dict[str, Sequence[str]] = {
         peer: plan.pins for peer, plan in agreement.parties.items() if plan.pins
@@ -72,6 +74,15 @@ def take_seat(config: Config, name: str, place: Place, listener: Listener) -> Pa
     if not pins:
         watch.warn("the agreement pins no keys: whoever the authority certified is believed")
     return party
+
+
+def _refuse_other_columns(holding: Holding, agreed: int | None) -> None:
+    held = len(holding.numeric) + len(holding.categorical)
+    if agreed is not None and held != agreed:
+        raise DataError(
+            f"the data has {held} feature columns, and the agreement says columns = {agreed}",
+            "choose them with numeric and categorical in the seat, or agree anew",
+        )
 
 
 def hub_address(seat: Seat, name: str, given: str | None) -> str:
