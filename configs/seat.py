@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -129,7 +129,8 @@ def _holds_secret(url: str) -> bool:
     """Whether a password stands in it; what cannot be taken apart is taken for a secret."""
     try:
         parts = urlsplit(url)
-        return parts.password is not None or "pass" in parts.query.lower()
+        words = [word.lower() for word, _ in parse_qsl(parts.query, keep_blank_values=True)]
+        return parts.password is not None or any("password" in word for word in words)
     except ValueError:
         return True
 

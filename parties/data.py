@@ -35,7 +35,7 @@ from parties.sources.records import (
 )
 from parties.sources.sklearn_source import read_sklearn
 from parties.sources.sql_source import read_sql
-from parties.sources.store import duplicates
+from parties.sources.store import duplicates, taken
 from parties.sources.table import Table
 
 
@@ -175,7 +175,7 @@ def _sampled(holding: Holding, sample: Sample) -> Holding:
 
 def _taken(holding: Holding, rows: Index) -> Holding:
     return Holding(
-        ids=[holding.ids[row] for row in rows.tolist()],
+        ids=taken(holding.ids, rows),
         in_test=holding.in_test[rows],
         table=None if holding.table is None else holding.table.take(rows),
         images=None if holding.images is None else holding.images[rows],

@@ -76,11 +76,12 @@ def _engine(data: SqlData, folder: Path) -> Iterator[Engine]:
         )
         return
     try:
-        yield create_engine(url, connect_args={"connect_timeout": _PATIENCE}, **options)
+        engine = create_engine(url, connect_args={"connect_timeout": _PATIENCE}, **options)
     except ImportError:
         raise DataError(
-            "the driver of this database is not installed", "pip install 'vfl[postgres]'"
+            "the driver of PostgreSQL is not installed", "pip install '.[postgres]'"
         ) from None
+    yield engine
 
 
 def _url(data: SqlData, folder: Path) -> URL:

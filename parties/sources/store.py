@@ -128,6 +128,14 @@ class IdStore:
         return sha256(self._text.digest() + self._ends.digest()).digest()
 
 
+def taken(ids: Sequence[bytes], rows: Index) -> Ids:
+    """The IDs of the chosen rows."""
+    store = IdStore()
+    for first in range(0, len(rows), 10_000):
+        store.append([ids[row] for row in rows[first : first + 10_000].tolist()])
+    return store.ids()
+
+
 def duplicates(ids: Sequence[bytes]) -> list[tuple[int, int]]:
     """Pairs of rows with one ID: the first of them, and each later one."""
     hashes = np.fromiter(map(hash, ids), np.int64, len(ids))

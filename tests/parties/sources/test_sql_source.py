@@ -1,6 +1,7 @@
 """Tests of databases: one snapshot, streamed, exact IDs, and no secret in any refusal."""
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -169,6 +170,7 @@ def test_no_rows_are_refused(tmp_path: Path, sqlite: str) -> None:
     [
         ({"url": "postgresql://u:SECRET@h/d"}, "no password may stand in a seat"),
         ({"url": "postgresql://u@h/d?password=SECRET"}, "no password may stand in a seat"),
+        ({"url": "postgresql://u@h/d?x=1&sslpassw%6Frd=SECRET"}, "no password may stand"),
         ({"url": "postgresql://u:SECRET@[h/d"}, "no password may stand in a seat"),
         ({"url": "sqlite:///x", "id": "row"}, "rows of a database have no order"),
         ({"url": "sqlite:///x", "url_file": "u"}, "one of them"),
@@ -321,6 +323,21 @@ def test_ids_of_postgres_without_one_exact_text_are_refused(
 ) -> None:
     said = refusal(tmp_path, url_file=postgres, query=f"SELECT {column} AS id, age, y FROM people")
     assert "column 'id' of the result of query holds" in said
+
+
+def test_a_server_that_is_not_there_is_told_without_its_address(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    (tmp_path / "url").write_text("postgresql://SECRET:SECRET@127.0.0.1:1/SECRET")
+    (tmp_path / "url").chmod(0o600)
+    said = refusal(tmp_path, url_file=Path("url"), table="people")
+    assert "is the server up" in said
+    assert "SECRET" not in said
+
+
+def test_an_absent_driver_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    said = refusal(tmp_path, url="postgresql://reader@localhost/people", table="people")
+    assert "the driver of PostgreSQL is not installed" in said
 
 
 def test_a_server_that_refuses_us_hears_no_echo_of_the_password(
