@@ -212,10 +212,14 @@ class _SqlSheet:
             return numbers(["" if cell is None else cell.strip() for cell in cells], self._missing)
         if not kinds <= _NUMBERS:
             raise self._refused(column, kinds - _NUMBERS)
-        absent = np.fromiter((cell is None for cell in cells), bool, len(cells))
-        found = np.fromiter(map(_float, cells), np.float64, len(cells))
+        convert = float if kinds <= {float, int} else _float
+        try:
+            found = np.fromiter(map(convert, cells), np.float64, len(cells))
+        except OverflowError:
+            found = np.fromiter(map(_float, cells), np.float64, len(cells))
         found[~np.isfinite(found)] = NOT_FINITE
-        found[absent] = np.nan
+        if type(None) in kinds:
+            found[[cell is None for cell in cells]] = np.nan
         return found
 
     def _refused(self, column: str, kinds: set[type]) -> DataError:
