@@ -152,14 +152,11 @@ def test_duplicates_and_null_ids_are_refused_with_rows(tmp_path: Path, sqlite: s
     assert "515" not in said
 
 
-def test_two_columns_of_one_name_are_refused(tmp_path: Path, sqlite: str) -> None:
-    said = refusal(tmp_path, url=sqlite, query="SELECT id, id, y FROM people")
-    assert "column 2 has the name of an earlier one" in said
-
-
-def test_no_rows_are_refused(tmp_path: Path, sqlite: str) -> None:
+def test_no_rows_and_two_columns_of_one_name_are_refused(tmp_path: Path, sqlite: str) -> None:
     said = refusal(tmp_path, url=sqlite, query="SELECT id, age, y FROM people WHERE id = 8")
     assert "the result of query has no records" in said
+    said = refusal(tmp_path, url=sqlite, query="SELECT id, id, y FROM people")
+    assert "column 2 has the name of an earlier one" in said
 
 
 # The seat
