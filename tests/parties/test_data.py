@@ -122,6 +122,15 @@ def test_several_id_columns_are_joined_with_lengths(tmp_path: Path) -> None:
     ]
 
 
+def test_blanks_around_labels_and_texts_are_no_part_of_them(tmp_path: Path) -> None:
+    text = "id,age,town,y\n1,3, Bonn ,no \n2,4,Bonn, yes\n"
+    holding = held(tmp_path, csv(tmp_path, text))
+    assert holding.labels is not None
+    assert holding.table is not None
+    assert holding.labels.tolist() == [0, 1]
+    assert holding.table.frame()["town"].tolist() == ["Bonn", "Bonn"]
+
+
 def test_test_file_rows_are_marked(tmp_path: Path) -> None:
     (tmp_path / "test.csv").write_text("town,y,age,id\nBonn,yes,20,d1\n")
     holding = held(tmp_path, csv(tmp_path, test_path=Path("test.csv")))
