@@ -80,27 +80,15 @@ class ParquetData(TableSource):
     test_path: PathText | None = None
 
 
-_ORDERLESS = "rows of a database have no order: name columns, id = {columns = [...]}"
-
-
 class SqlData(TableSource):
     """What a database answers to a query, read in one read-only transaction."""
 
     kind: Literal["sql"]
     url: str | None = None  # postgresql://user@host/db or sqlite:///file; never with a password
-    url_file: PathText | None = None  # a file with the URL that this account alone may read
+    url_file: PathText | None = None  # a file with the URL, in the data folder, of mode 600
     query: str | None = None
     table: str | None = None  # instead of a query; schema.table or table
     test_query: str | None = None
-
-    @field_validator("id", mode="before")
-    @classmethod
-    def _rows_have_no_order(cls, source: object) -> object:
-        if source == "row":
-            raise ValueError(
-                "rows of a database have no order: name columns, id = {columns = [..]}"
-            )
-        return source
 
     @field_validator("url")
     @classmethod

@@ -8,109 +8,25 @@ import os
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from typer import Typer
-from typer.testing import CliRunner
+from data_desk import BANK, CANARY, NOT_REFUSED, NUMBER, Desk, certify, lines
 
-# What commands import when they need it, so that a command's time below is its own work.
-import parties.active
-import parties.in_process
-import parties.roles  # noqa: F401
 from configs.seat import Columns, CsvData
-from parties.cli import party_app, simulate_app
 from parties.data import read_holding
 from parties.sources.csv_source import MAX_LINE
-from protocol.keyring import issue, make_authority
-
-torch.use_deterministic_algorithms(mode=True)  # what every party does; its first call is slow
-
-CANARY, NUMBER = "canary-q7Zx", "515051"
-LONGEST = 2.0  # seconds of a command's own work
-CONFIG = """
-federation = "trial"
-dtype = "float64"
-training = {batch = 8, epochs = 1}
-unlearning = {retrains = 2}
-labels = {classes = ["no", "yes"]}
-parties.bank = {role = "active"}
-parties.shop = {role = "passive", width = 2, bottom = {kind = "mlp", hidden = []}}
-limits = {join_seconds = 0.3}
-psi = {minimum = 20}
-"""
-TABLE = f'[seats.%s.data]\nkind = "csv"\npath = "%s.csv"\nid = {{columns = ["id"]}}\n# {CANARY}\n'
-BANK, SHOP = TABLE % ("bank", "bank") + 'label = "y"\n', TABLE % ("shop", "shop")
-NOT_REFUSED = 6  # the data was taken, and then nobody came
 
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("keys") / "certs"
-    make_authority(folder, "trial")
-    for name in ("bank", "shop"):
-        issue(folder, "trial", name)
-    return folder
-
-
-class Desk:
-    """Where somebody runs commands on data of one party, or of both."""
-
-    def __init__(self, folder: Path, keys: Path) -> None:
-        self.folder, self._keys = folder, keys
-
-    def bank(self, code: int, *words: str, text: str | bytes | None = None, **seat: str) -> str:
-        """The active party is run on ``text``."""
-        if text is not None:
-            content = text if isinstance(text, bytes) else text.encode()
-            (self.folder / "bank.csv").write_bytes(content)
-        return self._party("active", "bank", BANK + _lines(seat), code, words)
-
-    def shop(self, code: int, *words: str, text: str, **seat: str) -> str:
-        """The passive party is run on ``text``."""
-        (self.folder / "shop.csv").write_text(text)
-        return self._party("passive", "shop", SHOP + _lines(seat), code, words)
-
-    def both(self, code: int, *words: str, settings: Iterable[str] = ()) -> str:
-        """Both parties meet in one process."""
-        changes = [part for setting in settings for part in ("--set", setting)]
-        config = self._config(BANK + SHOP)
-        return self._said(simulate_app, [config, "--in-process", *changes], code, words)
-
-    def _party(self, role: str, seat: str, seats: str, code: int, words: tuple[str, ...]) -> str:
-        options = ["--role", role, "--config", self._config(seats), "--seat", seat]
-        where = ["--hub", f"unix:{self.folder}/hub", "--certificates", str(self._keys)]
-        return self._said(party_app, [*options, *where], code, words)
-
-    def _config(self, seats: str) -> str:
-        (self.folder / "trial.toml").write_text(CONFIG + seats)
-        return str(self.folder / "trial.toml")
-
-    def _said(self, app: Typer, options: list[str], code: int, words: tuple[str, ...]) -> str:
-        started = process_time()
-        env = {"VFL_DATA": None, "COLUMNS": "200"}
-        place = ["--out", str(self.folder / "runs"), "--data", str(self.folder)]
-        result = CliRunner().invoke(app, [*options, *place], env=env)
-        seconds = process_time() - started
-        assert result.exit_code == code, result.output
-        for word in words:
-            assert word in result.output, result.output
-        for never in ("Traceback", CANARY, NUMBER):
-            assert never not in result.output
-        assert seconds < LONGEST or code in (0, NOT_REFUSED)
-        return result.output
+    return certify(tmp_path_factory.mktemp("keys") / "certs")
 
 
 @pytest.fixture
 def desk(tmp_path: Path, keys: Path) -> Desk:
     return Desk(tmp_path, keys)
-
-
-def _lines(seat: dict[str, str]) -> str:
-    return "".join(f"{key} = {value}\n" for key, value in seat.items())
 
 
 def people(numbers: Iterable[int], columns: str, row: Callable[[int], str]) -> str:
@@ -236,7 +152,7 @@ def test_labels_of_one_class_only(desk: Desk) -> None:
 def test_labels_at_a_passive_party(desk: Desk) -> None:
     desk.shop(4, "labels at a passive party", "take the label option out", text=SOUND, label='"y"')
     unlabelled = BANK.replace('label = "y"\n', "")
-    desk._party("active", "bank", unlabelled, 4, ("the active party's data has no labels",))
+    desk.party("active", "bank", unlabelled, 4, ("the active party's data has no labels",))
 
 
 def test_other_columns_than_agreed(desk: Desk) -> None:
@@ -277,12 +193,12 @@ def test_packed_files_are_named_and_not_unpacked(desk: Desk) -> None:
     content = gzip.compress(header + bytes(1 << 20))
     idx = {"kind": '"idx"', "labels": '"bank.csv"'}
     (desk.folder / "bank.csv").write_bytes(content)
-    seats = "[seats.bank.data]\n" + _lines(idx)
-    desk._party("active", "bank", seats, 4, ("unpacks to 1073741824", "200 times"))
+    seats = "[seats.bank.data]\n" + lines(idx)
+    desk.party("active", "bank", seats, 4, ("unpacks to 1073741824", "200 times"))
     np.savez_compressed(desk.folder / "bank.npz", features=np.zeros((80 << 17, 1)), y=["no"])
     npz = {"kind": '"numpy"', "path": '"bank.npz"', "label": '"y"'}
-    seats = "[seats.bank.data]\n" + _lines(npz)
-    desk._party("active", "bank", seats, 4, ("bank.npz has", "200 times"))
+    seats = "[seats.bank.data]\n" + lines(npz)
+    desk.party("active", "bank", seats, 4, ("bank.npz has", "200 times"))
 
 
 @pytest.mark.timeout(20)
@@ -304,7 +220,7 @@ def test_what_is_no_regular_file_of_the_data_folder(desk: Desk, tmp_path_factory
         ("none.csv", "no file none.csv"),
     ):
         seats = BANK.replace('"bank.csv"', f'"{path}"')
-        desk._party("active", "bank", seats, 4, (fault,))
+        desk.party("active", "bank", seats, 4, (fault,))
 
 
 def test_file_that_changes_while_it_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
