@@ -49,6 +49,7 @@ class Party(Table):
 
     role: Literal["active", "passive"]
     width: Count | None = None  # of its embeddings; the active party may bring none
+    columns: Count | None = None  # of its table: it stops when it holds another number; None: any
     bottom: Bottom = MlpBottom()
     pins: tuple[Pin, ...] = ()
 
@@ -64,6 +65,7 @@ class Psi(Table):
 
     security: Literal["semi_honest"] = "semi_honest"
     minimum: Count = 100  # common rows below which the run stops
+    differencing: Annotated[int, Field(ge=0)] = 0  # fewer changed common rows stop it; 0: none
 
 
 class Split(Table):

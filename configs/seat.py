@@ -2,11 +2,12 @@
 
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from configs.address import checked_address, checked_target
-from configs.agreement import Fraction, Name, Pin, Table
+from configs.agreement import Count, Fraction, Name, Pin, Table
 
 PathText: TypeAlias = Annotated[Path, Field(strict=False)]
 
@@ -49,19 +50,78 @@ class Source(Table):
     origin: str = ""  # where one gets the data
 
 
-class CsvData(Source):
-    """Text tables; features are numeric unless listed as categorical."""
+class TableSource(Source):
+    """What all tables have; features are numeric unless listed as categorical."""
+
+    numeric: tuple[str, ...] | None = None  # None: all but id, label and categorical
+    categorical: tuple[str, ...] = ()
+    label: str | None = None
+    label_strip: str = ""  # characters to take off the end of labels
+    missing: tuple[str, ...] = ()  # markers of absent values, beside empty cells and NULL
+    dedupe: Literal["first"] | None = None  # of rows with one ID; None: they are refused
+    max_rows: Count = 100_000_000  # above these a table is refused unread
+    max_columns: Count = 10_000
+
+
+class CsvData(TableSource):
+    """Text tables."""
 
     kind: Literal["csv"]
     path: PathText
     test_path: PathText | None = None
     names: tuple[str, ...] | None = None  # of the columns, for files without a header
-    numeric: tuple[str, ...] | None = None  # None: all but id, label and categorical
-    categorical: tuple[str, ...] = ()
-    label: str | None = None
-    label_strip: str = ""  # characters to take off the end of labels
-    missing: tuple[str, ...] = ()  # markers of absent values
     comment: str | None = None  # lines that begin with it are skipped
+
+
+class ParquetData(TableSource):
+    """Parquet files; integers, decimals and dates as IDs are their exact text."""
+
+    kind: Literal["parquet"]
+    path: PathText
+    test_path: PathText | None = None
+
+
+class SqlData(TableSource):
+    """What a database answers to a query, read in one read-only transaction."""
+
+    kind: Literal["sql"]
+    url: str | None = None  # postgresql://user@host/db or sqlite:///file; never with a password
+    url_file: PathText | None = None  # a file with the URL, in the data folder, of mode 600
+    query: str | None = None
+    table: str | None = None  # instead of a query; schema.table or table
+    test_query: str | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _no_secret(cls, url: str | None) -> str | None:
+        if url is not None and _holds_secret(url):
+            raise ValueError(
+                "no password may stand in a seat: write the URL into a file that only this "
+                'account may read, and name it, url_file = "database.url"'
+            )
+        return url
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        if self.id == "row":
+            raise ValueError(
+                "rows of a database have no order: name columns, id = {columns = [..]}"
+            )
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError("give the database as url_file or as url, one of them")
+        if (self.query is None) == (self.table is None):
+            raise ValueError("give query or table, one of them")
+        return self
+
+
+def _holds_secret(url: str) -> bool:
+    """Whether a password stands in it; what cannot be taken apart is taken for a secret."""
+    try:
+        parts = urlsplit(url)
+        words = [word.lower() for word, _ in parse_qsl(parts.query, keep_blank_values=True)]
+        return parts.password is not None or any("password" in word for word in words)
+    except ValueError:
+        return True
 
 
 class NumpyData(Source):
@@ -97,7 +157,8 @@ class IdxData(Source):
 
 
 Data: TypeAlias = Annotated[
-    CsvData | NumpyData | SklearnData | IdxData, Field(discriminator="kind")
+    CsvData | ParquetData | SqlData | NumpyData | SklearnData | IdxData,
+    Field(discriminator="kind"),
 ]
 
 

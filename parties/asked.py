@@ -3,14 +3,14 @@
 As in the files of unlearning requests, the columns of an ID stand apart by tabs.
 """
 
+import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.seat import CsvData, Data
+from configs.seat import Data
 from parties.data import Holding
 from parties.errors import DataError
-from parties.sources.csv_text import read_sheet
 from psi.errors import PsiError
 from psi.ids import join_columns, normalise
 
@@ -27,7 +27,7 @@ class Asked:
     """
 
     texts: list[str]
-    ids: list[bytes]
+    ids: Sequence[bytes]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -69,17 +69,24 @@ def all_held(holding: Holding, columns: Sequence[str]) -> Asked:
 
 def _cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     """Line and ID of every record of a table."""
-    sheet = read_sheet(CsvData(kind="csv", path=path), Path(), path)
-    unknown = [column for column in columns if column not in sheet.columns]
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file, strict=True)
+            _refuse_unknown(path, columns, table.fieldnames or ())
+            for record in table:
+                yield table.line_num, [record[column] or "" for column in columns]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"cannot read the IDs in {path}", "a CSV file in UTF-8") from error
+
+
+def _refuse_unknown(path: Path, columns: Sequence[str], held: Sequence[str]) -> None:
+    unknown = [column for column in columns if column not in held]
     if unknown:
-        named = ", ".join(map(repr, unknown))
         raise DataError(
-            f"{path.name} has no column {named}",
+            f"{path.name} has no column {', '.join(map(repr, unknown))}",
             f"the ID columns of this seat are {', '.join(columns)}; one ID a line needs another "
             "ending than .csv",
         )
-    cells = zip(*(sheet.cells(column) for column in columns), strict=True)
-    yield from zip(sheet.lines.tolist(), map(list, cells), strict=True)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -89,7 +89,8 @@ def party(  # noqa: PLR0913  a command has the options that it has
     it. Each needs the shared agreement, its own seat (in the same file, or SEAT.seat.toml beside
     it) and its certificates.
 
-    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage, 8 policy.
+    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage or limit, 8 policy,
+    9 integrity.
     """
     told = Teller(seat, json_lines=output is Format.JSON, debug=debug)
     run = _Run(role, config, seat, hub, data, certificates, out, changes or [])

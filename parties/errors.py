@@ -37,6 +37,10 @@ class StorageError(PartyError):
     """A file or port of this machine cannot be had."""
 
 
+class ResourceError(PartyError):
+    """More than this party is willing to read; ``hint`` names the limit."""
+
+
 class IntegrityError(PartyError):
     """A file is not what was written, or not of this run."""
 
@@ -74,6 +78,7 @@ EXIT_CODES: dict[type[Exception], int] = {
     IdentityError: 5,
     ProtocolError: 6,
     StorageError: 7,
+    ResourceError: 7,
     PolicyError: 8,
     IntegrityError: 9,
 }

@@ -30,6 +30,7 @@ class Features:
     def __init__(self, party: Party, rows: Index) -> None:
         self._party, self.rows = party, rows.copy()
         self._cache: dict[bytes, Inputs] = {}
+        self._warned: set[str] = set()
 
     @property
     def dtype(self) -> torch.dtype:
@@ -52,7 +53,9 @@ class Features:
         chosen = rows.of(which)
         name = chosen.tobytes()
         if name not in self._cache:
-            self._cache[name] = self.inputs(preprocess.fit(self._party.holding, self.rows[chosen]))
+            fitted = preprocess.fit(self._party.holding, self.rows[chosen])
+            self._warn(fitted)
+            self._cache[name] = self.inputs(fitted)
         return self._cache[name]
 
     def inputs(self, fitted: preprocess.Fitted) -> Inputs:
@@ -65,6 +68,12 @@ class Features:
         for inputs in [*self._cache.values(), *in_use]:
             inputs.values[rows] = 0
         self._cache.clear()
+
+    def _warn(self, fitted: preprocess.Fitted) -> None:
+        """Say once what every fit says again."""
+        for text in set(fitted.warnings) - self._warned:
+            self._party.watch.warn(text)
+        self._warned.update(fitted.warnings)
 
     def _transformed(self, fitted: preprocess.Fitted) -> Tensor:
         live = self.rows >= 0

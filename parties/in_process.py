@@ -1,6 +1,6 @@
 """A whole federation inside this process: threads and memory lines, for debugging and tests."""
 
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from parties.memory_port import MemoryPort
@@ -8,13 +8,14 @@ from parties.roles import play_in_process
 from parties.seating import Place, take_seat
 from parties.simulate import Plan, certified
 from parties.watch import Listener
+from protocol.errors import Aborted
 
 
 def in_process(plan: Plan, listener: Listener) -> dict[str, Any]:
     """Run every role in a thread of this process; the metrics of the run.
 
     Raises:
-        Exception: the first failure of any party, as it was raised.
+        Exception: the failure of a party, as it was raised.
     """
     with certified(plan) as (config, _, keys):
         place, port = Place(plan.out, plan.data, keys), MemoryPort()
@@ -29,11 +30,10 @@ def in_process(plan: Plan, listener: Listener) -> dict[str, Any]:
 
         with ThreadPoolExecutor(len(seated)) as pool:
             runs = {name: pool.submit(play, name) for name in seated}
-            wait(runs.values(), return_when="FIRST_EXCEPTION")
-            for run in runs.values():
-                if run.done() and run.exception():
-                    run.result()
-            metrics = runs[config.agreement.active].result()
+        failures = [error for error in (run.exception() for run in runs.values()) if error]
+        for error in sorted(failures, key=lambda error: isinstance(error, Aborted)):
+            raise error  # who only heard of another's failure comes last
+        metrics = runs[config.agreement.active].result()
     if metrics is None:
         raise RuntimeError("the active party returned no metrics")
     return metrics

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from configs.agreement import Agreement
 from models.arithmetic import bounded
 from parties.active_network import ActiveNetwork
 from parties.errors import Diverged
@@ -107,9 +108,7 @@ class Passes:
 
     def parts(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.Ask]:
         """The questions of one pass over ``rows`` by index, in as few messages as possible."""
-        widest = max(party.width or 0 for party in self._agreement.parties.values())
-        row = widest * np.dtype(self._agreement.dtype).itemsize
-        size = max(1, min(WIDEST_PASS, MAX_PAYLOAD // row))
+        size = widest_pass(self._agreement)
         for index in range(ceil(len(self._state.rows.of(rows)) / size)):
             yield vfl_pb2.Ask(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
 
@@ -288,6 +287,13 @@ class Passes:
     def _clock(self, task: vfl_pb2.Task, phase: str) -> AbstractContextManager[None]:
         unlearns = task in (vfl_pb2.UNLEARN, vfl_pb2.REFERENCE)
         return self._party.ledger.clock("unlearning" if unlearns else phase)
+
+
+def widest_pass(agreement: Agreement) -> int:
+    """Rows of one question, whose answers must fit into one message."""
+    widest = max(party.width or 0 for party in agreement.parties.values())
+    row = widest * np.dtype(agreement.dtype).itemsize
+    return int(max(1, min(WIDEST_PASS, MAX_PAYLOAD // row)))
 
 
 def _place(task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> vfl_pb2.Place:

@@ -14,7 +14,8 @@ from parties.align import lead
 from parties.asked import Asked
 from parties.errors import DataError, Diverged, public
 from parties.party import Party
-from parties.predicting import Trained, inputs, sought, widest_pass
+from parties.passes import widest_pass
+from parties.predicting import Trained, inputs, sought
 from parties.predictions import Predictions, Probabilities
 from parties.schedule import Index
 from protocol import vfl_pb2

@@ -12,6 +12,7 @@ from parties.options import DataOption, DebugOption, Format, FormatOption, SetOp
 from parties.teller import Teller
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from threading import Event
 
     from configs.schema import Config
@@ -126,7 +127,7 @@ def _refuse_words(run: _Run, role: str) -> None:
 
 
 def _seated(
-    run: _Run, config: "Config", listener: "Listener", asked: list[bytes] | None
+    run: _Run, config: "Config", listener: "Listener", asked: "Sequence[bytes] | None"
 ) -> tuple["Party", "Trained"]:
     from parties.predicting import take_trained_seat
     from parties.seating import Place

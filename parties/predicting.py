@@ -10,19 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from configs.agreement import Agreement
 from configs.schema import Config
 from configs.seat import Data
 from parties.data import Holding, read_holding
 from parties.features import DTYPES
-from parties.federation import WIDEST_PASS
 from parties.party import Party
 from parties.preprocess import Fitted
 from parties.saved import network, read_saved
 from parties.schedule import Index
 from parties.seating import Place, take_seat
+from parties.sources.records import Progress
 from parties.watch import Listener
-from protocol.tensors import MAX_PAYLOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +62,15 @@ def _read(
     folder: Path,
     classes: Sequence[str],
     active: bool,
+    progress: Progress,
 ) -> Holding:
     """The columns that the model knows, without labels: who is predicted need not have one."""
     if fitted is not None:
-        return read_holding(_features(data, fitted), folder=folder, classes=classes, active=False)
+        source = _features(data, fitted)
+        return read_holding(source, folder=folder, classes=classes, active=False, progress=progress)
     if asked is not None:
         return _only(list(dict.fromkeys(asked)))
-    return read_holding(data, folder=folder, classes=classes, active=active)
+    return read_holding(data, folder=folder, classes=classes, active=active, progress=progress)
 
 
 def _features(data: Data, fitted: Fitted) -> Data:
@@ -106,13 +106,6 @@ def inputs(party: Party, trained: Trained, rows: Index) -> Tensor | None:
     return torch.from_numpy(values).to(DTYPES[party.agreement.dtype])
 
 
-def widest_pass(agreement: Agreement) -> int:
-    """Rows of one question, whose answers must fit into one message."""
-    widest = max(party.width or 0 for party in agreement.parties.values())
-    row = widest * np.dtype(agreement.dtype).itemsize
-    return max(1, min(WIDEST_PASS, MAX_PAYLOAD // row))
-
-
-def _only(ids: list[bytes]) -> Holding:
+def _only(ids: Sequence[bytes]) -> Holding:
     """IDs without features; which files they stand in does not matter any more."""
     return Holding(ids=ids, in_test=np.zeros(len(ids), np.bool_))

@@ -77,7 +77,7 @@ class Fitted:
             return holding.images[rows]
         if holding.table is None:
             return np.empty((len(rows), 0))
-        chosen = holding.table.iloc[rows]
+        chosen = holding.table.frame(rows)
         blocks = [_scaled(chosen[name], how) for name, how in self.numeric.items()]
         blocks += [_one_hot(chosen[name], known) for name, known in self.categorical.items()]
         return np.concatenate(blocks, axis=1)
@@ -116,14 +116,17 @@ def fit(holding: Holding, rows: Index) -> Fitted:
         return Fitted({}, {}, holding.images.shape[1:])
     if holding.table is None:
         return Fitted({}, {})
-    chosen = holding.table.iloc[rows]
+    chosen = holding.table.frame(rows)
     chosen = chosen.assign(**{name: _texts(chosen[name]) for name in holding.categorical})
     _refuse_unusable(chosen, holding)
+    warnings = _warnings(chosen, holding)
+    if len(warnings) == len(holding.numeric) + len(holding.categorical):
+        raise DataError("every column is constant in the training rows", "nothing can be learnt")
     found = _columns(holding).fit(chosen).named_transformers_
     return Fitted(
         _numeric(found["numeric"]) if holding.numeric else {},
         _categorical(found["categorical"]) if holding.categorical else {},
-        warnings=_warnings(chosen, holding),
+        warnings=warnings,
     )
 
 

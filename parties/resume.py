@@ -8,6 +8,7 @@ from typing import TypeVar
 from configs.schema import canonical
 from parties.align import follow, lead
 from parties.checkpoint import Checkpoints, Held
+from parties.differencing import refuse_small_change
 from parties.errors import ABSENT
 from parties.federation import Federation
 from parties.party import Party
@@ -30,7 +31,9 @@ def checkpoints(party: Party) -> Checkpoints:
     bare = {name: each.model_copy(update={"pins": ()}) for name, each in plan.parties.items()}
     agreement = canonical(plan.model_copy(update={"parties": bare}))
     folder = party.state / "checkpoints"
-    return Checkpoints(folder, party=party.name, agreement=agreement, data=party.holding.digest)
+    return Checkpoints(
+        folder, party=party.name, agreement=agreement, data=party.holding.digest.hex()
+    )
 
 
 def begin(party: Party, hub: Hub, offers: Mapping[str, Held]) -> Federation:
@@ -45,7 +48,9 @@ def begin(party: Party, hub: Hub, offers: Mapping[str, Held]) -> Federation:
     if number is None:
         _tell_what_is_lost(party, held, offers)
         ours.clear()
-        federation = Federation(party, hub, lead(party, hub).rows, ours)
+        rows = lead(party, hub).rows
+        refuse_small_change(party, len(rows))
+        federation = Federation(party, hub, rows, ours)
         federation.checkpoint()
         return federation
     hub.move_to(_PLACE)
@@ -65,6 +70,7 @@ def join_in(party: Party, channel: Channel, ours: Checkpoints, build: Build) -> 
     if not isinstance(said.body, vfl_pb2.Resume):
         ours.clear()
         rows = follow(party, channel, said.expect(vfl_pb2.Open)).rows
+        refuse_small_change(party, len(rows))
         return State(party, rows, build, None), channel.session or b""
     number, held = said.body.checkpoint, ours.held()
     if number not in held.numbers:

@@ -35,9 +35,11 @@ def take_seat(
     name: str,
     place: Place,
     listener: Listener,
-    read: Callable[..., Holding] = read_holding,
+    read: Callable[..., Holding] | None = None,
 ) -> Party:
-    """Read the seat, its data with ``read``, and its certificates.
+    """Read the seat, its data and its certificates.
+
+    Who comes for something else than training says with ``read`` how its data is read.
 
     Raises:
         ConfigError, DataError, IdentityError, StorageError: what cannot be used, and why.
@@ -51,13 +53,16 @@ def take_seat(
     torch.set_num_threads(seat.threads)
     torch.use_deterministic_algorithms(True)
     folder = place.data or config.path.parent / (seat.folder or Path())
-    holding = read(
+    holding = (read or read_holding)(
         seat.data,
         folder=folder,
         classes=agreement.labels.classes,
         active=agreement.parties[name].role == "active",
+        progress=watch.step,
     )
-    _enough(holding, agreement.training.batch)
+    if read is None:
+        _enough(holding, agreement.training.batch)
+        _refuse_other_columns(holding, agreement.parties[name].columns)
     state = place.out / agreement.federation / name
     return Party(
         name=name,
@@ -81,6 +86,15 @@ def _enough(holding: Holding, batch: int) -> None:
         raise DataError(
             f"training.batch = {batch} is more than the {len(holding)} rows of this party",
             f"choose a batch from 1 to {len(holding)}, the same at every party",
+        )
+
+
+def _refuse_other_columns(holding: Holding, agreed: int | None) -> None:
+    held = len(holding.numeric) + len(holding.categorical)
+    if agreed is not None and held != agreed:
+        raise DataError(
+            f"the data has {held} feature columns, and the agreement says columns = {agreed}",
+            "choose them with numeric and categorical in the seat, or agree anew",
         )
 
 

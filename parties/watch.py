@@ -61,9 +61,9 @@ class Watch:
             self.phase(name)
         self.step()
 
-    def step(self) -> None:
-        """One step is done."""
-        self._progress.done += 1
+    def step(self, count: int = 1) -> None:
+        """So many steps are done."""
+        self._progress.done += count
         if monotonic() - self._told >= EVERY:
             self._tell()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.seat import CsvData, Data, IdxData, NumpyData, SklearnData
+from configs.seat import CsvData, Data, IdxData, NumpyData, ParquetData, SklearnData, SqlData
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 
@@ -17,11 +17,11 @@ def folder() -> Path:
 def files(data: Data) -> list[Path]:
     """The files that a seat's data names."""
     match data:
-        case CsvData() | NumpyData():
+        case CsvData() | ParquetData() | NumpyData():
             named = [data.path, data.test_path]
         case IdxData():
             named = [data.images, data.labels, data.test_images, data.test_labels]
-        case SklearnData():
+        case SklearnData() | SqlData():
             named = []
     return [path for path in named if path is not None]
 

@@ -9,7 +9,7 @@ from parties.data import read_holding
 from parties.doctor.finding import Examined, Finding, fail, ok, trouble
 from parties.doctor.places import is_there
 from parties.errors import DataError, PolicyError
-from parties.sources.records import MAX_BYTES, foreign_format
+from parties.sources.files import foreign_format
 
 _HEAD = 1 << 16  # bytes that are looked at
 
@@ -80,10 +80,8 @@ def _head(path: Path, data: Source) -> bytes:
             raise DataError(f"no file {path}", f"{origin} where it lies with --data DIR")
         if not path.is_file():
             raise DataError(f"{path} is no regular file", "name a file, no folder or pipe")
-        size = path.stat().st_size
-        if not 0 < size <= MAX_BYTES:
-            fault = "is empty" if not size else f"has more than {MAX_BYTES >> 30} GiB"
-            raise DataError(f"{path} {fault}")
+        if not path.stat().st_size:
+            raise DataError(f"{path} is empty")
         with path.open("rb") as file:
             return file.read(_HEAD)
     except OSError as error:

@@ -1,152 +1,169 @@
-"""CSV source: the columns of text tables, each read for its use and no other."""
+"""CSV source: text cut into cells strictly, block by block; complaints name lines, never values."""
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import inf, isfinite, nan
+import codecs
+import csv
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
-import pandas as pd
 
 from configs.seat import CsvData
-from parties.errors import DataError
-from parties.sources.csv_text import Sheet, read_sheet
-from parties.sources.records import Index, Records, class_indices, counted, paths, row_ids
+from parties.errors import DataError, ResourceError
+from parties.sources.cells import numbers
+from parties.sources.collect import Chunk, Roles, collect
+from parties.sources.files import foreign_format, opened
+from parties.sources.records import Progress, Records, paths
 
-MAX_PROBLEMS = 20
-LARGEST = 1e100  # the squares of larger numbers overflow
-_NUMBER, _TEXT = "a number", "text"
+MAX_LINE = 1 << 20  # characters
+_BLOCK = 1 << 20  # bytes; a line that begins and ends in one block is not too long
+_QUOTES = "a record is one line; inside a quoted field a double quote is doubled"
 
-
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """What each column is for; the others are not read."""
-
-    ids: tuple[str, ...]
-    label: str | None
-    numeric: tuple[str, ...]
-    categorical: tuple[str, ...]
-
-    def listed(self) -> list[tuple[str, str]]:
-        """Pairs of a use and a column."""
-        label = () if self.label is None else (self.label,)
-        uses = {"id": self.ids, "label": label, "numeric": self.numeric}
-        uses["categorical"] = self.categorical
-        return [(use, column) for use, columns in uses.items() for column in columns]
+_Lines = tuple[int, list[str]]  # the number of the first, and all of them
 
 
-def read_csv(data: CsvData, folder: Path, classes: Sequence[str]) -> list[Records]:
-    """The records of the file, and of the test file where there is one.
-
-    Raises:
-        DataError: the files cannot be used as the seat says.
-    """
-    sheets = [read_sheet(data, folder, path) for path in paths(data)]
-    roles = _roles(data, sheets[0].columns)
-    _refuse_two_uses(roles)
-    for sheet in sheets:
-        _refuse_unknown_columns(roles, sheet)
-    return [_records(data, roles, sheet, classes) for sheet in sheets]
+def read_csv(
+    data: CsvData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
+) -> Records:
+    """The records of the file, and of the test file where there is one; raises like ``collect``."""
+    return collect(data, (_sheet(data, folder, path) for path in paths(data)), classes, progress)
 
 
-def _roles(data: CsvData, columns: Sequence[str]) -> Roles:
-    ids = () if data.id == "row" else data.id.columns
-    taken = {*ids, *data.categorical, data.label}
-    rest = tuple(column for column in columns if column not in taken)
-    return Roles(ids, data.label, rest if data.numeric is None else data.numeric, data.categorical)
+@contextmanager
+def _sheet(data: CsvData, folder: Path, path: Path) -> Iterator["_CsvSheet"]:
+    with opened(folder, path, data.origin) as file:
+        yield _CsvSheet(data, path.name, file)
 
 
-def _refuse_two_uses(roles: Roles) -> None:
-    uses = Counter(column for _, column in roles.listed())
-    for column in (column for column, count in uses.items() if count > 1):
-        raise DataError(
-            f"column {column!r} has two uses",
-            "list it once: as id, label, numeric or categorical",
-        )
+class _CsvSheet:
+    """A CSV file; blank lines and comments are skipped, but counted."""
+
+    unit = "line"
+
+    def __init__(self, data: CsvData, name: str, file: BinaryIO) -> None:
+        self.file, self._missing = name, frozenset({"", *data.missing})
+        blocks = _cut(name, _lines(name, file), data.comment)
+        lines, records = next(blocks, ([], []))
+        if data.names is not None:
+            self.columns = data.names
+        elif records:
+            self.columns = tuple(cell.strip() for cell in records[0])
+            lines, records = lines[1:], records[1:]
+        else:
+            raise DataError(f"{name} has no records", "it is empty")
+        self._blocks = chain([(lines, records)], blocks)
+
+    def chunks(self, roles: Roles) -> Iterator[Chunk]:
+        """Its records, one chunk for a block of the file."""
+        at = {column: position for position, column in enumerate(self.columns)}
+        texts = [column for use, column in roles.listed() if use != "numeric"]
+        pick = itemgetter(*(at[column] for column in roles.numeric)) if roles.numeric else None
+        for block in self._blocks:
+            lines, records, ragged = _even(*block, len(self.columns))
+            flat = [] if pick is None else map(pick, records)
+            cells = flat if len(roles.numeric) == 1 else chain.from_iterable(flat)
+            values = numbers(list(map(str.strip, cells)), self._missing)
+            yield Chunk(
+                numbers=np.array(lines, np.int64),
+                texts={column: [record[at[column]] for record in records] for column in texts},
+                numeric=values.reshape(len(records), len(roles.numeric)),
+                ragged=ragged,
+            )
 
 
-def _refuse_unknown_columns(roles: Roles, sheet: Sheet) -> None:
-    unknown = [(use, column) for use, column in roles.listed() if column not in sheet.columns]
-    if unknown:
-        named = ", ".join(f"{column!r} ({use})" for use, column in unknown)
-        raise DataError(f"{sheet.file} has no column {named}", _legal(sheet.columns))
+def _even(
+    lines: list[int], records: list[list[str]], width: int
+) -> tuple[list[int], list[list[str]], list[int]]:
+    """The records of ``width`` cells with their lines, and the lines of the others."""
+    if set(map(len, records)) <= {width}:
+        return lines, records, []
+    kept = [at for at, record in enumerate(records) if len(record) == width]
+    ragged = [line for line, record in zip(lines, records, strict=True) if len(record) != width]
+    return [lines[at] for at in kept], [records[at] for at in kept], ragged
 
 
-def _legal(columns: Sequence[str]) -> str:
-    """The columns, unless the first line seems to be somebody's record."""
-    if any(_kind(column) != _TEXT for column in columns):
-        return "its first line looks like a record; if so, name the columns with names = [...]"
-    return f"its columns are {', '.join(columns)}"
+def _lines(file: str, content: BinaryIO) -> Iterator[_Lines]:
+    """The lines of a file, of any line ends, some at a time; none is longer than ``MAX_LINE``."""
+    utf8 = codecs.getincrementaldecoder("utf-8-sig")()
+    ends = io.IncrementalNewlineDecoder(None, translate=True)
+    rest, number, left = "", 1, os.fstat(content.fileno()).st_size
+    while True:
+        block = content.read(min(_BLOCK, left))  # a file that grows has no end
+        left -= len(block)
+        if number == 1 and not rest:
+            _refuse_packed(file, block)
+        try:
+            text = rest + ends.decode(utf8.decode(block, final=not block), final=not block)
+        except UnicodeDecodeError as error:
+            sound = error.object[: error.start].decode("utf-8-sig")
+            line = number + (rest + ends.decode(sound, final=True)).count("\n")
+            raise DataError(f"{file}: line {line} is not UTF-8", "save it as UTF-8") from None
+        if "\0" in text:
+            line = number + text.count("\n", 0, text.index("\0"))
+            raise DataError(f"{file}: line {line} holds a zero byte", "save it as UTF-8 text")
+        lines = text.split("\n")
+        rest = lines.pop()
+        _refuse_long(file, number, [*lines[:1], rest], len(lines))
+        if lines:
+            yield number, lines
+        number += len(lines)
+        if not block:
+            if rest:
+                yield number, [rest]
+            return
 
 
-def _records(data: CsvData, roles: Roles, sheet: Sheet, classes: Sequence[str]) -> Records:
-    return Records(
-        file=sheet.file,
-        unit="line",
-        numbers=sheet.lines,
-        ids=_ids(roles, sheet),
-        table=_table(data, roles, sheet),
-        labels=None if roles.label is None else _labels(data, sheet.cells(roles.label), classes),
-    )
+def _refuse_packed(file: str, start: bytes) -> None:
+    packed = foreign_format(start)
+    if packed:
+        raise DataError(f"{file} is no CSV file but {packed}", "unpack it, or save it as CSV")
 
 
-def _ids(roles: Roles, sheet: Sheet) -> list[tuple[str, ...]]:
-    if not roles.ids:
-        return row_ids(sheet.file, sheet.lines)
-    return list(zip(*(sheet.cells(column) for column in roles.ids), strict=True))
+def _refuse_long(file: str, number: int, ends: Sequence[str], lines: int) -> None:
+    """Only the first and the last line of a block may reach into others."""
+    for line, text in zip((number, number + lines)[-len(ends) :], ends, strict=True):
+        if len(text) > MAX_LINE:
+            raise ResourceError(
+                f"{file}: line {line} has more than {MAX_LINE} characters",
+                "is it text with one record a line?",
+            )
 
 
-def _labels(data: CsvData, cells: Sequence[str], classes: Sequence[str]) -> Index:
-    texts = ["" if cell in data.missing else cell.rstrip(data.label_strip) for cell in cells]
-    return class_indices(texts, classes)
+def _cut(
+    file: str, blocks: Iterator[_Lines], comment: str | None
+) -> Iterator[tuple[list[int], list[list[str]]]]:
+    """Records with their lines; a record is one line, so an unclosed quote shows at its line."""
+    for number, block in blocks:
+        lines = block
+        if comment:
+            lines = ["" if line.startswith(comment) else line for line in block]
+        try:
+            records = list(csv.reader(lines, skipinitialspace=True, strict=True))
+        except csv.Error:
+            records = []
+        if len(records) != len(lines):
+            raise _misquoted(file, number, lines)
+        numbered = list(range(number, number + len(lines)))
+        if [] in records or [""] in records:
+            kept = [at for at, record in enumerate(records) if record not in ([], [""])]
+            numbered, records = [numbered[at] for at in kept], [records[at] for at in kept]
+        if records:
+            yield numbered, records
 
 
-def _table(data: CsvData, roles: Roles, sheet: Sheet) -> pd.DataFrame | None:
-    if not roles.numeric + roles.categorical:
-        return None
-    absent = {"", *data.missing}
-    table = {column: _numbers(sheet.cells(column), absent) for column in roles.numeric}
-    _refuse_no_numbers(sheet, table)
-    for column in roles.categorical:
-        texts = [None if cell in absent else cell for cell in sheet.cells(column)]
-        table[column] = pd.Series(texts, dtype=object)
-    return pd.DataFrame(table)
-
-
-def _numbers(cells: Sequence[str], absent: set[str]) -> "pd.Series[float]":
-    """NaN for an absent value, infinity for whatever is no usable number."""
-    return pd.Series([nan if cell in absent else _number(cell) for cell in cells], dtype=float)
-
-
-def _number(cell: str) -> float:
-    return float(cell) if _kind(cell) == _NUMBER else inf
-
-
-def _kind(cell: str) -> str:
-    try:
-        # float() also takes "1_000" and the digits of every script
-        value = float(cell) if cell.isascii() and "_" not in cell else None
-    except ValueError:
-        value = None
-    if value is None:
-        return _TEXT
-    if not isfinite(value):
-        return "NaN or infinity"
-    return _NUMBER if abs(value) <= LARGEST else f"a number beyond {LARGEST:g}"
-
-
-def _refuse_no_numbers(sheet: Sheet, table: "dict[str, pd.Series[float]]") -> None:
-    problems = []
-    for column, values in table.items():
-        rows = np.flatnonzero(np.isinf(values.to_numpy()))
-        if len(rows):
-            cells = sheet.cells(column)
-            kinds = " and ".join(sorted({_kind(cells[row]) for row in rows.tolist()}))
-            where = counted(sheet.file, "line", sheet.lines[rows])
-            problems.append(f"{kinds} in numeric column {column!r}: {where}")
-    if problems:
-        raise DataError(
-            "\n".join(problems[:MAX_PROBLEMS]),
-            "list a column of text under categorical, and a mark of absent values under missing",
-        )
+def _misquoted(file: str, number: int, lines: Sequence[str]) -> DataError:
+    """The first line that is no record by itself."""
+    for line, text in enumerate(lines, number):
+        try:
+            next(csv.reader([text], skipinitialspace=True, strict=True), None)
+        except csv.Error as error:
+            fault = str(error)
+            if fault == "unexpected end of data":
+                return DataError(f"{file}: line {line} ends inside a quoted field", _QUOTES)
+            return DataError(f"{file}: line {line}: {fault}", _QUOTES)
+    return DataError(f"{file}: a quoted field is not closed", _QUOTES)

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from configs.seat import IdxData
 from parties.errors import DataError
-from parties.sources.records import MAX_BYTES, UNKNOWN, Index, Records, cropped, file_bytes, row_ids
+from parties.sources.files import MAX_BYTES, file_bytes, refuse_bomb
+from parties.sources.records import UNKNOWN, Index, Records, cropped, joined, row_ids
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -26,7 +27,7 @@ WHITE = 255
 _GZIP = b"\x1f\x8b"
 
 
-def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> list[Records]:
+def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> Records:
     """The records, with IDs like ``train:17`` and ``test:17`` counted from 0.
 
     A label is the index of its class.
@@ -44,8 +45,8 @@ def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> list[Record
             "the test files are not of the kinds of the training files",
             "test_images goes with images, test_labels with labels",
         )
-    records = [_records(data, folder, "train", train, classes)]
-    return [*records, _records(data, folder, "test", test, classes)] if any(test) else records
+    parts = {"train": train, "test": test} if any(test) else {"train": train}
+    return joined([_records(data, folder, name, of, classes) for name, of in parts.items()])
 
 
 def _records(
@@ -70,7 +71,7 @@ def _records(
     [*_, (file, size)] = sizes.items()
     images, labels = arrays
     return Records(
-        file=file,
+        files=((file, size),),
         unit="row",
         numbers=np.arange(size),
         ids=row_ids(name, np.arange(size)),
@@ -94,6 +95,7 @@ def _unpacked(file: str, content: bytes, rank: int) -> Bytes:
     try:
         with gzip.GzipFile(fileobj=plain) if content.startswith(_GZIP) else plain as stream:
             shape = _shape(file, stream.read(4 + 4 * rank), rank)
+            refuse_bomb(file, len(content), prod(shape))
             body = stream.read(prod(shape) + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{file} is cut off or damaged: {error}", "fetch it again") from error

@@ -7,29 +7,30 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from configs.seat import Columns, NumpyData
 from parties.errors import DataError
+from parties.sources.files import file_bytes, refuse_bomb
 from parties.sources.records import (
-    MAX_BYTES,
     Array,
     Records,
     class_indices,
     counted,
-    file_bytes,
+    joined,
+    normalised,
     paths,
     row_ids,
 )
+from parties.sources.table import Table, numeric_table
 
 
-def read_numpy(data: NumpyData, folder: Path, classes: Sequence[str]) -> list[Records]:
+def read_numpy(data: NumpyData, folder: Path, classes: Sequence[str]) -> Records:
     """The records of the archive, and of the test archive where there is one.
 
     Raises:
         DataError: the archives cannot be used as the seat says.
     """
-    return [_records(data, folder, path, classes) for path in paths(data)]
+    return joined([_records(data, folder, path, classes) for path in paths(data)])
 
 
 def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
@@ -38,12 +39,15 @@ def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) 
     arrays = _arrays(file, content, {*columns, *filter(None, (data.features, data.label))})
     parts = [_texts(file, column, arrays[column]) for column in columns]
     numbers = np.arange(_rows(file, arrays))
+    ids, empty = normalised(parts) if parts else (row_ids(file, numbers), [])
+    if empty:
+        raise DataError(f"no ID in {counted(file, 'row', empty)}", "give each row one, or drop it")
     labels = None if data.label is None else _texts(file, data.label, arrays[data.label])
     return Records(
-        file=file,
+        files=((file, len(numbers)),),
         unit="row",
         numbers=numbers,
-        ids=list(zip(*parts, strict=True)) if parts else row_ids(file, numbers),
+        ids=ids,
         table=None if data.features is None else _table(file, data.features, arrays[data.features]),
         labels=None if labels is None else class_indices(labels, classes),
     )
@@ -53,8 +57,7 @@ def _arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Array]:
     try:
         with zipfile.ZipFile(BytesIO(content)) as members:
             size = sum(member.file_size for member in members.infolist())
-        if size > MAX_BYTES:
-            raise DataError(f"{file} unpacks to more than {MAX_BYTES >> 30} GiB")
+        refuse_bomb(file, len(content), size)
         with np.load(BytesIO(content), allow_pickle=False) as archive:
             for name in wanted - set(archive.files):
                 raise DataError(
@@ -88,7 +91,7 @@ def _texts(file: str, name: str, array: Array) -> list[str]:
     return [str(value).strip() for value in array.tolist()]
 
 
-def _table(file: str, name: str, array: Array) -> pd.DataFrame:
+def _table(file: str, name: str, array: Array) -> Table:
     if array.ndim != 2 or array.dtype.kind not in "fiub" or not array.shape[1]:
         raise DataError(
             f"array {name!r} of {file} is {array.dtype} {list(array.shape)}",
@@ -98,8 +101,6 @@ def _table(file: str, name: str, array: Array) -> pd.DataFrame:
     if len(rows):
         raise DataError(
             f"NaN or infinity in array {name!r}: {counted(file, 'row', rows)}",
-            "fill or drop these; only CSV files have marks for absent values",
+            "fill or drop these; only csv, parquet and sql have marks for absent values",
         )
-    return pd.DataFrame(
-        array.astype(np.float64), columns=[f"x{at}" for at in range(array.shape[1])]
-    )
+    return numeric_table(tuple(f"x{at}" for at in range(array.shape[1])), array)

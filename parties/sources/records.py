@@ -1,70 +1,103 @@
-"""Sources: a party's files as bytes, and their records before they are put together."""
+"""Records: what a source brings, checked and not yet divided among the parts of a holding."""
 
-import stat
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from configs.seat import CsvData, NumpyData, Part
+from configs.seat import CsvData, NumpyData, ParquetData, Part
 from parties.errors import DataError
+from psi.errors import PsiError
+from psi.ids import join_columns, normalise
+
+if TYPE_CHECKING:
+    from parties.sources.table import Table
 
 Array: TypeAlias = npt.NDArray[Any]
 Index: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Images: TypeAlias = npt.NDArray[np.float32]
+Progress: TypeAlias = Callable[[int], None]  # takes the rows that were read since the last call
 
 UNKNOWN, ABSENT = -1, -2  # labels that are none of the classes
-MAX_BYTES = 2 << 30
 SHOWN = 5
-_FOREIGN = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip or xlsx", b"\xd0\xcf\x11\xe0": "xls"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Records:
-    """The records of one file, or of one bundled set, in the order of the file.
+    """The records of all files of a seat, in their order.
 
     Attributes:
-        file: name for errors.
+        files: name of each file for errors, and how many records it has; the second is the test
+            file.
         unit: what ``numbers`` count, "line" (from 1) or "row" (from 0).
-        numbers: place of each record in the file.
-        ids: raw ID of each record, in parts.
-        table: feature columns, NaN or None where a value is absent.
+        numbers: place of each record in its file.
+        ids: normalised ID of each record.
+        table: feature columns.
         images: [rows, 1, h, w].
         labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``.
+        digest: SHA-256 of all that was read.
     """
 
-    file: str
+    files: tuple[tuple[str, int], ...]
     unit: str
     numbers: Index
-    ids: Sequence[tuple[str, ...]]
-    table: pd.DataFrame | None = None
+    ids: Sequence[bytes]
+    table: "Table | None" = None
     images: Images | None = None
     labels: Index | None = None
+    digest: bytes = b""
 
     def place(self, record: int) -> str:
         """Where a record stands."""
-        return f"{self.unit} {self.numbers[record]}"
+        return f"{self._file(record)} {self.unit} {self.numbers[record]}"
 
     def places(self, records: Index) -> str:
-        """How many records, and where the first stand."""
-        return counted(self.file, self.unit, self.numbers[records])
+        """How many of the records stand in the file of the first of them, and where."""
+        file = self._file(int(records[0]))
+        alike = [record for record in records.tolist() if self._file(record) == file]
+        return counted(file, self.unit, self.numbers[alike])
+
+    def in_test(self) -> Mask:
+        """[rows], True where the record stands in the test file."""
+        return np.repeat([False, True][: len(self.files)], [count for _, count in self.files])
+
+    def _file(self, record: int) -> str:
+        return self.files[0 if record < self.files[0][1] else 1][0]
 
 
-def counted(file: str, unit: str, numbers: Index | Sequence[int]) -> str:
-    """``2 lines of a.csv (4, 7)``; at most five numbers are shown."""
+def counted(file: str, unit: str, numbers: Index | Sequence[int], count: int | None = None) -> str:
+    """``2 lines of a.csv (4, 7)``; at most five numbers are shown, of ``count`` in all."""
+    count = len(numbers) if count is None else count
     shown = ", ".join(str(number) for number in numbers[:SHOWN])
-    more = ", ..." if len(numbers) > SHOWN else ""
-    return f"{len(numbers)} {unit}{'s' if len(numbers) > 1 else ''} of {file} ({shown}{more})"
+    more = ", ..." if count > SHOWN else ""
+    return f"{count} {unit}{'s' if count > 1 else ''} of {file} ({shown}{more})"
 
 
-def row_ids(prefix: str, numbers: Index) -> list[tuple[str, ...]]:
+def row_ids(prefix: str, numbers: Index) -> list[bytes]:
     """IDs for data without any: every party that reads the same file names its rows alike."""
-    return [(f"{prefix}:{number}",) for number in numbers.tolist()]
+    return [normalise(f"{prefix}:{number}") for number in numbers.tolist()]
+
+
+def normalised(columns: Sequence[list[str]]) -> tuple[list[bytes], list[int]]:
+    """IDs from one or several columns of text, and the records of them that have none."""
+    parts = []
+    empty: set[int] = set()
+    for column in columns:
+        if "".join(column).isascii():  # NFKC leaves it as it is
+            cells = [cell.strip().encode() for cell in column]
+        else:
+            cells = list(map(_normal, column))
+        if b"" in cells:
+            empty |= {record for record, cell in enumerate(cells) if not cell}
+        parts.append(cells)
+    if len(parts) == 1:
+        return parts[0], sorted(empty)
+    return [join_columns(cells) for cells in zip(*parts, strict=True)], sorted(empty)
 
 
 def class_indices(texts: Sequence[str], classes: Sequence[str]) -> Index:
@@ -73,7 +106,49 @@ def class_indices(texts: Sequence[str], classes: Sequence[str]) -> Index:
     return np.array([known.get(text, UNKNOWN) for text in texts], np.int64)
 
 
-def paths(data: CsvData | NumpyData) -> list[Path]:
+def joined(parts: Sequence[Records]) -> Records:
+    """The records of files that were read whole, as those of one seat.
+
+    Raises:
+        DataError: some files have what others lack, or images of another size.
+    """
+    images = [part.images for part in parts if part.images is not None]
+    if len({part.shape[1:] for part in images}) > 1:
+        raise DataError("images of the training and of the test file differ in size")
+    tables = [part.table for part in parts if part.table is not None]
+    if len({table.numeric for table in tables}) > 1:
+        raise DataError("features of the training and of the test file differ in number")
+    labels = [part.labels for part in parts if part.labels is not None]
+    whole = Records(
+        files=tuple(file for part in parts for file in part.files),
+        unit=parts[0].unit,
+        numbers=np.concatenate([part.numbers for part in parts]),
+        ids=[identity for part in parts for identity in part.ids],
+        table=tables[0].joined(tables[1:]) if tables else None,
+        images=np.concatenate(images) if images else None,
+        labels=np.concatenate(labels) if labels else None,
+    )
+    return replace(whole, digest=_digest(whole))
+
+
+def _normal(text: str) -> bytes:
+    try:
+        return normalise(text)
+    except PsiError:
+        return b""
+
+
+def _digest(records: Records) -> bytes:
+    state = sha256(join_columns(list(records.ids)))
+    table = () if records.table is None else (records.table.numbers, records.table.codes)
+    for array in (*table, records.images, records.labels):
+        if array is not None:
+            state.update(f"{array.dtype}{array.shape}".encode())
+            state.update(np.ascontiguousarray(array).data)
+    return state.digest()
+
+
+def paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
     """The file, and the test file where there is one.
 
     Raises:
@@ -87,34 +162,6 @@ def paths(data: CsvData | NumpyData) -> list[Path]:
             "rename one of them, or name ID columns",
         )
     return [data.path, data.test_path]
-
-
-def file_bytes(folder: Path, path: Path, origin: str) -> bytes:
-    """The content of a regular file; a relative ``path`` begins in ``folder``.
-
-    Raises:
-        DataError: it is absent, no regular file, too large or unreadable.
-    """
-    full = (folder / path).absolute()
-    try:
-        status = full.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise DataError(f"{full} is no regular file", "name a file, no folder, pipe or device")
-        if status.st_size > MAX_BYTES:
-            raise DataError(f"{full} has more than {MAX_BYTES >> 30} GiB", "split it into parts")
-        return full.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        get = f"get it from {origin} and say" if origin else "say"
-        raise DataError(
-            f"no file {path}: looked for {full}", f"{get} where it lies with --data DIR"
-        ) from None
-    except OSError as error:
-        raise DataError(f"cannot read {full}: {error.strerror}") from None
-
-
-def foreign_format(content: bytes) -> str | None:
-    """What ``content`` really is when it is packed or a workbook."""
-    return next((name for magic, name in _FOREIGN.items() if content.startswith(magic)), None)
 
 
 def cropped(images: Array, part: Part, scale: int, file: str) -> Images:

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn import datasets
 
 from configs.seat import Part, SklearnData
 from parties.errors import DataError
-from parties.sources.records import Images, Records, class_indices, cropped, row_ids
+from parties.sources.records import Images, Records, class_indices, cropped, joined, row_ids
+from parties.sources.table import Table, numeric_table
 
 DARKEST = 16  # of the digits' pixels
 
 
-def read_sklearn(data: SklearnData, classes: Sequence[str]) -> list[Records]:
+def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
     """The records of a bundled set, with IDs like ``digits:17``, counted from 0.
 
     Raises:
@@ -26,17 +26,16 @@ def read_sklearn(data: SklearnData, classes: Sequence[str]) -> list[Records]:
     numbers = np.arange(len(bundled.target))
     names = [str(bundled.target_names[label]) for label in bundled.target]
     pictures = data.name == "digits"
-    return [
-        Records(
-            file=data.name,
-            unit="row",
-            numbers=numbers,
-            ids=row_ids(data.name, numbers),
-            images=_images(data, bundled) if data.features and pictures else None,
-            table=_table(data, bundled) if data.features and not pictures else None,
-            labels=class_indices(names, classes) if data.label else None,
-        )
-    ]
+    records = Records(
+        files=((data.name, len(numbers)),),
+        unit="row",
+        numbers=numbers,
+        ids=row_ids(data.name, numbers),
+        images=_images(data, bundled) if data.features and pictures else None,
+        table=_table(data, bundled) if data.features and not pictures else None,
+        labels=class_indices(names, classes) if data.label else None,
+    )
+    return joined([records])
 
 
 def _images(data: SklearnData, bundled: Any) -> Images:
@@ -45,7 +44,7 @@ def _images(data: SklearnData, bundled: Any) -> Images:
     return cropped(bundled.images.astype(np.uint8), data.part, DARKEST, data.name)
 
 
-def _table(data: SklearnData, bundled: Any) -> pd.DataFrame:
+def _table(data: SklearnData, bundled: Any) -> Table:
     if data.part != Part():
         raise DataError(f"{data.name} has columns, no images", "choose with columns = [...]")
     names = [str(name) for name in bundled.feature_names]
@@ -55,4 +54,4 @@ def _table(data: SklearnData, bundled: Any) -> pd.DataFrame:
             f"columns = {chosen} does not choose columns of {data.name}, each once",
             f"they are 0 to {len(names) - 1}; a party without any writes features = false",
         )
-    return pd.DataFrame(bundled.data[:, chosen], columns=[names[at] for at in chosen])
+    return numeric_table(tuple(names[at] for at in chosen), bundled.data[:, chosen])

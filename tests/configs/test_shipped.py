@@ -111,4 +111,5 @@ def test_rows_of_parties_with_one_id_belong_together() -> None:
         cells = lines[line - 1].split(", ")
         label = bank.labels[bank.ids.index(identity)]
         assert config.agreement.labels.classes[label] == cells[14]
-        assert registry.table["age"].iloc[registry.ids.index(identity)] == float(cells[0])
+        age = registry.table.frame()["age"].iloc[registry.ids.index(identity)]
+        assert age == float(cells[0])

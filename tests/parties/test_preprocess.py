@@ -13,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from parties.data import Holding
 from parties.errors import DataError
 from parties.preprocess import MAX_CATEGORIES, fit, read_statistics
+from parties.sources.table import Table
 
 COUNT = 40
 TRAINING = np.arange(30)
@@ -21,7 +22,21 @@ ALL = np.arange(COUNT)
 
 def holding(table: pd.DataFrame | None, count: int = COUNT) -> Holding:
     ids = [b"%d" % row for row in range(count)]
-    return Holding(ids=ids, in_test=np.zeros(count, bool), table=table)
+    return Holding(ids=ids, in_test=np.zeros(count, bool), table=compact(table))
+
+
+def compact(frame: pd.DataFrame | None) -> Table | None:
+    if frame is None:
+        return None
+    numbers = frame.select_dtypes("number")
+    texts = frame.select_dtypes(exclude="number")
+    coded = [pd.factorize(texts[name]) for name in texts]
+    return Table(
+        numeric=tuple(numbers),
+        categorical={name: tuple(known) for name, (_, known) in zip(texts, coded, strict=True)},
+        numbers=numbers.to_numpy(np.float64),
+        codes=np.array([codes for codes, _ in coded], np.int32).reshape(-1, len(frame)).T,
+    )
 
 
 def mixed() -> pd.DataFrame:

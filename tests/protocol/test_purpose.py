@@ -36,7 +36,7 @@ def meet(
         meeting(transport, people[HUB], keys, folder) as at,
         ThreadPoolExecutor(3) as pool,
     ):
-        leading = pool.submit(welcome, people[HUB], at.port)
+        leading = pool.submit(lambda: welcome(people[HUB], at.port)[0])
         joining = pool.submit(greet, people[SPOKE], lambda: at.connect(SPOKE))
         joining.exception(20)
         if not joining.exception():

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from configs.seat import Columns, CsvData
-from parties.errors import DataError
-from parties.sources.csv_source import read_csv
-from parties.sources.csv_text import MAX_LINE
+from parties.errors import DataError, ResourceError
+from parties.sources.csv_source import MAX_LINE, read_csv
 from parties.sources.records import Records
 
 CLASSES = ("no", "yes")
@@ -19,17 +18,16 @@ def read(folder: Path, content: str | bytes, **options: Any) -> Records:
     raw = content if isinstance(content, bytes) else content.encode()
     (folder / "rows.csv").write_bytes(raw)
     data = CsvData(kind="csv", path=Path("rows.csv"), **options)
-    [records] = read_csv(data, folder, CLASSES)
-    return records
+    return read_csv(data, folder, CLASSES)
 
 
 def column(records: Records, name: str) -> list[Any]:
     assert records.table is not None
-    return list(records.table[name])
+    return list(records.table.frame()[name])
 
 
 def refusal(folder: Path, content: str | bytes, **options: Any) -> str:
-    with pytest.raises(DataError) as caught:
+    with pytest.raises((DataError, ResourceError)) as caught:
         read(folder, content, **options)
     return f"{caught.value} | {caught.value.hint}"
 
@@ -58,7 +56,7 @@ def test_numeric_columns_are_all_but_the_others(tmp_path: Path) -> None:
     options = {"id": Columns(columns=("pid",)), "categorical": ("town",), "label": "y"}
     records = read(tmp_path, text, **options)
     assert records.table is not None
-    assert list(records.table) == ["age", "pay", "town"]
+    assert list(records.table.frame()) == ["age", "pay", "town"]
 
 
 def test_numbers_are_exact(tmp_path: Path) -> None:
@@ -160,7 +158,7 @@ def test_ragged_row_is_refused_with_its_line(tmp_path: Path, row: str) -> None:
 
 def test_unclosed_quote_is_refused_with_the_line_where_it_opens(tmp_path: Path) -> None:
     assert "line 3 ends inside a quoted" in refusal(tmp_path, 'a\n1\n"2\n3\n4"\n5\n')
-    assert "line 3: unexpected end of data" in refusal(tmp_path, 'a\n1\n"2\n3\n4\n')
+    assert "line 3 ends inside a quoted" in refusal(tmp_path, 'a\n1\n"2\n3\n4\n')
 
 
 def test_text_after_a_quote_is_refused(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_idx_images_and_labels(tmp_path: Path, packed: bool) -> None:
     assert holding.labels is not None
     np.testing.assert_equal(holding.images, PIXELS[:, None].astype("f4") / 255)
     assert holding.labels.tolist() == [7, 0, 7]
-    assert holding.ids == [b"train:0", b"train:1", b"train:2"]
+    assert list(holding.ids) == [b"train:0", b"train:1", b"train:2"]
 
 
 def test_idx_halves_and_labels_are_named_alike(tmp_path: Path) -> None:

@@ -22,16 +22,16 @@ def test_npz_rows(tmp_path: Path) -> None:
     arrays = {"features": FEATURES, "y": np.array([3, 0, 3]), "pid": np.array(["a", "b", "c"])}
     data = npz(tmp_path, arrays, label="y", id=Columns(columns=("pid",)))
     holding = held(tmp_path, data, active=True)
-    assert holding.ids == [b"a", b"b", b"c"]
+    assert list(holding.ids) == [b"a", b"b", b"c"]
     assert holding.table is not None
     assert holding.labels is not None
     assert holding.labels.tolist() == [3, 0, 3]
-    np.testing.assert_equal(holding.table.to_numpy(), FEATURES)
+    np.testing.assert_equal(holding.table.numbers, FEATURES)
 
 
 def test_npz_rows_without_ids_are_named_by_row(tmp_path: Path) -> None:
     holding = held(tmp_path, npz(tmp_path, {"features": FEATURES}))
-    assert holding.ids == [b"rows.npz:0", b"rows.npz:1", b"rows.npz:2"]
+    assert list(holding.ids) == [b"rows.npz:0", b"rows.npz:1", b"rows.npz:2"]
 
 
 def test_npz_with_labels_only(tmp_path: Path) -> None:
@@ -61,8 +61,9 @@ def test_file_that_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> N
 def test_archive_that_unpacks_beyond_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.sources.npz_source.MAX_BYTES", 100)
-    assert "unpacks to more than" in refusal(tmp_path, npz(tmp_path, {"features": FEATURES}))
+    monkeypatch.setattr("parties.sources.files.MAX_RATIO", 0)
+    monkeypatch.setattr("parties.sources.files._SMALL", 100)
+    assert "unpacks to 176" in refusal(tmp_path, npz(tmp_path, {"features": FEATURES}))
 
 
 def test_absent_array_is_refused_with_those_there(tmp_path: Path) -> None:

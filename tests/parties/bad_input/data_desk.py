@@ -1,0 +1,95 @@
+"""A desk at which somebody runs commands on bad data, with canaries for what is personal."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from time import process_time
+
+import torch
+from typer import Typer
+from typer.testing import CliRunner
+
+# What commands import when they need it, so that a command's time below is its own work.
+import parties.active
+import parties.in_process
+import parties.roles  # noqa: F401
+from parties.cli import party_app, simulate_app
+from protocol.keyring import issue, make_authority
+
+torch.use_deterministic_algorithms(mode=True)  # what every party does; its first call is slow
+
+CANARY, NUMBER = "canary-q7Zx", "515051"
+LONGEST = 2.0  # seconds of a command's own work
+CONFIG = """
+federation = "trial"
+dtype = "float64"
+training = {batch = 8, epochs = 1}
+unlearning = {retrains = 2}
+labels = {classes = ["no", "yes"]}
+parties.bank = {role = "active"}
+parties.shop = {role = "passive", width = 2, bottom = {kind = "mlp", hidden = []}}
+limits = {join_seconds = 0.3}
+psi = {minimum = 20}
+"""
+TABLE = f'[seats.%s.data]\nkind = "csv"\npath = "%s.csv"\nid = {{columns = ["id"]}}\n# {CANARY}\n'
+BANK, SHOP = TABLE % ("bank", "bank") + 'label = "y"\n', TABLE % ("shop", "shop")
+NOT_REFUSED = 6  # the data was taken, and then nobody came
+
+
+def certify(folder: Path) -> Path:
+    """A folder with the certificates of both."""
+    make_authority(folder, "trial")
+    for name in ("bank", "shop"):
+        issue(folder, "trial", name)
+    return folder
+
+
+class Desk:
+    """Where somebody runs commands on data of one party, or of both."""
+
+    def __init__(self, folder: Path, keys: Path) -> None:
+        self.folder, self._keys = folder, keys
+
+    def bank(self, code: int, *words: str, text: str | bytes | None = None, **seat: str) -> str:
+        """The active party is run on ``text``."""
+        if text is not None:
+            content = text if isinstance(text, bytes) else text.encode()
+            (self.folder / "bank.csv").write_bytes(content)
+        return self.party("active", "bank", BANK + lines(seat), code, words)
+
+    def shop(self, code: int, *words: str, text: str, **seat: str) -> str:
+        """The passive party is run on ``text``."""
+        (self.folder / "shop.csv").write_text(text)
+        return self.party("passive", "shop", SHOP + lines(seat), code, words)
+
+    def both(self, code: int, *words: str, settings: Iterable[str] = ()) -> str:
+        """Both parties meet in one process."""
+        changes = [part for setting in settings for part in ("--set", setting)]
+        config = self._config(BANK + SHOP)
+        return self._said(simulate_app, [config, "--in-process", *changes], code, words)
+
+    def party(self, role: str, seat: str, seats: str, code: int, words: tuple[str, ...]) -> str:
+        options = ["--role", role, "--config", self._config(seats), "--seat", seat]
+        where = ["--hub", f"unix:{self.folder}/hub", "--certificates", str(self._keys)]
+        return self._said(party_app, [*options, *where], code, words)
+
+    def _config(self, seats: str) -> str:
+        (self.folder / "trial.toml").write_text(CONFIG + seats)
+        return str(self.folder / "trial.toml")
+
+    def _said(self, app: Typer, options: list[str], code: int, words: tuple[str, ...]) -> str:
+        started = process_time()
+        env = {"VFL_DATA": None, "COLUMNS": "200"}
+        place = ["--out", str(self.folder / "runs"), "--data", str(self.folder)]
+        result = CliRunner().invoke(app, [*options, *place], env=env)
+        seconds = process_time() - started
+        assert result.exit_code == code, result.output
+        for word in words:
+            assert word in result.output, result.output
+        for never in ("Traceback", CANARY, NUMBER):
+            assert never not in result.output
+        assert seconds < LONGEST or code in (0, NOT_REFUSED)
+        return result.output
+
+
+def lines(seat: dict[str, str]) -> str:
+    return "".join(f"{key} = {value}\n" for key, value in seat.items())

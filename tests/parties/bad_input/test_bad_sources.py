@@ -1,0 +1,93 @@
+"""Bad Parquet files and databases through the command line, and that good ones are taken."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from data_desk import CANARY, NOT_REFUSED, NUMBER, Desk, certify
+
+COLUMNS = {"id": [f"{CANARY}{row}" for row in range(20)], "x": list(range(20))}
+COLUMNS["y"] = ["no", "yes"] * 10
+PARQUET = """[seats.bank.data]
+kind = "parquet"
+path = "bank.parquet"
+id = {columns = ["id"]}
+label = "y"
+"""
+SQL = """[seats.bank.data]
+kind = "sql"
+id = {columns = ["id"]}
+label = "y"
+table = "people"
+"""
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return certify(tmp_path_factory.mktemp("keys") / "certs")
+
+
+@pytest.fixture
+def desk(tmp_path: Path, keys: Path) -> Desk:
+    pq.write_table(pa.table(COLUMNS), tmp_path / "bank.parquet")
+    with closing(sqlite3.connect(tmp_path / "bank.db")) as database:
+        database.execute("CREATE TABLE people (id, x, y)")
+        rows = zip(*COLUMNS.values(), strict=True)
+        database.executemany("INSERT INTO people VALUES (?, ?, ?)", rows)
+        database.commit()
+    return Desk(tmp_path, keys)
+
+
+def bank(desk: Desk, seat: str, code: int, *words: str) -> str:
+    return desk.party("active", "bank", seat, code, words)
+
+
+def test_sound_parquet_file_and_database_are_taken(desk: Desk) -> None:
+    bank(desk, PARQUET, NOT_REFUSED)
+    bank(desk, SQL + 'url = "sqlite:///bank.db"', NOT_REFUSED)
+
+
+def test_column_of_no_use(desk: Desk) -> None:
+    lists = pa.table({**COLUMNS, "z": [[NUMBER]] * 20})
+    pq.write_table(lists, desk.folder / "bank.parquet")
+    bank(desk, PARQUET, 4, "column 'z' (numeric) of bank.parquet is list<", "leave other columns")
+
+
+def test_ids_that_are_floating_numbers(desk: Desk) -> None:
+    ids = [float(NUMBER) + row for row in range(20)]
+    pq.write_table(pa.table({**COLUMNS, "id": ids}), desk.folder / "bank.parquet")
+    bank(desk, PARQUET, 4, "column 'id' (id) of bank.parquet is double", "whole numbers")
+
+
+def test_duplicate_ids_of_a_database(desk: Desk) -> None:
+    with closing(sqlite3.connect(desk.folder / "bank.db")) as database:
+        database.execute("INSERT INTO people SELECT * FROM people LIMIT 1")
+        database.commit()
+    seat = SQL + 'url = "sqlite:///bank.db"'
+    bank(desk, seat, 4, "1 duplicate IDs: table people row 0 and table people row 20")
+    bank(desk, seat + '\ndedupe = "first"', NOT_REFUSED)
+
+
+def test_password_in_the_seat(desk: Desk) -> None:
+    for url in (f"postgresql://u:{CANARY}@h/d", f"postgresql://u@h/d?password={CANARY}"):
+        bank(desk, SQL + f'url = "{url}"', 3, "no password may stand in a seat", "url_file")
+
+
+def test_url_that_others_may_read(desk: Desk) -> None:
+    (desk.folder / "url").write_text(f"postgresql://u:{CANARY}@h/d")
+    (desk.folder / "url").chmod(0o644)
+    bank(desk, SQL + 'url_file = "url"', 4, "may be read by others", "chmod 600")
+
+
+def test_database_without_id_columns(desk: Desk) -> None:
+    seat = SQL.replace('{columns = ["id"]}', '"row"') + 'url = "sqlite:///bank.db"'
+    bank(desk, seat, 3, "rows of a database have no order")
+
+
+def test_query_that_the_database_refuses(desk: Desk) -> None:
+    seat = SQL.replace('table = "people"', f'query = "SELECT {CANARY[:6]}_{NUMBER}"')
+    said = bank(desk, seat + 'url = "sqlite:///bank.db"', 4, "the result of query")
+    assert "the database answers OperationalError" in said

@@ -1,0 +1,264 @@
+"""Tests of what all tables have: compact columns, limits, files that change, and digests."""
+
+import gc
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from configs.seat import Columns, CsvData
+from parties.data import Holding, read_holding
+from parties.errors import DataError, IntegrityError, PartyError, ResourceError, exit_code
+from parties.preprocess import fit
+from parties.sources import collect
+from parties.sources.csv_source import read_csv
+from parties.sources.records import Records
+from parties.sources.store import Ids, Store, duplicates
+
+CLASSES = ("no", "yes")
+
+
+def csv(folder: Path, text: str, **options: Any) -> CsvData:
+    (folder / "rows.csv").write_text(text)
+    given = {"id": Columns(columns=("id",)), "label": "y", **options}
+    return CsvData(kind="csv", path=Path("rows.csv"), **given)
+
+
+def rows(count: int) -> str:
+    lines = (f"p{row},{row}.5,town{row % 7},{CLASSES[row % 2]}" for row in range(count))
+    return "\n".join(["id,x,town,y", *lines])
+
+
+def held(folder: Path, data: CsvData, **options: Any) -> Holding:
+    return read_holding(data, folder=folder, classes=CLASSES, active=True, **options)
+
+
+def read(folder: Path, data: CsvData, memory: int) -> Records:
+    from parties.sources.csv_source import _sheet  # noqa: PLC0415
+
+    return collect.collect(data, [_sheet(data, folder, data.path)], CLASSES, lambda _: None, memory)
+
+
+# Columns
+
+
+@pytest.mark.parametrize("memory", [0, 100, 1 << 20])
+def test_columns_beyond_the_memory_wait_in_files_and_read_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int
+) -> None:
+    data = csv(tmp_path, rows(2000), categorical=("town",))
+    whole = read_csv(data, tmp_path, CLASSES)
+    monkeypatch.setattr("parties.sources.csv_source._BLOCK", 1000)
+    found = read(tmp_path, data, memory)
+    assert found.table is not None
+    assert whole.table is not None
+    assert isinstance(found.table.numbers, np.memmap) == (memory < 2000)
+    assert found.table.frame().equals(whole.table.frame())
+    assert list(found.ids) == list(whole.ids)
+    assert (found.labels == whole.labels).all()  # type: ignore[union-attr,attr-defined]
+    assert found.digest == whole.digest
+
+
+def test_columns_in_files_are_fitted_and_transformed_as_in_memory(tmp_path: Path) -> None:
+    data = csv(tmp_path, rows(200), categorical=("town",))
+    chosen, results = np.array([5, 190, 7]), []
+    for memory in (0, 1 << 20):
+        records = read(tmp_path, data, memory)
+        holding = Holding(ids=records.ids, in_test=records.in_test(), table=records.table)
+        results.append(fit(holding, np.arange(100)).transform(holding, chosen))
+    np.testing.assert_array_equal(*results)
+
+
+def test_files_of_columns_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = tmp_path / "waiting"
+    waiting.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(waiting))
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    found = read(tmp_path, csv(tmp_path, rows(100), categorical=("town",)), 0)
+    assert list(waiting.iterdir()) == []  # while it is in use
+    del found
+    gc.collect()
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+
+
+def test_full_temporary_folder_is_refused() -> None:
+    store = Store(np.float64, memory=0)
+    store._file = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115
+    with store._file, pytest.raises(PartyError, match="No space left on device") as caught:
+        store.append(np.ones(10))
+    assert exit_code(caught.value) == 7
+
+
+def test_ids_are_a_sequence_of_bytes() -> None:
+    parts = [b"a", b"", b"ccc", b"dd"]
+    text = np.frombuffer(b"".join(parts), np.uint8)
+    ids = Ids(text, np.cumsum([len(part) for part in parts]))
+    assert (list(ids), len(ids), ids[np.int64(2)], ids[-1]) == (parts, 4, b"ccc", b"dd")
+    assert (ids[1:3], ids.index(b"dd"), b"ccc" in ids, b"x" in ids) == (parts[1:3], 3, True, False)
+    with pytest.raises(IndexError):
+        ids[4]
+
+
+def test_duplicates_are_pairs_of_the_first_and_each_later_row() -> None:
+    assert duplicates([b"a", b"b", b"a", b"c", b"b", b"a"]) == [(0, 2), (1, 4), (0, 5)]
+    assert duplicates([b"a", b"b"]) == duplicates([]) == []
+
+
+def test_equal_hashes_of_different_ids_are_no_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parties.sources.store.hash", lambda identity: 7, raising=False)
+    assert duplicates([b"a", b"b", b"a"]) == [(0, 2)]
+
+
+def test_first_row_of_each_id_is_kept_when_the_seat_says_so(tmp_path: Path) -> None:
+    text = "id,x,y\na,1,no\nb,2,yes\na ,3,yes\nc,4,no\n"
+    holding = held(tmp_path, csv(tmp_path, text, dedupe="first"))
+    assert list(holding.ids) == [b"a", b"b", b"c"]
+    assert holding.table is not None
+    assert holding.table.frame()["x"].tolist() == [1, 2, 4]
+    assert holding.labels is not None
+    assert holding.labels.tolist() == [0, 1, 0]
+
+
+# Text, block by block
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 64])
+def test_blocks_cut_lines_and_letters_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: str
+) -> None:
+    lines = ["id,x,town,y", 'ä,1,"€ ""x"", y",no', "", "# 1", "😀,2,Kiel ,yes", "c,3,,no"]
+    content = ("\ufeff" + end.join(lines)).encode()
+    data = csv(tmp_path, "", categorical=("town",), comment="#")
+    (tmp_path / "rows.csv").write_bytes(content)
+    whole = read_csv(data, tmp_path, CLASSES)
+    monkeypatch.setattr("parties.sources.csv_source._BLOCK", block)
+    found = read_csv(data, tmp_path, CLASSES)
+    assert found.numbers.tolist() == [2, 5, 6]
+    assert list(found.ids) == ["ä".encode(), "😀".encode(), b"c"]
+    assert found.table is not None
+    assert found.table.frame()["town"].tolist() == ['€ "x", y', "Kiel", None]
+    assert found.digest == whole.digest
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("block", [1, 5, 1 << 20])
+@pytest.mark.parametrize(
+    ("bad", "named"), [(b"\xff", "not UTF-8"), (b"\0", "a zero byte"), (b'"', "quoted field")]
+)
+def test_faults_of_text_are_found_at_their_line_in_every_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: bytes, bad: bytes, named: str
+) -> None:
+    monkeypatch.setattr("parties.sources.csv_source._BLOCK", block)
+    data = csv(tmp_path, "")
+    (tmp_path / "rows.csv").write_bytes(end.join([b"id,x,y", b"a,1,no", b"", bad, b"c,1,no"]))
+    with pytest.raises(DataError, match=f"rows.csv: line 4.*{named}"):
+        read_csv(data, tmp_path, CLASSES)
+
+
+def test_faults_are_counted_over_all_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parties.sources.csv_source._BLOCK", 50)
+    text = "id,x,y\n" + "".join(f"p{row},SECRET,no\n" for row in range(100))
+    with pytest.raises(DataError) as caught:
+        held(tmp_path, csv(tmp_path, text))
+    said = str(caught.value)
+    assert said == "text in numeric column 'x': 100 lines of rows.csv (2, 3, 4, 5, 6, ...)"
+
+
+# Limits
+
+
+def test_more_rows_than_the_seat_allows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResourceError, match="more rows than max_rows = 2"):
+        held(tmp_path, csv(tmp_path, rows(3), numeric=("x",), max_rows=2))
+    assert len(held(tmp_path, csv(tmp_path, rows(3), numeric=("x",), max_rows=3))) == 3
+
+
+def test_more_columns_than_the_seat_allows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResourceError, match="has 4 columns; max_columns = 3") as caught:
+        held(tmp_path, csv(tmp_path, rows(3), numeric=("x",), max_columns=3))
+    assert exit_code(caught.value) == 7
+
+
+def test_more_texts_than_kinds_can_have_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "MAX_TEXTS", 5)
+    with pytest.raises(ResourceError, match="column 'town' has more than 5 different texts"):
+        held(tmp_path, csv(tmp_path, rows(10), categorical=("town",)))
+
+
+def test_progress_counts_rows(tmp_path: Path) -> None:
+    counts: list[int] = []
+    held(tmp_path, csv(tmp_path, rows(50), categorical=("town",)), progress=counts.append)
+    assert sum(counts) == 50
+
+
+# Changes
+
+
+def test_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    data = csv(tmp_path, rows(50), categorical=("town",))
+
+    def write(count: int) -> None:
+        with (tmp_path / "rows.csv").open("a") as file:
+            file.write("late,1,x,no\n")
+
+    def replace(count: int) -> None:
+        (tmp_path / "new.csv").write_text((tmp_path / "rows.csv").read_text())
+        (tmp_path / "new.csv").replace(tmp_path / "rows.csv")
+
+    def remove(count: int) -> None:
+        (tmp_path / "rows.csv").unlink()
+
+    for change in (write, replace, remove):
+        with pytest.raises(IntegrityError, match=r"rows\.csv changed while it was read") as caught:
+            held(tmp_path, data, progress=change)
+        assert exit_code(caught.value) == 9
+
+
+def test_digest_is_that_of_what_was_read(tmp_path: Path) -> None:
+    before = held(tmp_path, csv(tmp_path, rows(50), categorical=("town",))).digest
+    assert held(tmp_path, csv(tmp_path, rows(50) + "\n", categorical=("town",))).digest == before
+    for old, new in (("p7,", "p70,"), (",7.5", ",7.6"), ("town3", "town4"), ("yes", "no")):
+        text = rows(50).replace(old, new, 1)
+        assert held(tmp_path, csv(tmp_path, text, categorical=("town",))).digest != before
+    swapped = rows(50).replace("town0", "-").replace("town1", "town0").replace("-", "town1")
+    assert held(tmp_path, csv(tmp_path, swapped, categorical=("town",))).digest != before
+
+
+def test_digest_of_arrays_is_that_of_what_was_read(tmp_path: Path) -> None:
+    from configs.seat import NumpyData, Sample  # noqa: PLC0415
+
+    features = np.arange(6.0).reshape(3, 2)
+    digests = []
+    for change in (0, 1, 0):
+        features[0, 0] = change
+        np.savez(tmp_path / "a.npz", features=features)
+        sample = Sample(keep=0.9) if digests else None
+        data = NumpyData(kind="numpy", path=Path("a.npz"), sample=sample)
+        digests.append(read_holding(data, folder=tmp_path, classes=(), active=False).digest)
+    assert digests[0] == digests[2] != digests[1]
+
+
+# Places
+
+
+def test_links_and_dots_that_leave_the_data_folder_are_refused(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    data = csv(tmp_path, rows(5), categorical=("town",))
+    (inner / "link.csv").symlink_to(tmp_path / "rows.csv")
+    (inner / "own.csv").write_text(rows(5))
+    (inner / "good.csv").symlink_to("own.csv")
+    for path in ("link.csv", "../rows.csv"):
+        with pytest.raises(DataError, match="leads out of the data folder"):
+            held(inner, data.model_copy(update={"path": Path(path)}))
+    for path in ("good.csv", str(tmp_path / "rows.csv")):
+        assert len(held(inner, data.model_copy(update={"path": Path(path)}))) == 5
