@@ -77,7 +77,7 @@ class Checkpoints:
         if manifests and not found:
             raise IntegrityError(
                 f"every checkpoint in {self.folder} is damaged",
-                "restore the folder from a backup, or begin anew with --fresh",
+                "restore the folder from a backup, or begin anew with --begin fresh",
             )
         if not found:
             return NOTHING
@@ -162,7 +162,7 @@ class Checkpoints:
         return True
 
     def _ours(self, manifest: Mapping[str, Any]) -> None:
-        anew = "begin anew with --fresh, which removes them"
+        anew = "begin anew with --begin fresh, which removes them"
         if manifest["format"] != FORMAT:
             raise IntegrityError(
                 f"the checkpoints in {self.folder} have format {manifest['format']}, not {FORMAT}",

@@ -45,6 +45,10 @@ class IntegrityError(PartyError):
     """A file is not what was written, or not of this run."""
 
 
+class Stopped(PartyError):
+    """Somebody told this process to stop; what it did until the last checkpoint is kept."""
+
+
 class Diverged(PartyError):
     """Training left the finite numbers."""
 
@@ -107,14 +111,11 @@ def at_the_door(error: Exception) -> tuple[str, str]:
 
 def public(error: Exception) -> tuple[str, str]:
     """What a peer may learn of an error: a word, and a sentence without our data or paths."""
-    if isinstance(error, PolicyError):
-        return "policy", str(error)
-    if isinstance(error, IdentityError):
-        return "identity", str(error)
-    if isinstance(error, LineBroken | PeerSilent):
+    if isinstance(error, LineBroken | PeerSilent | Stopped):
         return ABSENT, str(error)
     if isinstance(error, Aborted) and error.code == ABSENT:
         return ABSENT, str(error)
-    if isinstance(error, ProtocolError):
-        return "protocol", str(error)
+    for word, kind in (*_TOLD.items(), ("protocol", ProtocolError)):
+        if isinstance(error, kind):
+            return word, str(error)
     return "local", "something is wrong at this party; its own log says what"

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from parties.memory_port import MemoryPort
+from parties.resume import prepare
 from parties.roles import play_in_process
 from parties.seating import Place, take_seat
 from parties.simulate import Plan, certified
@@ -18,12 +19,14 @@ def in_process(plan: Plan, listener: Listener) -> dict[str, Any]:
         Exception: the failure of a party, as it was raised.
     """
     with certified(plan) as (config, _, keys):
-        place, port = Place(plan.out, plan.data, keys), MemoryPort()
+        place, port = Place(plan.out, plan.data, keys, plan.begin), MemoryPort()
 
         # All seats before any thread: what a party cannot read ends the run at once.
         seated = {
             name: take_seat(config, name, place, listener) for name in config.agreement.parties
         }
+        for each in seated.values():
+            prepare(each, plan.begin)
 
         def play(name: str) -> dict[str, Any] | None:
             return play_in_process(seated[name], port, lambda: port.connect(name), plan.out)

@@ -60,7 +60,7 @@ class Journal:
             raise IntegrityError(
                 f"the checkpoint knows {self._entries[self._passed].name!r}, "
                 f"which does not belong to {name!r}",
-                "it was written by another version of vfl; begin anew with --fresh",
+                "it was written by another version of vfl; begin anew with --begin fresh",
             )
         tensors: Tensors = {}
         entry = Entry(name, to_plain(value, tensors), diverged(), tensors)

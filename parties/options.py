@@ -19,6 +19,14 @@ class Role(StrEnum):
     CLIENT = "client"
 
 
+class Begin(StrEnum):
+    """How a run begins where an unfinished one left checkpoints."""
+
+    AUTO = "auto"
+    FRESH = "fresh"
+    RESUME = "resume"
+
+
 class Format(StrEnum):
     """How results and progress are said."""
 
@@ -41,6 +49,13 @@ SetOption = Annotated[
     typer.Option("--set", help="Change a setting of the agreement: training.epochs=5."),
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="For people, or for programs.")]
+BeginOption = Annotated[
+    Begin,
+    typer.Option(
+        "--begin",
+        help="Go on from checkpoints if there are any, throw them away, or insist on them.",
+    ),
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
 
 

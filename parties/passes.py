@@ -258,14 +258,16 @@ class Passes:
         if len(group) > 1:
             share = len(rows) / sum(len(self._state.batches.of(each)) for each in group)
         logits, last = self._top(), place == len(group) - 1
-        return Batch(ask, rows, logits, self.labels[rows], reports, share, last)
+        labels = self.labels.index_select(0, torch.from_numpy(rows))
+        return Batch(ask, rows, logits, labels, reports, share, last)
 
     def _embed(self, rows: Index) -> None:
         """Our own embeddings, where we have features."""
         model = self._state.half.model
         self._own = None
         if model.inputs is not None:
-            graph = cast(ActiveNetwork, model.network).embed(model.inputs.values[rows])
+            batch = model.inputs.values.index_select(0, torch.from_numpy(rows))
+            graph = cast(ActiveNetwork, model.network).embed(batch)
             leaf = graph.detach().requires_grad_(torch.is_grad_enabled())
             self._own = _Own(graph, leaf)
 

@@ -115,7 +115,8 @@ class Answerer:
         inputs = self._state.half.model.inputs
         if inputs is None:
             raise LookupError("a passive party always has features")
-        return inputs.values[self._state.batches.of(ask)]
+        rows = torch.from_numpy(self._state.batches.of(ask))
+        return inputs.values.index_select(0, rows)
 
     def _send(self, embedding: Tensor) -> None:
         if not bounded([embedding], self._party.agreement.limits.magnitude):

@@ -9,8 +9,9 @@ from configs.schema import canonical
 from parties.align import follow, lead
 from parties.checkpoint import Checkpoints, Held
 from parties.differencing import refuse_small_change
-from parties.errors import ABSENT
+from parties.errors import ABSENT, StorageError
 from parties.federation import Federation
+from parties.options import Begin
 from parties.party import Party
 from parties.schedule import Index
 from parties.state import Build, State
@@ -34,6 +35,23 @@ def checkpoints(party: Party) -> Checkpoints:
     return Checkpoints(
         folder, party=party.name, agreement=agreement, data=party.holding.digest.hex()
     )
+
+
+def prepare(party: Party, how: Begin) -> None:
+    """Look at what an unfinished run left, before anybody is dialled.
+
+    Raises:
+        StorageError: there is nothing to go on from, or it is of another agreement.
+        IntegrityError: what there is cannot be used.
+    """
+    ours = checkpoints(party)
+    if how is Begin.FRESH:
+        ours.clear()
+    if not ours.held().numbers and how is Begin.RESUME:
+        raise StorageError(
+            f"there is no checkpoint in {ours.folder} to go on from",
+            "leave --begin resume out to begin anew",
+        )
 
 
 def begin(party: Party, hub: Hub, offers: Mapping[str, Held]) -> Federation:
@@ -110,7 +128,8 @@ def _digest(party: Party, rows: Index, channel: Channel) -> bytes:
 def _same(name: str, ours: bytes, theirs: bytes) -> None:
     if not compare_digest(ours, theirs):
         raise RemoteProtocolError(
-            f"{name} holds a checkpoint of other common rows", "begin anew with --fresh at both"
+            f"{name} holds a checkpoint of other common rows",
+            "begin anew with --begin fresh at both",
         )
 
 

@@ -13,6 +13,7 @@ from parties.join import Port
 from parties.party import Party
 from parties.passive import run_passive
 from parties.report import METRICS, PARTIAL, PARTIAL_REPORT, REPORT
+from parties.resume import prepare
 from parties.save import canonical, write
 from parties.seating import Place, admit, hub_address, take_seat
 from parties.watch import Listener
@@ -26,6 +27,7 @@ def play(
 ) -> dict[str, Any] | None:
     """Run one party over gRPC; the active party's metrics are returned and written."""
     party = take_seat(config, name, place, listener)
+    prepare(party, place.begin)
     where = hub_address(party.seat, name, address)
     if config.agreement.parties[name].role == "passive":
         run_passive(party, lambda: dial(where, party.keyring, config.agreement.active))

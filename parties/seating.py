@@ -15,6 +15,7 @@ from parties.data import Holding, read_holding
 from parties.errors import DataError
 from parties.identity import identify
 from parties.ledger import Ledger
+from parties.options import Begin
 from parties.party import Party
 from parties.save import next_incarnation
 from parties.watch import Listener, Watch
@@ -28,6 +29,7 @@ class Place:
     out: Path
     data: Path | None = None
     certificates: Path | None = None
+    begin: Begin = Begin.AUTO
 
 
 def take_seat(

@@ -18,6 +18,7 @@ from cryptography import x509
 
 from configs.schema import Config, read_config
 from parties.errors import Failed
+from parties.options import Begin
 from parties.report import METRICS
 from parties.watch import Event, Listener
 from protocol.credentials import fingerprint
@@ -34,6 +35,7 @@ class Plan:
     changes: tuple[str, ...]
     out: Path
     data: Path | None
+    begin: Begin = Begin.AUTO
 
 
 @contextmanager
@@ -87,6 +89,7 @@ def _start(
     command = [sys.executable, "-m", "parties", "--role", role, "--seat", name]
     command += ["--config", str(plan.config), "--out", str(plan.out), "--format", "json"]
     command += ["--certificates", str(keys), "--hub", address]
+    command += ["--begin", plan.begin.value]
     command += ["--data", str(plan.data)] if plan.data else []
     for change in changes:
         command += ["--set", change]

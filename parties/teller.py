@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from configs.errors import ConfigError
-from parties.errors import Failed, exit_code
+from parties.errors import Failed, Stopped, exit_code
 from parties.options import refuse_telltales
 from parties.printable import printable, printable_event
+from parties.stop import stoppable
 from parties.watch import Event, Listener
 from protocol.errors import Aborted
 
@@ -35,7 +36,10 @@ class Teller:
         """Do the work; end the process with the right code when it fails."""
         try:
             refuse_telltales(debug=self._debug)
-            work()
+            with stoppable():
+                work()
+        except Stopped as stopped:
+            self.say(f"{self._command}: stopped; {stopped.hint}", event="stopped")
         except KeyboardInterrupt:
             self._fail(["interrupted"], "", 130)
         except Exception as error:  # noqa: BLE001  the one place where every failure ends

@@ -44,9 +44,9 @@ class View:
                 fields = {name: event[name] for name in Progress.__slots__}
                 self._progress[event["party"]] = Progress(**fields)
                 self._live.update(self._table())
-            case "warning":
-                said = f"{event['party']}: warning: {event['text']}"  # a peer's words may be in it
-                self._console.print(Text(said, "yellow"))
+            case "warning" | "note" as kind:
+                said = f"{event['party']}: {kind}: {event['text']}"  # a peer's words may be in it
+                self._console.print(Text(said, "yellow" if kind == "warning" else ""))
 
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 1), header_style="dim")

@@ -73,6 +73,7 @@ class Channel:
     _reply: list[bytes] = field(default_factory=list)  # a spoke's answer to what it heard last
     _torn: bool = False  # a message of ours may be half said
     _incarnation: int | None = None
+    _standing: vfl_pb2.Envelope | None = None
     _questions: deque[vfl_pb2.Place] = field(default_factory=deque)  # whose embedding is to come
 
     def __post_init__(self) -> None:
@@ -214,17 +215,24 @@ class Channel:
         return self.place
 
     def _envelope(self, *, control: bool) -> vfl_pb2.Envelope:
-        return vfl_pb2.Envelope(
-            version=VERSION,
-            session=self.session,
-            agreement=self.terms.agreement,
-            sender=self.terms.me,
-            receiver=self.terms.peer,
-            incarnation=self.terms.incarnation,
-            seq=self._said.seq + 1,
-            transcript=self._said.head if control else None,
-            place=self.place,
-        )
+        """Of our next message; what does not change between messages is written once."""
+        if self._standing is None or self._standing.session != (self.session or b""):
+            self._standing = vfl_pb2.Envelope(
+                version=VERSION,
+                session=self.session,
+                agreement=self.terms.agreement,
+                sender=self.terms.me,
+                receiver=self.terms.peer,
+                incarnation=self.terms.incarnation,
+            )
+        envelope = self._standing
+        envelope.seq = self._said.seq + 1
+        envelope.place.CopyFrom(self.place)
+        if control:
+            envelope.transcript = self._said.head
+        else:
+            envelope.ClearField("transcript")
+        return envelope
 
     def _note(self, way: Way, message: Message, size: int, waited: float) -> None:
         rows = len(message.tensors[0]) if message.tensors else 0

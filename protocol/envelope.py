@@ -10,6 +10,7 @@ from protocol.errors import RemoteProtocolError
 VERSION = 1
 START = vfl_pb2.Place(task=vfl_pb2.JOIN, epoch=0, step=0, microbatch=0)
 _NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "place")
+_TASKS = {task: name.lower().replace("_", "-") for name, task in vfl_pb2.Task.items() if task}
 _PLACE = ("task", "epoch", "step", "microbatch")
 
 
@@ -119,12 +120,13 @@ def check(
 
 def _present(envelope: vfl_pb2.Envelope, *, control: bool) -> None:
     needed = (*_NEEDED, "transcript") if control else _NEEDED
+    place = envelope.place
     missing = [name for name in needed if not envelope.HasField(name)]
-    missing += [f"place.{name}" for name in _PLACE if not envelope.place.HasField(name)]
+    missing += [f"place.{name}" for name in _PLACE if not place.HasField(name)]
     if missing:
         raise RemoteProtocolError(f"an envelope without {', '.join(missing)}")
-    if envelope.place.task not in vfl_pb2.Task.values()[1:]:
-        raise RemoteProtocolError(f"place.task is {envelope.place.task}, which is no task")
+    if place.task not in _TASKS:
+        raise RemoteProtocolError(f"place.task is {place.task}, which is no task")
 
 
 def _equal(field: str, found: object, wanted: object) -> None:
@@ -139,7 +141,7 @@ def _same(field: str, found: bytes, wanted: bytes) -> None:
 
 def task_name(place: vfl_pb2.Place) -> str:
     """The task as a word: ``fine-tune``."""
-    return vfl_pb2.Task.Name(place.task).lower().replace("_", "-")
+    return _TASKS[place.task]
 
 
 def describe(place: vfl_pb2.Place) -> str:

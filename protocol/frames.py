@@ -69,8 +69,9 @@ def decode(receive: Callable[[], bytes]) -> tuple[vfl_pb2.Envelope, Message]:
         raise RemoteProtocolError("a message without envelope or content")
     body = getattr(header, field)
     require_complete(body, len(header.tensors), RemoteProtocolError)
-    payload = _payload(sum(sizes(header.tensors)), memoryview(frame)[start:], receive)
-    return header.envelope, Message(body, unpack(header.tensors, payload))
+    parts = sizes(header.tensors)
+    payload = _payload(sum(parts), memoryview(frame)[start:], receive)
+    return header.envelope, Message(body, unpack(header.tensors, parts, payload))
 
 
 def _header(frame: bytes) -> tuple[vfl_pb2.Header, int]:

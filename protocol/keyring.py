@@ -93,13 +93,16 @@ def read_file(path: Path, *, private: bool = False) -> bytes:
                 raise IdentityError(f"{path} is no regular file")
             if private:
                 _check_private(path, state)
-            return file.read(_LARGEST)
+            content = file.read(_LARGEST + 1)
     except OSError as error:
         absent = isinstance(error, FileNotFoundError)
         made, account = "vfl certs --help says how they are made", "which account runs vfl here?"
         raise IdentityError(
             f"cannot read {path}: {error.strerror}", made if absent else account
         ) from error
+    if len(content) > _LARGEST:
+        raise IdentityError(f"{path} is too large to be a certificate, request or key")
+    return content
 
 
 def _check_private(path: Path, state: os.stat_result) -> None:

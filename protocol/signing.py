@@ -17,8 +17,6 @@ from protocol.credentials import fingerprint, is_party_key, party_uri
 from protocol.errors import IdentityError
 from protocol.keyring import PEM, certify, common_name, new_key, private_pem, read_file, write_new
 
-_LARGEST = 65_536  # bytes of a request or certificate
-
 
 def request_certificate(folder: Path, federation: str, name: str) -> str:
     """Write ``<name>.csr``, and ``<name>.key`` unless it is there already; returns the key's pin.
@@ -76,7 +74,7 @@ def pin_of(path: Path) -> str:
     Raises:
         IdentityError: the file is neither.
     """
-    content = _bounded(path)
+    content = read_file(path)
     try:
         if b"CERTIFICATE REQUEST-----" in content:
             return fingerprint(x509.load_pem_x509_csr(content))
@@ -126,15 +124,8 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 def _read_request(path: Path) -> x509.CertificateSigningRequest:
     try:
-        return x509.load_pem_x509_csr(_bounded(path))
+        return x509.load_pem_x509_csr(read_file(path))
     except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise IdentityError(
             f"{path} is no certificate request", "name the .csr file that the party sent"
         ) from error
-
-
-def _bounded(path: Path) -> bytes:
-    content = read_file(path)
-    if len(content) > _LARGEST:
-        raise IdentityError(f"{path} is too large to be a certificate or request")
-    return content

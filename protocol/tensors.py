@@ -45,8 +45,9 @@ def sizes(
         fault: a type, rank, dimension or the total is outside what is legal.
     """
     found = [_size(shape, fault) for shape in shapes]
-    if sum(found) > MAX_PAYLOAD:
-        raise fault(f"tensors of {sum(found)} bytes; at most {MAX_PAYLOAD} travel")
+    whole = sum(found)
+    if whole > MAX_PAYLOAD:
+        raise fault(f"tensors of {whole} bytes; at most {MAX_PAYLOAD} travel")
     return found
 
 
@@ -54,21 +55,22 @@ def _size(shape: vfl_pb2.TensorShape, fault: type[ProtocolError]) -> int:
     dtype = DTYPES.get(shape.dtype)
     if dtype is None:
         raise fault(f"tensor type {shape.dtype} is unknown; legal: {_legal()}")
-    if not 1 <= len(shape.dims) <= MAX_RANK:
-        raise fault(f"a tensor of rank {len(shape.dims)}; legal: 1 to {MAX_RANK}")
-    if not all(1 <= dim < MAX_DIM for dim in shape.dims):
-        raise fault(f"tensor dimensions {list(shape.dims)}; legal: 1 to 2^31 - 1")
-    return prod(shape.dims) * dtype.itemsize
+    dims = list(shape.dims)
+    if not 1 <= len(dims) <= MAX_RANK:
+        raise fault(f"a tensor of rank {len(dims)}; legal: 1 to {MAX_RANK}")
+    if min(dims) < 1 or max(dims) >= MAX_DIM:
+        raise fault(f"tensor dimensions {dims}; legal: 1 to 2^31 - 1")
+    return prod(dims) * dtype.itemsize
 
 
-def unpack(shapes: Sequence[vfl_pb2.TensorShape], payload: Tensor) -> tuple[Tensor, ...]:
-    """Views of ``payload`` as the described tensors; its length was checked against ``sizes``."""
+def unpack(
+    shapes: Sequence[vfl_pb2.TensorShape], sizes: Sequence[int], payload: Tensor
+) -> tuple[Tensor, ...]:
+    """Views of ``payload`` as the described tensors, which are so many bytes each."""
     tensors, start = [], 0
-    for shape, size in zip(shapes, sizes(shapes), strict=True):
-        flat = np.frombuffer(
-            payload, DTYPES[shape.dtype], size // DTYPES[shape.dtype].itemsize, start
-        )
-        tensors.append(flat.reshape(tuple(shape.dims)))
+    for shape, size in zip(shapes, sizes, strict=True):
+        part = payload[start : start + size].view(DTYPES[shape.dtype])
+        tensors.append(part.reshape(tuple(shape.dims)))
         start += size
     return tuple(tensors)
 

@@ -27,7 +27,7 @@ INCOME = ROOT / "configs" / "vertical" / "income.toml"
 BATCH, ROUNDS = 256, 9  # a round is an epoch of 114 steps
 REGISTRY = ("marital-status", "relationship", "race", "sex", "native-country")
 SETTINGS = (
-    f"training.batch={BATCH}", "unlearn=[]", "limits.checkpoint_seconds=1e9",
+    f"training.batch={BATCH}", "unlearn=[]", "limits.checkpoint_seconds=1e6",
 )  # fmt: skip
 
 

@@ -143,7 +143,7 @@ def test_when_all_are_damaged_nothing_begins_anew_by_itself(
         path.write_text("{}")
     with pytest.raises(IntegrityError, match="is damaged") as refused:
         store(tmp_path).held()
-    assert "--fresh" in refused.value.hint
+    assert "--begin fresh" in refused.value.hint
 
 
 def test_pickle_in_place_of_tensors_is_never_opened(tmp_path: Path, held: Checkpoints) -> None:
@@ -168,7 +168,7 @@ def test_other_agreement_is_refused_with_what_differs(tmp_path: Path, held: Chec
     changed = store(tmp_path, agreement=AGREEMENT.replace("5", "6"))
     with pytest.raises(StorageError, match=r"training\.epochs was 5, is 6") as refused:
         changed.held()
-    assert "--fresh" in refused.value.hint
+    assert "--begin fresh" in refused.value.hint
 
 
 def test_other_data_is_refused(tmp_path: Path, held: Checkpoints) -> None:
