@@ -115,7 +115,7 @@ def public(error: Exception) -> tuple[str, str]:
         return ABSENT, str(error)
     if isinstance(error, Aborted) and error.code == ABSENT:
         return ABSENT, str(error)
-    for word, kind in (*_TOLD.items(), ("protocol", ProtocolError)):
+    for word, kind in {**_TOLD, "protocol": ProtocolError}.items():
         if isinstance(error, kind):
             return word, str(error)
     return "local", "something is wrong at this party; its own log says what"
