@@ -48,6 +48,7 @@ class Party(Table):
     width: Count | None = None  # of its embeddings; the active party may bring none
     bottom: Bottom = MlpBottom()
     pins: tuple[Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")], ...] = ()
+    declared_rows: Count | None = None  # peers see this number of rows, whatever it brings
 
     @model_validator(mode="after")
     def _passive_brings_features(self) -> Self:
@@ -217,7 +218,7 @@ class Limits(Table):
     step_seconds: Positive = 30.0
     idle_seconds: Positive = 900.0
     magnitude: Positive = 1e4  # of an element of an embedding or gradient
-    rows: Count = 1_000_000  # that a party may bring to the intersection
+    rows: Count = 20_000_000  # that a party may bring to the intersection
 
 
 class Agreement(Table):

@@ -31,7 +31,7 @@ class Holding:
         labels: [rows], class index; only at the active party.
     """
 
-    ids: list[bytes]
+    ids: Sequence[bytes]
     in_test: Mask
     table: pd.DataFrame | None = None
     images: Images | None = None

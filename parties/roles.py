@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from configs.schema import Config
+from parties.durable import write
 from parties.errors import StorageError
 from parties.join import Port
 from parties.party import Party
 from parties.passive import run_passive
 from parties.report import METRICS, REPORT
-from parties.save import canonical, write
+from parties.save import canonical
 from parties.seating import Place, admit, hub_address, take_seat
 from parties.watch import Listener
 from protocol.errors import LineBroken

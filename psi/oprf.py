@@ -21,6 +21,16 @@ COLUMNS_PER_BLOCK = 4  # 32-bit words in an AES block
 ROWS_AT_ONCE = 1 << 16  # bounds the memory of H₂
 
 
+def bucket_key(key: bytes, terms: Terms) -> bytes:
+    """The position key of the bucket of ``terms``, from that of the run: 16 bytes."""
+    return digest("oprf-bucket", terms.session, key, number(terms.bucket))[:KEY_BYTES]
+
+
+def bucket_seed(key: bytes, terms: Terms, column: int) -> bytes:
+    """The seed of one column in the bucket of ``terms``, from a key of the base OT: 16 bytes."""
+    return digest("oprf-seed", terms.context("oprf-seed"), number(column), key)[:KEY_BYTES]
+
+
 def positions(key: bytes, session: bytes, hashes: Bytes, rows: int) -> Iterator[Positions]:
     """v[j] = F_k(h(x))_j in [0, rows) for every row x: one [n] int64 array per column, without end.
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psi.alignment import alignment_digest, common_order
+from psi.aes import encrypted
+from psi.alignment import alignment_digest, common_order, order_words, ordered
 from psi.domain import framed
 from psi.errors import PsiError
-from psi.ids import hashed, join_columns, normalise
+from psi.ids import fingerprints, hashed, join_columns, normalise, refuse_duplicates
 
 SESSION = b"a session of tests"
 
@@ -67,12 +68,26 @@ def test_no_columns() -> None:
         join_columns([])
 
 
-def test_hash_is_sha256_of_domain_session_and_id() -> None:
-    row = hashed([b"ada"], SESSION)
-    expected = hashlib.sha256(b"vfl/psi/id/v1\n" + bytes([0, 0, 0, 18]) + SESSION + b"ada")
-    assert row.shape == (1, 16)
+def test_hash_is_sha256_of_domain_salt_and_id_under_a_key_of_the_session() -> None:
+    row = hashed([b"ada"], SESSION, b"salt")
+    expected = hashlib.sha256(b"vfl/psi/id/v1\n" + bytes([0, 0, 0, 4]) + b"salt" + b"ada")
+    key = hashlib.sha256(b"vfl/psi/id-session/v1\n" + bytes([0, 0, 0, 18]) + SESSION).digest()[:16]
+    block = np.frombuffer(expected.digest()[:16], np.uint8).reshape(1, 16)
     assert row.dtype == np.uint8
-    assert row.tobytes() == expected.digest()[:16]
+    assert np.array_equal(row, encrypted(key, block))
+
+
+def test_fingerprints_come_in_parts_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [b"%d" % number for number in range(10)]
+    (whole,) = fingerprints(ids)
+    monkeypatch.setattr("psi.ids.AT_ONCE", 4)
+    parts = list(fingerprints(iter(ids)))
+    assert [len(part) for part in parts] == [4, 4, 2]
+    assert np.array_equal(np.concatenate(parts), whole)
+
+
+def test_hashes_are_separated_by_salt() -> None:
+    assert not np.array_equal(hashed([b"ada"], SESSION, b"1"), hashed([b"ada"], SESSION, b"2"))
 
 
 def test_hashes_are_separated_by_session() -> None:
@@ -107,7 +122,7 @@ def test_common_order_of_nothing() -> None:
 
 
 def test_alignment_digest_binds_order_session_and_agreement() -> None:
-    ids, agreement = [b"ada", b"bob"], bytes(32)
+    ids, agreement = next(fingerprints([b"ada", b"bob"])), bytes(32)
     digests = {
         alignment_digest(ids, SESSION, agreement),
         alignment_digest(ids[::-1], SESSION, agreement),
@@ -117,3 +132,40 @@ def test_alignment_digest_binds_order_session_and_agreement() -> None:
     }
     assert len(digests) == 5
     assert {len(digest) for digest in digests} == {32}
+
+
+def test_equal_keys_of_the_order_are_decided_by_the_rest() -> None:
+    words = np.array([[5, 2], [1, 9], [5, 1], [5, 0]], np.uint64)
+    assert ordered(words).tolist() == [1, 3, 2, 0]
+
+
+def test_long_keys_are_hashed_first_as_in_the_standard() -> None:
+    for key in (b"k" * 64, b"k" * 65, b""):
+        word = order_words([b"ada"], key)[0]
+        expected = hmac.digest(key, b"ada", "sha256")
+        assert word.astype(">u8").tobytes() == expected[:16]
+
+
+def refused(ids: list[bytes], rows: np.ndarray | None = None) -> str:
+    with pytest.raises(PsiError, match="shop: duplicate IDs") as caught:
+        refuse_duplicates(next(fingerprints(ids)), "shop", rows)
+    assert "ada" not in str(caught.value) + caught.value.hint
+    return str(caught.value)
+
+
+def test_duplicate_ids_by_row_and_never_by_value() -> None:
+    assert "rows 0 and 2, 1 and 3 (" in refused([b"ada", b"bob", b"ada", b"bob"])
+
+
+def test_duplicate_ids_of_a_bucket_by_the_rows_of_the_party() -> None:
+    assert "rows 4 and 90 (" in refused([b"ada", b"bob", b"ada"], np.array([4, 7, 90]))
+
+
+def test_many_duplicate_ids_are_counted() -> None:
+    assert "and 4 more pairs" in refused([b"ada"] * 10)
+
+
+def test_fingerprints_that_are_alike_in_half_are_no_duplicates() -> None:
+    half = np.zeros((2, 16), np.uint8)
+    half[1, 12] = 1
+    refuse_duplicates(half, "shop")
