@@ -1,14 +1,16 @@
 """One party of a real intersection and nothing else: a process over mutual TLS, IDs made here.
 
-    python tests/parties/psi_process.py FOLDER NAME PARTIES IDS PORT
+    python tests/parties/psi_process.py FOLDER NAME PARTIES IDS PORT BUCKET
 
-Half of everybody's IDs are common to all. It prints its progress and at last its figures as JSON.
+Half of everybody's IDs are common to all; sets above 2 BUCKET IDs are cut. The process prints its
+progress and at last its figures as JSON.
 """
 
 import hashlib
 import json
 import os
 import resource
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,8 +32,10 @@ from parties.data import Holding  # noqa: E402
 from parties.ledger import Ledger  # noqa: E402
 from parties.party import Party  # noqa: E402
 from parties.watch import Watch  # noqa: E402
+from protocol.errors import ProtocolError  # noqa: E402
 from protocol.grpc_line import Server, dial  # noqa: E402
 from protocol.keyring import issue, make_authority, read_keyring, trust  # noqa: E402
+from psi import buckets  # noqa: E402
 from psi.id_list import IdList  # noqa: E402
 
 FEDERATION, HUB = "people", "hub"
@@ -49,17 +53,31 @@ def certify(folder: Path, parties: int) -> None:
         issue(folder / "certs", FEDERATION, name)
 
 
-def start(folder: Path, name: str, parties: int, count: int, port: int) -> subprocess.Popen[str]:
+def start(
+    folder: Path, name: str, parties: int, count: int, port: int, bucket: int = buckets.SMALLEST
+) -> subprocess.Popen[str]:
     """Start one party; the same command after a crash goes on where it was."""
-    command = [sys.executable, __file__, str(folder), name, str(parties), str(count), str(port)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    numbers = map(str, (parties, count, port, bucket))
+    command = [sys.executable, __file__, str(folder), name, *numbers]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
     """What a party says until it ends."""
-    for line in process.stdout or ():
-        if line.startswith("{"):
-            yield json.loads(line)
+    if process.stdout is None:
+        return
+    with process.stdout:
+        for line in process.stdout:
+            if line.startswith("{"):
+                yield json.loads(line)
     process.wait()
 
 
@@ -129,10 +147,15 @@ def align(party: Party, port: int) -> Alignment:
 
 def main() -> None:
     """Take part, and print the figures."""
-    folder, name, parties, count, port = sys.argv[1:]
+    folder, name, parties, count, port, bucket = sys.argv[1:]
+    buckets.SMALLEST, buckets.UNCUT = int(bucket), 2 * int(bucket)
     number = names(int(parties)).index(name)
     party = take_part(Path(folder), name, int(parties), people(number, int(count)))
-    found = align(party, int(port))
+    try:
+        found = align(party, int(port))
+    except ProtocolError as error:
+        print(json.dumps({"event": "error", "party": name, "message": str(error)}), flush=True)
+        sys.exit(1)
     psi = next(each for each in party.ledger.by_phase() if each["phase"] == "psi")
     ids = b"\n".join(party.holding.ids[row] for row in found.rows[:1000].tolist())
     figures = {
