@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn import datasets
 
 from configs.seat import Part, SklearnData
 from parties.errors import DataError
@@ -22,6 +21,8 @@ def read_sklearn(data: SklearnData, classes: Sequence[str]) -> list[Records]:
     """
     if data.id != "row":
         raise DataError(f"{data.name} has no ID columns", "its rows are named with id = 'row'")
+    from sklearn import datasets  # noqa: PLC0415  large, and few parties need it
+
     bundled = getattr(datasets, f"load_{data.name}")()
     numbers = np.arange(len(bundled.target))
     names = [str(bundled.target_names[label]) for label in bundled.target]

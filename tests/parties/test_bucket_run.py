@@ -32,10 +32,10 @@ class Run:
 
     def _watch(self, event: dict[str, Any]) -> None:
         """Kill the victim once the hub has completed some buckets."""
-        if self.victim and event["party"] == "hub" and event.get("done", 0) >= 5:
-            if event["phase"].startswith("finding common rows"):
-                self.processes[self.victim].kill()
-                self.killed_at, self.victim = event["done"], None
+        far = event.get("phase") == "finding common rows" and event["done"] >= 5
+        if self.victim and event["party"] == "hub" and far:
+            self.processes[self.victim].kill()
+            self.killed_at, self.victim = event["done"], None
 
     def finish(self, victim: str | None = None) -> dict[str, dict[str, Any]]:
         """The figures of those that came to an end."""
