@@ -8,10 +8,11 @@ import numpy as np
 
 from psi.buckets import refuse_overflow
 from psi.errors import PsiError
+from psi.loops import loops
 from psi.okvs import Layout, Places
-from psi.oprf import bucket_key, positions, zeros_at
+from psi.oprf import bucket_key, positions
 from psi.pairing import Pairing
-from psi.shared_types import Bytes, Positions
+from psi.shared_types import Bytes, ColumnPlaces, Positions
 from psi.terms import Terms
 
 T = TypeVar("T")
@@ -50,8 +51,10 @@ class LeaderBucket:
         refuse_overflow("leader", len(hashes), terms[0].leader_size)
         self._hashes = hashes
         self._position_key = bucket_key(position_key, terms[0])
+        self._loops = loops(terms[0].buckets)
         self._pairings = {
-            each.member: Pairing(each, len(hashes), keys[each.member]) for each in terms
+            each.member: Pairing(each, len(hashes), keys[each.member], self._loops)
+            for each in terms
         }
         self._residual = np.zeros((len(hashes), terms[0].check_bytes), np.uint8)
         self._places: dict[Layout, Places] = {}
@@ -100,17 +103,18 @@ class LeaderBucket:
         rows, width = self._shape()
         per_block = max(1, BLOCK_BYTES // (rows // 8))
         session = next(iter(self._pairings.values())).terms.session
-        columns = positions(self._position_key, session, self._hashes, rows)
+        columns = positions(self._position_key, session, self._hashes, rows, self._loops)
         for start in range(0, width, per_block):
             yield self._block(columns, start, min(start + per_block, width))
         self._take_for_all("the last block of matrix")
         for pairing in self._pairings.values():
             pairing.evaluate()
 
-    def _block(self, columns: Iterator[Positions], start: int, stop: int) -> dict[str, Bytes]:
+    def _block(self, columns: Iterator[ColumnPlaces], start: int, stop: int) -> dict[str, Bytes]:
         masked: dict[str, list[Bytes]] = {member: [] for member in self._pairings}
         for j, where in zip(range(start, stop), columns, strict=False):
-            column = zeros_at(where, self._shape()[0])
+            # Chase and Miao, "precomputation": D_j[v[j]] = 0 for v = F_k(H₁(y)), y ∈ Y; else 1.
+            column = self._loops.zeros_at(where, self._shape()[0])
             for member, pairing in self._pairings.items():
                 if j < pairing.terms.width:
                     masked[member].append(pairing.mask(column, where))

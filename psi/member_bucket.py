@@ -7,6 +7,7 @@ import numpy as np
 
 from psi.buckets import refuse_overflow
 from psi.errors import PsiError
+from psi.loops import loops
 from psi.okvs import encode, layout
 from psi.oprf import Readings, bucket_key, bucket_seed, chosen, positions
 from psi.shared_types import Bytes, Entropy
@@ -45,9 +46,10 @@ class MemberBucket:
         self._terms, self._hashes, self._secrets = terms, hashes, secrets
         self._entropy = entropy
         self._turns = Turns(terms.member, ("store",))
-        self._readings = Readings(len(hashes), terms.width)
+        chosen_loops = loops(terms.buckets)
+        self._readings = Readings(len(hashes), terms.width, chosen_loops)
         key = bucket_key(secrets.position_key, terms)
-        self._columns = positions(key, terms.session, hashes, terms.rows)
+        self._columns = positions(key, terms.session, hashes, terms.rows, chosen_loops)
 
     def absorb(self, block: Bytes) -> None:
         """Take the next columns Δ of the matrix, [columns, m / 8] uint8.

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from psi.errors import PsiError
+from psi.loops import Loops
 from psi.okvs import Layout, Places, decode_at, layout
 from psi.oprf import Readings, bucket_seed, difference
-from psi.shared_types import Bytes, Positions
+from psi.shared_types import Bytes, ColumnPlaces, Positions
 from psi.tags import ascending
 from psi.terms import Terms
 from psi.turns import Turns
@@ -22,13 +23,15 @@ class Pairing:
     _pads: Bytes  # evaluate
     _tags: Bytes  # evaluate
 
-    def __init__(self, terms: Terms, count: int, keys: Sequence[tuple[bytes, bytes]]) -> None:
+    def __init__(
+        self, terms: Terms, count: int, keys: Sequence[tuple[bytes, bytes]], loops: Loops
+    ) -> None:
         self.terms = terms
         self.turns = Turns(f"leader, with {terms.member}", STEPS)
         self._keys = keys
-        self._readings = Readings(count, terms.width)
+        self._readings = Readings(count, terms.width, loops)
 
-    def mask(self, column: Bytes, where: Positions) -> Bytes:
+    def mask(self, column: Bytes, where: ColumnPlaces) -> Bytes:
         """The next Δ_j for the member, from the column D_j; reads the leader's own bits too."""
         j = self._readings.columns
         zero, one = (bucket_seed(key, self.terms, j) for key in self._keys[j])

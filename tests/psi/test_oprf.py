@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from psi.aes import encrypted, keystream, scaled
 from psi.ids import hashed
-from psi.oprf import chosen, difference, positions, zeros_at
+from psi.oprf import chosen, difference, positions
+from psi.plain import zeros_at
 from psi.tags import ascending, find
 from psi.terms import Terms, matrix_width
 from psi.zero_share import pair_key, zero_shares

@@ -1,11 +1,14 @@
 """The attacks that psi/README.md admits, carried out: what it says they can do, and no more."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from psi_run import SESSION, Leader, absorbed, accepted, parties, residual, streamed
 
 from psi.aes import keystream
 from psi.ids import hashed
+from psi.loops import PLAIN
 from psi.okvs import decode, layout
 from psi.oprf import Readings, bucket_seed, positions
 from psi.zero_share import zero_shares
@@ -54,7 +57,8 @@ def hits(residual: np.ndarray) -> list[int]:
 @pytest.fixture
 def zero_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dishonest leader's attack: D is zero everywhere."""
-    monkeypatch.setattr("psi.leader_bucket.zeros_at", lambda _, rows: np.zeros(rows // 8, np.uint8))
+    bad = replace(PLAIN, zeros_at=lambda _, rows: np.zeros(rows // 8, np.uint8))
+    monkeypatch.setattr("psi.leader_bucket.loops", lambda _: bad)
 
 
 def test_an_honest_matrix_confirms_no_guess() -> None:
