@@ -1,12 +1,14 @@
 """Entity alignment: private set intersection carried in messages, and the common order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 
-from parties.brought import Brought, claimed
+import numpy as np
+
+from parties.brought import Brought, Numbers, claimed
 from parties.bucket_run import (
     bound_session,
     follow_buckets,
@@ -29,7 +31,6 @@ from psi.buckets import bucket_count
 from psi.errors import PsiError
 from psi.leader import Leader
 from psi.member import Member
-from psi.shared_types import Bytes
 
 SECONDS_PER_ROW = 1e-3  # patience: about a hundred times what a row takes
 
@@ -87,9 +88,9 @@ def _open(party: Party, hub: Hub, own: Brought, shares: Mapping[str, vfl_pb2.Sha
 
 def _agree(party: Party, hub: Hub, own: Brought, patience: float) -> Alignment:
     """Only here members learn anything, once enough rows are known to be common."""
-    rows, prints = own.common(leader_places(hub, own))
-    _enough(party, len(rows))
-    ours = _alignment(party, own, rows, prints, session_of(hub))
+    places = leader_places(hub, own)
+    _enough(party, sum(map(len, places)))
+    ours = _alignment(party, own, places, session_of(hub))
     send_tags(hub, own, ours.digest)
     for name, said in hub.gather(patience).items():
         _same(ours, said.expect(vfl_pb2.Aligned).digest, name)
@@ -106,9 +107,8 @@ def follow(party: Party, channel: Channel) -> Alignment:
         member.accept(channel.receive(patience).expect(vfl_pb2.Answer).answer)
         follow_buckets(party, channel, member, own, patience)
         places, theirs = receive_tags(party, channel, own, patience)
-        rows, prints = own.common(iter(places))
-        _enough(party, len(rows))
-        ours = _alignment(party, own, rows, prints, bound_session(channel))
+        _enough(party, sum(map(len, places)))
+        ours = _alignment(party, own, places, bound_session(channel))
         _same(ours, theirs, channel.terms.peer)
         channel.send(vfl_pb2.Aligned(digest=ours.digest))
         return ours
@@ -170,14 +170,15 @@ def _covered(
     return session, party.digest, sender.encode(), receivers, rows.to_bytes(8, "big"), share
 
 
-def _alignment(party: Party, own: Brought, rows: Index, prints: Bytes, session: bytes) -> Alignment:
+def _alignment(party: Party, own: Brought, places: Sequence[Numbers], session: bytes) -> Alignment:
     """Put our common rows into the order that every party computes by itself."""
     secret = key(party.agreement.seed, "order", party.agreement.federation)
-    order = common_order(own.named(rows), secret)
-    ordered = rows[order]
+    rows = own.rows(places)
+    order = common_order(own.named(rows), len(rows), secret)
+    ordered = rows.take(order).astype(np.int64)
     # Which rows an official test file holds divides them alike only if all read the same files.
     divided = sha256(party.holding.in_test[ordered].tobytes()).digest()
-    digest = alignment_digest(prints[order], session, party.digest + divided)
+    digest = alignment_digest(own.prints(places, order), session, party.digest + divided)
     return Alignment(ordered, digest)
 
 

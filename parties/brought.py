@@ -1,7 +1,8 @@
 """What a party brings to the intersection: its IDs by bucket, and the results of whole buckets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from psi.buckets import cut
 from psi.id_list import AT_ONCE, IdList
 from psi.ids import HASH_BYTES, bound, fingerprints, refuse_duplicates
 from psi.shared_types import Bytes
+
+Numbers: TypeAlias = NDArray[np.uint32]  # of rows, or of places in a bucket
 
 NUMBER = 4  # bytes of a row number
 OWN = HASH_BYTES + NUMBER  # bytes of a row as it is laid out: fingerprint and row number
@@ -74,16 +77,26 @@ class Brought:
         """What was kept of a complete bucket: [k, width] uint8."""
         return self._kept.kept(bucket, width)
 
-    def common(self, places: Iterator[Index]) -> tuple[Index, Bytes]:
-        """Row numbers and fingerprints of common rows, from their ``places`` in each bucket."""
-        rows, prints = [np.empty(0, np.uint32)], [np.empty((0, HASH_BYTES), np.uint8)]
-        for bucket, common in enumerate(places):
-            own, numbers = self._own(bucket)
-            prints.append(own.take(common, axis=0))
-            rows.append(numbers.take(common))
-        return np.concatenate(rows).astype(np.int64), np.concatenate(prints)
+    def rows(self, places: Sequence[Numbers]) -> Numbers:
+        """The row numbers of rows that are named by their ``places`` in each bucket."""
+        found = np.empty(sum(map(len, places)), np.uint32)
+        start = 0
+        for bucket, within in enumerate(places):
+            self._own(bucket)[1].take(within, out=found[start : start + len(within)])
+            start += len(within)
+        return found
 
-    def named(self, rows: Index) -> Iterator[bytes]:
+    def prints(self, places: Sequence[Numbers], order: Index) -> Iterator[Bytes]:
+        """The fingerprints of the same rows in another ``order``, in parts."""
+        found = np.empty((len(order), HASH_BYTES), np.uint8)
+        start = 0
+        for bucket, within in enumerate(places):
+            found[start : start + len(within)] = self._own(bucket)[0].take(within, axis=0)
+            start += len(within)
+        for start in range(0, len(order), AT_ONCE):
+            yield found.take(order[start : start + AT_ONCE], axis=0)
+
+    def named(self, rows: Numbers) -> Iterator[bytes]:
         """The IDs of ``rows``, in their order."""
         for start in range(0, len(rows), AT_ONCE):
             for row in rows[start : start + AT_ONCE].tolist():
@@ -93,7 +106,7 @@ class Brought:
         """Forget all of it."""
         self._folder.remove()
 
-    def _own(self, bucket: int) -> tuple[Bytes, NDArray[np.uint32]]:
+    def _own(self, bucket: int) -> tuple[Bytes, Numbers]:
         """Fingerprints and row numbers of the own rows in ``bucket``."""
         laid = self._kept.laid(bucket, OWN)
         numbers = np.ascontiguousarray(laid[:, HASH_BYTES:]).view("<u4").reshape(-1)

@@ -6,13 +6,11 @@ while the members do.
 
 import itertools
 from collections import deque
-from collections.abc import Iterator
 
 import numpy as np
 
-from parties.brought import Brought
+from parties.brought import Brought, Numbers
 from parties.party import Party
-from parties.schedule import Index
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError
@@ -58,11 +56,10 @@ def _collect(
     party.watch.step()
 
 
-def leader_places(hub: Hub, own: Brought) -> Iterator[Index]:
+def leader_places(hub: Hub, own: Brought) -> list[Numbers]:
     """The places of the common rows in every bucket."""
-    for number in range(own.buckets):
-        kept = own.kept(number, _width(hub))[:, :PLACE]
-        yield np.ascontiguousarray(kept).view("<u4").reshape(-1).astype(np.int64)
+    kept = (own.kept(number, _width(hub))[:, :PLACE] for number in range(own.buckets))
+    return [np.ascontiguousarray(each).view("<u4").reshape(-1) for each in kept]
 
 
 def send_tags(hub: Hub, own: Brought, digest: bytes) -> None:
@@ -71,7 +68,7 @@ def send_tags(hub: Hub, own: Brought, digest: bytes) -> None:
     kept: list[Bytes] = []
     for number in range(own.buckets):
         tags = own.kept(number, _width(hub))[:, PLACE:]
-        if sum(counts) + len(tags) > TAGS_AT_ONCE:
+        if counts and sum(counts) + len(tags) > TAGS_AT_ONCE:
             _send(hub, digest, counts, np.concatenate(kept))
             counts, kept = [], []
         counts.append(len(tags))
@@ -108,9 +105,9 @@ def follow_buckets(
 
 def receive_tags(
     party: Party, channel: Channel, own: Brought, patience: float
-) -> tuple[list[Index], bytes]:
+) -> tuple[list[Numbers], bytes]:
     """The places of our common rows in every bucket, and the leader's digest of the alignment."""
-    places: list[Index] = []
+    places: list[Numbers] = []
     while len(places) < own.buckets:
         said = channel.receive(patience)
         matches = said.expect(vfl_pb2.Matches)
@@ -123,7 +120,7 @@ def receive_tags(
         ends = np.cumsum([0, *counts])
         for low, high in itertools.pairwise(ends):
             kept = own.kept(len(places), TAG_BYTES)
-            places.append(find(kept, tags[low:high], party.name))
+            places.append(find(kept, tags[low:high], party.name).astype(np.uint32))
     return places, matches.digest
 
 

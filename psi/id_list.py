@@ -1,15 +1,14 @@
-"""A list of IDs in little memory: one buffer for all of them, and where each begins."""
+"""A list of IDs in little memory: a few large buffers, and where each ID begins in them."""
 
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice, pairwise
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
-AT_ONCE = 1 << 16  # IDs that are objects at the same time while all are read
+AT_ONCE = 1 << 16  # IDs in a buffer; so many are objects at the same time while all are read
 
 
 class IdList(Sequence[bytes]):
@@ -18,35 +17,35 @@ class IdList(Sequence[bytes]):
     Its repr shows none, since IDs are personal.
     """
 
-    __slots__ = ("_bounds", "_buffer")
+    __slots__ = ("_bounds", "_buffers", "_each", "_length")
 
-    def __init__(self, buffer: bytes, bounds: npt.NDArray[Any]) -> None:
-        """ID i is ``buffer[bounds[i]:bounds[i + 1]]``."""
-        self._buffer, self._bounds = buffer, bounds
+    def __init__(self, ids: Iterable[bytes]) -> None:
+        self._each = AT_ONCE  # in every buffer but the last
+        self._length = 0
+        self._buffers: list[bytes] = []
+        self._bounds: list[npt.NDArray[np.uint32]] = []  # of each buffer's IDs
+        for part in in_parts(ids, self._each):
+            self._buffers.append(b"".join(part))
+            ends = np.cumsum([0, *map(len, part)])
+            self._bounds.append(ends.astype(np.uint32))
+            self._length += len(part)
 
     @classmethod
     def of(cls, ids: Iterable[bytes]) -> "IdList":
-        """The same IDs in one buffer."""
-        if isinstance(ids, IdList):
-            return ids
-        buffer, lengths = bytearray(), array("I", [0])
-        for some in in_parts(ids, AT_ONCE):
-            buffer += b"".join(some)
-            lengths.extend(map(len, some))
-        wide = np.uint32 if len(buffer) < 1 << 32 else np.uint64
-        bounds = np.cumsum(np.frombuffer(lengths, np.uint32), dtype=wide)
-        return cls(bytes(buffer), bounds)
+        """The same IDs, as a compact list."""
+        return ids if isinstance(ids, IdList) else cls(ids)
 
     @property
     def digest(self) -> bytes:
         """SHA-256 over all IDs in their order; it stays at this party."""
-        state = sha256(len(self).to_bytes(8, "big"))
-        state.update(self._bounds.data)
-        state.update(self._buffer)
+        state = sha256()
+        for buffer, bounds in zip(self._buffers, self._bounds, strict=True):
+            state.update(bounds.data)
+            state.update(buffer)
         return state.digest()
 
     def __len__(self) -> int:
-        return len(self._bounds) - 1
+        return self._length
 
     def __repr__(self) -> str:
         return f"IdList of {len(self)} IDs"
@@ -54,18 +53,17 @@ class IdList(Sequence[bytes]):
     @overload
     def __getitem__(self, index: int) -> bytes: ...
     @overload
-    def __getitem__(self, index: slice) -> "list[bytes]": ...
-    def __getitem__(self, index: int | slice) -> "bytes | list[bytes]":
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
         if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
-        at = range(len(self))[index]
-        return self._buffer[int(self._bounds[at]) : int(self._bounds[at + 1])]
+            return [self[at] for at in range(self._length)[index]]
+        number, at = divmod(range(self._length)[index], self._each)
+        low, high = self._bounds[number][at : at + 2].tolist()
+        return self._buffers[number][low:high]
 
     def __iter__(self) -> Iterator[bytes]:
-        buffer = self._buffer
-        for start in range(0, len(self), AT_ONCE):
-            bounds = self._bounds[start : start + AT_ONCE + 1].tolist()
-            for low, high in pairwise(bounds):
+        for buffer, bounds in zip(self._buffers, self._bounds, strict=True):
+            for low, high in pairwise(bounds.tolist()):
                 yield buffer[low:high]
 
 

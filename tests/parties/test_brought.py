@@ -39,10 +39,13 @@ def test_buckets_hold_all_rows_and_their_hashes(folder: Path) -> None:
     own = brought(folder, people(3000))
     own.begin(4, 0)
     own.lay_out()
-    rows, prints = own.common(np.arange(len(own.hashes(b, SESSION))) for b in range(4))
+    places = [np.arange(len(own.hashes(b, SESSION)), dtype=np.uint32) for b in range(4)]
+    rows = own.rows(places)
     assert sorted(rows.tolist()) == list(range(3000))
+    backwards = np.arange(3000)[::-1]
+    prints = np.concatenate(list(own.prints(places, backwards)))
     expected = hashed(people(3000), SESSION, own._party.digest)
-    assert np.array_equal(bound(prints, SESSION), expected[rows])
+    assert np.array_equal(bound(prints, SESSION), expected[rows[backwards]])
     own.remove()
 
 

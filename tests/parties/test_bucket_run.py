@@ -1,14 +1,88 @@
-"""A large intersection over real processes: killed in the middle, started again, goes on."""
+"""Buckets in messages: the same result as in one piece; killed in the middle, a run goes on."""
 
 import subprocess
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import numpy as np
 import psi_process
 import pytest
+from runs import run
+
+from parties import bucket_run
+from protocol import vfl_pb2
+from protocol.errors import ProtocolError
+from protocol.hub import Hub
 
 PARTIES, COUNT, BUCKET, BUCKETS = 3, 80_000, 2048, 39
+
+
+@pytest.fixture
+def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psi.buckets.SMALLEST", 20)
+    monkeypatch.setattr("psi.buckets.UNCUT", 40)
+
+
+def test_buckets_change_nothing_in_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for name, bucket in (("whole", 1000), ("cut", 20)):
+        monkeypatch.setattr("psi.buckets.SMALLEST", bucket)
+        monkeypatch.setattr("psi.buckets.UNCUT", 2 * bucket)
+        monkeypatch.setattr(bucket_run, "TAGS_AT_ONCE", 50)  # so that tags need several messages
+        (tmp_path / name).mkdir()
+        metrics = run(tmp_path / name)
+        found.append((metrics["run"]["common_rows"], metrics["training"]))
+        assert not list((tmp_path / name).rglob("psi"))
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("small_buckets")
+@pytest.mark.parametrize("change", [[1], [10**6], [10**19, 10**19], []])
+def test_tags_that_are_counted_wrongly_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: list[int]
+) -> None:
+    send = bucket_run._send
+    monkeypatch.setattr(
+        bucket_run, "_send", lambda hub, digest, counts, tags: send(hub, digest, change, tags)
+    )
+    with pytest.raises(ProtocolError, match=r"sent \d+ tags, but counts"):
+        run(tmp_path)
+
+
+@pytest.mark.usefixtures("small_buckets")
+def test_a_leader_that_skips_buckets_which_are_not_complete_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broadcast = Hub.broadcast
+
+    def skipping(self, body, *tensors):
+        if isinstance(body, vfl_pb2.Shares):
+            body.done = 1
+        broadcast(self, body, *tensors)
+
+    monkeypatch.setattr(Hub, "broadcast", skipping)
+    with pytest.raises(ProtocolError, match=r"begins with bucket 1; .* completed 0 of 12"):
+        run(tmp_path)
+
+
+@pytest.mark.usefixtures("small_buckets")
+def test_tags_before_the_last_bucket_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect = bucket_run._collect
+
+    def hasty(party, hub, own, number, bucket, patience):
+        collect(party, hub, own, number, bucket, patience)
+        bucket_run._send(hub, bytes(32), [1], np.zeros((1, 24), np.uint8))
+        hub.gather(patience)
+
+    monkeypatch.setattr(bucket_run, "_collect", hasty)
+    monkeypatch.setattr(bucket_run, "LOOK_AHEAD", 0)
+    with pytest.raises(ProtocolError, match=r"gave up: .*Matches instead of Matrix"):
+        run(tmp_path)
 
 
 class Run:

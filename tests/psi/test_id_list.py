@@ -49,5 +49,8 @@ def test_a_compact_list_is_taken_as_it_is() -> None:
 
 def test_it_takes_little_more_than_the_ids_themselves() -> None:
     ids = IdList.of(b"person-%06d" % number for number in range(10_000))
-    assert ids._bounds.dtype == np.uint32
-    assert ids._bounds.nbytes + len(ids._buffer) < 18 * 10_000
+    assert {bounds.dtype for bounds in ids._bounds} == {np.dtype(np.uint32)}
+    assert (
+        sum(b.nbytes + len(buffer) for b, buffer in zip(ids._bounds, ids._buffers, strict=True))
+        < 18 * 10_000
+    )
