@@ -96,12 +96,6 @@ class Brought:
         for start in range(0, len(order), AT_ONCE):
             yield found.take(order[start : start + AT_ONCE], axis=0)
 
-    def named(self, rows: Numbers) -> Iterator[bytes]:
-        """The IDs of ``rows``, in their order."""
-        for start in range(0, len(rows), AT_ONCE):
-            for row in rows[start : start + AT_ONCE].tolist():
-                yield self.ids[row]
-
     def remove(self) -> None:
         """Forget all of it."""
         self._folder.remove()

@@ -2,20 +2,39 @@
 
 import hashlib
 from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from psi.domain import framed
-from psi.id_list import AT_ONCE, in_parts
+from psi.id_list import AT_ONCE, IdList, in_parts
 from psi.ids import bound
 from psi.shared_types import Bytes, Positions
+
+Rows: TypeAlias = npt.NDArray[np.integer[Any]]
+Words: TypeAlias = npt.NDArray[np.uint64]
 
 BLOCK = 64  # bytes of a block of SHA-256
 
 
-def order_words(ids: Iterable[bytes], count: int, key: bytes) -> npt.NDArray[np.uint64]:
-    """The first 16 bytes of HMAC-SHA256(key, x) of every x as two numbers: [2, n]."""
+def common_order(ids: IdList, rows: Rows, key: bytes) -> Positions:
+    """The permutation that puts the ``rows`` of ``ids`` in the order of HMAC-SHA256(key, id).
+
+    Every party computes it by itself; the first common row is ``rows[order[0]]``.
+
+    Returns:
+        [n] int64.
+    """
+    first = order_words(ids, rows, key, 0)
+    order = np.argsort(first)
+    if not _repeated(first, order):
+        return order
+    return np.lexsort((order_words(ids, rows, key, 1), first))
+
+
+def order_words(ids: IdList, rows: Rows, key: bytes, part: int) -> Words:
+    """The eight bytes number ``part`` of HMAC-SHA256(key, x) of all ``rows``, as numbers: [n]."""
     # RFC 2104 with both first blocks hashed once, which halves the time of `hmac.digest`.
     block = (key if len(key) <= BLOCK else hashlib.sha256(key).digest()).ljust(BLOCK, b"\0")
     inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
@@ -27,32 +46,18 @@ def order_words(ids: Iterable[bytes], count: int, key: bytes) -> npt.NDArray[np.
         outside.update(inside.digest())
         return outside.digest()
 
-    words, start = np.empty((2, count), np.uint64), 0
-    for part in in_parts(ids, AT_ONCE):
-        whole = np.frombuffer(b"".join(map(one, part)), ">u8").reshape(-1, 4)
-        words[:, start : start + len(part)] = whole[:, :2].T
-        start += len(part)
+    words, start = np.empty(len(rows), np.uint64), 0
+    for some in in_parts(ids.take(rows), AT_ONCE):
+        whole = np.frombuffer(b"".join(map(one, some)), ">u8").reshape(-1, 4)
+        words[start : start + len(some)] = whole[:, part]
+        start += len(some)
     return words
 
 
-def ordered(words: npt.NDArray[np.uint64]) -> Positions:
-    """The permutation that sorts pairs of numbers, [2, n], by the first and then the second."""
-    order = np.argsort(words[0])
-    first = words[0].take(order)
-    if (first[1:] == first[:-1]).any():
-        return np.lexsort((words[1], words[0]))
-    return order
-
-
-def common_order(ids: Iterable[bytes], count: int, key: bytes) -> Positions:
-    """The permutation that puts the ``count`` ``ids`` in the order of HMAC-SHA256(key, id)[:16].
-
-    Every party computes it by itself; the first common row is ID ``order[0]``.
-
-    Returns:
-        [n] int64.
-    """
-    return ordered(order_words(ids, count, key))
+def _repeated(words: Words, order: Positions) -> bool:
+    """Whether two of the ``words`` are equal; ``order`` sorts them."""
+    parts = (words.take(order[at : at + AT_ONCE + 1]) for at in range(0, len(order), AT_ONCE))
+    return any(bool((part[1:] == part[:-1]).any()) for part in parts)
 
 
 def alignment_digest(prints: Iterable[Bytes], session: bytes, agreement_digest: bytes) -> bytes:

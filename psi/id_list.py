@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice, pairwise
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +17,17 @@ class IdList(Sequence[bytes]):
     Its repr shows none, since IDs are personal.
     """
 
-    __slots__ = ("_bounds", "_buffers", "_each", "_length")
+    __slots__ = ("_bounds", "_buffers", "_each")
 
     def __init__(self, ids: Iterable[bytes]) -> None:
-        self._each = AT_ONCE  # in every buffer but the last
-        self._length = 0
+        self._each = AT_ONCE  # IDs in every buffer but the last
         self._buffers: list[bytes] = []
-        self._bounds: list[npt.NDArray[np.uint32]] = []  # of each buffer's IDs
+        bounds = []
         for part in in_parts(ids, self._each):
             self._buffers.append(b"".join(part))
-            ends = np.cumsum([0, *map(len, part)])
-            self._bounds.append(ends.astype(np.uint32))
-            self._length += len(part)
+            bounds.append(np.cumsum([0, *map(len, part)]).astype(np.uint32))
+        # One array for all, with a bound more in every buffer than it has IDs.
+        self._bounds = np.concatenate([np.empty(0, np.uint32), *bounds])
 
     @classmethod
     def of(cls, ids: Iterable[bytes]) -> "IdList":
@@ -38,14 +37,23 @@ class IdList(Sequence[bytes]):
     @property
     def digest(self) -> bytes:
         """SHA-256 over all IDs in their order; it stays at this party."""
-        state = sha256()
-        for buffer, bounds in zip(self._buffers, self._bounds, strict=True):
-            state.update(bounds.data)
+        state = sha256(self._bounds.data)
+        for buffer in self._buffers:
             state.update(buffer)
         return state.digest()
 
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Iterator[bytes]:
+        """The IDs at ``rows``, in their order."""
+        for start in range(0, len(rows), AT_ONCE):
+            part = rows[start : start + AT_ONCE].astype(np.int64)
+            numbers = part // self._each
+            low = part + numbers
+            bounds = self._bounds.take(low).tolist(), self._bounds.take(low + 1).tolist()
+            for number, first, end in zip(numbers.tolist(), *bounds, strict=True):
+                yield self._buffers[number][first:end]
+
     def __len__(self) -> int:
-        return self._length
+        return len(self._bounds) - len(self._buffers)
 
     def __repr__(self) -> str:
         return f"IdList of {len(self)} IDs"
@@ -56,14 +64,17 @@ class IdList(Sequence[bytes]):
     def __getitem__(self, index: slice) -> list[bytes]: ...
     def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
         if isinstance(index, slice):
-            return [self[at] for at in range(self._length)[index]]
-        number, at = divmod(range(self._length)[index], self._each)
-        low, high = self._bounds[number][at : at + 2].tolist()
+            return [self[at] for at in range(len(self))[index]]
+        at = range(len(self))[index]
+        number = at // self._each
+        low, high = self._bounds[at + number : at + number + 2].tolist()
         return self._buffers[number][low:high]
 
     def __iter__(self) -> Iterator[bytes]:
-        for buffer, bounds in zip(self._buffers, self._bounds, strict=True):
-            for low, high in pairwise(bounds.tolist()):
+        for number, buffer in enumerate(self._buffers):
+            start = number * (self._each + 1)
+            bounds = self._bounds[start : start + self._each + 1].tolist()
+            for low, high in pairwise(bounds):
                 yield buffer[low:high]
 
 

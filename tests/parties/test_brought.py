@@ -78,11 +78,6 @@ def test_duplicates_are_refused_by_row(folder: Path, buckets: int) -> None:
     own.remove()
 
 
-def test_named_rows_come_in_their_order(folder: Path) -> None:
-    own = brought(folder, people(10))
-    assert list(own.named(np.array([7, 2]))) == [b"7", b"2"]
-
-
 # Declared sizes
 
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psi.aes import encrypted
-from psi.alignment import alignment_digest, common_order, order_words, ordered
+from psi.alignment import alignment_digest, common_order, order_words
 from psi.domain import framed
 from psi.errors import PsiError
+from psi.id_list import IdList
 from psi.ids import fingerprints, hashed, join_columns, normalise, refuse_duplicates
 
 SESSION = b"a session of tests"
@@ -103,22 +104,34 @@ def test_framing_is_unambiguous(label: str, left: list[bytes], right: list[bytes
     assert (framed(label, *left) == framed(label, *right)) == (left == right)
 
 
+def ordered(ids: list[bytes], key: bytes) -> np.ndarray:
+    return common_order(IdList.of(ids), np.arange(len(ids)), key)
+
+
 def test_common_order_does_not_depend_on_the_row_order() -> None:
     ids = [f"person {number}".encode() for number in range(100)]
-    there, back = common_order(ids, 100, b"key"), common_order(ids[::-1], 100, b"key")
+    there, back = ordered(ids, b"key"), ordered(ids[::-1], b"key")
     assert [ids[row] for row in there] == [ids[::-1][row] for row in back]
     keyed = [hmac.digest(b"key", ids[row], "sha256") for row in there]
     assert keyed == sorted(keyed)
     assert there.dtype == np.int64
 
 
+def test_common_order_of_some_rows() -> None:
+    ids = [f"person {number}".encode() for number in range(100)]
+    rows = np.array([90, 3, 70, 5])
+    order = common_order(IdList.of(ids), rows, b"key")
+    keyed = [hmac.digest(b"key", ids[row], "sha256") for row in rows[order]]
+    assert keyed == sorted(keyed)
+
+
 def test_common_order_depends_on_the_key() -> None:
     ids = [f"person {number}".encode() for number in range(100)]
-    assert not np.array_equal(common_order(ids, 100, b"key"), common_order(ids, 100, b"other"))
+    assert not np.array_equal(ordered(ids, b"key"), ordered(ids, b"other"))
 
 
 def test_common_order_of_nothing() -> None:
-    assert common_order([], 0, b"key").shape == (0,)
+    assert ordered([], b"key").shape == (0,)
 
 
 def test_alignment_digest_binds_order_session_and_agreement() -> None:
@@ -134,16 +147,22 @@ def test_alignment_digest_binds_order_session_and_agreement() -> None:
     assert {len(digest) for digest in digests} == {32}
 
 
-def test_equal_keys_of_the_order_are_decided_by_the_rest() -> None:
-    words = np.array([[5, 1, 5, 5], [2, 9, 1, 0]], np.uint64)
-    assert ordered(words).tolist() == [1, 3, 2, 0]
+@pytest.mark.parametrize("at_once", [2, 3, 100])
+def test_equal_words_of_the_order_are_decided_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    words = [np.array([5, 1, 5, 9, 5], np.uint64), np.array([2, 9, 1, 4, 0], np.uint64)]
+    monkeypatch.setattr("psi.alignment.order_words", lambda *given: words[given[3]])
+    monkeypatch.setattr("psi.alignment.AT_ONCE", at_once)
+    assert ordered([b"%d" % number for number in range(5)], b"key").tolist() == [1, 4, 2, 0, 3]
 
 
-def test_long_keys_are_hashed_first_as_in_the_standard() -> None:
-    for key in (b"k" * 64, b"k" * 65, b""):
-        word = order_words([b"ada"], 1, key)[:, 0]
-        expected = hmac.digest(key, b"ada", "sha256")
-        assert word.astype(">u8").tobytes() == expected[:16]
+@pytest.mark.parametrize("key", [b"k" * 64, b"k" * 65, b""])
+def test_the_order_is_that_of_hmac(key: bytes) -> None:
+    expected = hmac.digest(key, b"ada", "sha256")
+    for part in (0, 1):
+        word = order_words(IdList.of([b"ada"]), np.array([0]), key, part)
+        assert word.astype(">u8").tobytes() == expected[8 * part : 8 * part + 8]
 
 
 def refused(ids: list[bytes], rows: np.ndarray | None = None) -> str:
