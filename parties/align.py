@@ -172,6 +172,7 @@ def _covered(
 
 def _alignment(party: Party, own: Brought, places: Sequence[Numbers], session: bytes) -> Alignment:
     """Put our common rows into the order that every party computes by itself."""
+    party.watch.phase("ordering common rows")
     secret = key(party.agreement.seed, "order", party.agreement.federation)
     rows = own.rows(places)
     order = common_order(own.ids, rows, secret)
