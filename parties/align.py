@@ -26,7 +26,7 @@ from protocol.channel import Channel
 from protocol.credentials import verify
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
-from psi.alignment import alignment_digest, common_order
+from psi.alignment import alignment_digest, common_order, inverse
 from psi.buckets import bucket_count
 from psi.errors import PsiError
 from psi.leader import Leader
@@ -176,10 +176,13 @@ def _alignment(party: Party, own: Brought, places: Sequence[Numbers], session: b
     secret = key(party.agreement.seed, "order", party.agreement.federation)
     rows = own.rows(places)
     order = common_order(own.ids, rows, secret)
+    ranks = inverse(order)
+    rows = rows.take(order)
+    del order
     # Which rows an official test file holds divides them alike only if all read the same files.
-    divided = sha256(party.holding.in_test[rows].take(order).data).digest()
-    digest = alignment_digest(own.prints(places, order), session, party.digest + divided)
-    return Alignment(rows.take(order).astype(np.int64), digest)
+    divided = sha256(party.holding.in_test[rows].data).digest()
+    digest = alignment_digest(own.prints(places, ranks), session, party.digest + divided)
+    return Alignment(rows.astype(np.int64), digest)
 
 
 def _enough(party: Party, common: int) -> None:

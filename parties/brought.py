@@ -19,6 +19,7 @@ from psi.shared_types import Bytes
 Numbers: TypeAlias = NDArray[np.uint32]  # of rows, or of places in a bucket
 
 NUMBER = 4  # bytes of a row number
+RANKS_AT_ONCE = 1 << 20
 OWN = HASH_BYTES + NUMBER  # bytes of a row as it is laid out: fingerprint and row number
 
 
@@ -86,15 +87,20 @@ class Brought:
             start += len(within)
         return found
 
-    def prints(self, places: Sequence[Numbers], order: Index) -> Iterator[Bytes]:
-        """The fingerprints of the same rows in another ``order``, in parts."""
-        found = np.empty((len(order), HASH_BYTES), np.uint8)
-        start = 0
-        for bucket, within in enumerate(places):
-            found[start : start + len(within)] = self._own(bucket)[0].take(within, axis=0)
-            start += len(within)
-        for start in range(0, len(order), AT_ONCE):
-            yield found.take(order[start : start + AT_ONCE], axis=0)
+    def prints(self, places: Sequence[Numbers], ranks: Numbers) -> Iterator[Bytes]:
+        """The fingerprints of the same rows, each at its rank, in parts.
+
+        Reading all buckets once for each part keeps but one part in memory.
+        """
+        for low in range(0, len(ranks), RANKS_AT_ONCE):
+            found = np.empty((min(RANKS_AT_ONCE, len(ranks) - low), HASH_BYTES), np.uint8)
+            start = 0
+            for bucket, within in enumerate(places):
+                here = ranks[start : start + len(within)] - np.uint32(low)  # wraps below low
+                chosen = here < len(found)
+                found[here[chosen]] = self._own(bucket)[0].take(within[chosen], axis=0)
+                start += len(within)
+            yield found
 
     def remove(self) -> None:
         """Forget all of it."""

@@ -33,6 +33,13 @@ def common_order(ids: IdList, rows: Rows, key: bytes) -> Positions:
     return np.lexsort((order_words(ids, rows, key, 1), first))
 
 
+def inverse(order: Positions) -> npt.NDArray[np.uint32]:
+    """The rank of every row in ``order``: [n]."""
+    ranks = np.empty(len(order), np.uint32)
+    ranks[order] = np.arange(len(order), dtype=np.uint32)
+    return ranks
+
+
 def order_words(ids: IdList, rows: Rows, key: bytes, part: int) -> Words:
     """The eight bytes number ``part`` of HMAC-SHA256(key, x) of all ``rows``, as numbers: [n]."""
     # RFC 2104 with both first blocks hashed once, which halves the time of `hmac.digest`.

@@ -13,6 +13,7 @@ from trio import agreement
 
 from parties.brought import Brought, claimed
 from parties.errors import PolicyError
+from psi.alignment import inverse
 from psi.errors import PsiError
 from psi.id_list import IdList
 from psi.ids import bound, hashed
@@ -35,17 +36,20 @@ def people(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
 
 
-def test_buckets_hold_all_rows_and_their_hashes(folder: Path) -> None:
+def test_buckets_hold_all_rows_and_their_hashes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = brought(folder, people(3000))
     own.begin(4, 0)
     own.lay_out()
     places = [np.arange(len(own.hashes(b, SESSION)), dtype=np.uint32) for b in range(4)]
     rows = own.rows(places)
     assert sorted(rows.tolist()) == list(range(3000))
-    backwards = np.arange(3000)[::-1]
-    prints = np.concatenate(list(own.prints(places, backwards)))
+    monkeypatch.setattr("parties.brought.RANKS_AT_ONCE", 700)
+    order = np.random.default_rng(1).permutation(3000)
+    prints = np.concatenate(list(own.prints(places, inverse(order))))
     expected = hashed(people(3000), SESSION, own._party.digest)
-    assert np.array_equal(bound(prints, SESSION), expected[rows[backwards]])
+    assert np.array_equal(bound(prints, SESSION), expected[rows[order]])
     own.remove()
 
 
