@@ -26,7 +26,7 @@ from protocol.channel import Channel
 from protocol.credentials import verify
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
-from psi.alignment import alignment_digest, common_order, inverse
+from psi.alignment import alignment_digest, common_order, inverse, order_words
 from psi.buckets import bucket_count
 from psi.errors import PsiError
 from psi.leader import Leader
@@ -174,10 +174,10 @@ def _alignment(party: Party, own: Brought, places: Sequence[Numbers], session: b
     """Put our common rows into the order that every party computes by itself."""
     party.watch.phase("ordering common rows")
     secret = key(party.agreement.seed, "order", party.agreement.federation)
-    rows = own.rows(places)
-    order = common_order(own.ids, rows, secret)
+    # Memory is short here: what can be read again is not kept.
+    order = common_order(lambda part: order_words(own.ids, own.rows(places), secret, part))
     ranks = inverse(order)
-    rows = rows.take(order)
+    rows = own.rows(places).take(order)
     del order
     # Which rows an official test file holds divides them alike only if all read the same files.
     divided = sha256(party.holding.in_test[rows].data).digest()

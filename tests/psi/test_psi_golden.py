@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 from psi_run import parties
 
-from psi.alignment import alignment_digest, common_order
+from psi.alignment import alignment_digest, common_order, order_words
 from psi.id_list import IdList
 from psi.ids import fingerprints, hashed, join_columns
 
@@ -72,5 +72,10 @@ def test_hashes_digests_and_order() -> None:
         alignment_digest(fingerprints([b"ada", b"bob"]), session, bytes(32)).hex()
         == "1a2b5191e69cbb58afe902d8dfa81d244356fdfe8df3e0a237c8f7e657ee1e93"
     )
-    assert common_order(ids, np.arange(4), key).tolist() == [1, 3, 2, 0]
+    assert common_order(lambda part: order_words(ids, np.arange(4), key, part)).tolist() == [
+        1,
+        3,
+        2,
+        0,
+    ]
     assert join_columns([b"ab", b"c"]) == b"\0\0\0\2ab\0\0\0\1c"
