@@ -24,7 +24,7 @@ from psi.terms import TAG_BYTES
 
 LOOK_AHEAD = 1  # buckets whose matrix is sent while a store is awaited
 PLACE = 4  # bytes of a place in a bucket
-TAGS_AT_ONCE = 1 << 20  # in one message, of which at most 16 MiB travel
+TAGS_AT_ONCE = 1 << 18  # in one message; the largest bucket has hardly more
 
 
 def lead_buckets(party: Party, hub: Hub, leader: Leader, own: Brought, patience: float) -> None:
