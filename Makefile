@@ -41,5 +41,5 @@ clean:
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "installing into .venv: a minute or two, once"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,fast]'
 	touch $(INSTALLED)

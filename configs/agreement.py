@@ -52,6 +52,7 @@ class Party(Table):
     columns: Count | None = None  # of its table: it stops when it holds another number; None: any
     bottom: Bottom = MlpBottom()
     pins: tuple[Pin, ...] = ()
+    declared_rows: Count | None = None  # peers see this number of rows, whatever it brings
 
     @model_validator(mode="after")
     def _passive_brings_features(self) -> Self:
@@ -235,7 +236,7 @@ class Limits(Table):
     rejoin_seconds: Pause = 60.0  # that a lost party is given to come back
     checkpoint_seconds: Pause = 10.0  # between two checkpoints, at least
     magnitude: Positive = 1e4  # of an element of an embedding or gradient
-    rows: Count = 1_000_000  # that a party may bring to the intersection
+    rows: Count = 20_000_000  # that a party may bring to the intersection
 
 
 class Agreement(Table):

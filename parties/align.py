@@ -1,6 +1,6 @@
 """Entity alignment: private set intersection carried in messages, and the common order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -8,6 +8,16 @@ from hmac import compare_digest
 
 import numpy as np
 
+from parties.brought import Brought, Numbers, claimed
+from parties.bucket_run import (
+    bound_session,
+    follow_buckets,
+    lead_buckets,
+    leader_places,
+    receive_tags,
+    send_tags,
+    session_of,
+)
 from parties.errors import PolicyError
 from parties.party import Party
 from parties.schedule import Index, key
@@ -16,9 +26,10 @@ from protocol.channel import Channel
 from protocol.credentials import verify
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
-from psi.alignment import alignment_digest, common_order
+from psi.alignment import alignment_digest, common_order, inverse, order_words
+from psi.buckets import bucket_count
 from psi.errors import PsiError
-from psi.leader import Leader, Matches
+from psi.leader import Leader
 from psi.member import Member
 
 SECONDS_PER_ROW = 1e-3  # patience: about a hundred times what a row takes
@@ -39,93 +50,96 @@ def lead(party: Party, hub: Hub) -> Alignment:
     """The active party's side of the intersection.
 
     Raises:
-        PolicyError: fewer common rows than the agreement demands.
+        PolicyError: fewer common rows than the agreement demands, or more rows than it allows.
         RemoteProtocolError: a party broke the protocol, or holds other common rows.
     """
-    party.watch.phase("finding common rows")
     hub.move_to(vfl_pb2.Place(task=vfl_pb2.ALIGN, epoch=0, step=0, microbatch=0))
-    with party.ledger.clock("psi"), _blamed():
-        matches = _match(party, hub)
-        _enough(party, len(matches.rows))
-        return _agree(party, hub, matches)
+    with party.ledger.clock("psi"), _brought(party) as own:
+        hub.broadcast(vfl_pb2.Open(rows=own.size, done=own.done))
+        patience = _patience(party, own.size)
+        shares = {name: said.expect(vfl_pb2.Share) for name, said in hub.gather(patience).items()}
+        sizes = {name: claimed(party, name, share.rows) for name, share in shares.items()}
+        patience = _patience(party, max(own.size, *sizes.values()))
+        leader = _open(party, hub, own, shares)
+        for name, said in hub.gather(patience).items():
+            answer = leader.answer(name, said.expect(vfl_pb2.Offer).offer)
+            hub.channels[name].send(vfl_pb2.Answer(answer=answer))
+        lead_buckets(party, hub, leader, own, patience)
+        return _agree(party, hub, own, patience)
 
 
-def _match(party: Party, hub: Hub) -> Matches:
-    """Exchange shares, answer every offer, send the matrix, take every store."""
-    ids = party.holding.ids
-    _not_too_many(party, party.name, len(ids))
-    hub.broadcast(vfl_pb2.Open(rows=len(ids)))
-    patience = _patience(party, len(ids))
-    shares = {name: said.expect(vfl_pb2.Share) for name, said in hub.gather(patience).items()}
+def _open(party: Party, hub: Hub, own: Brought, shares: Mapping[str, vfl_pb2.Share]) -> Leader:
+    """Settle sizes and buckets with the members, and lay our rows out while they make offers."""
     sizes = {name: share.rows for name, share in shares.items()}
-    for name, size in sizes.items():
-        _not_too_many(party, name, size)
-    patience = _patience(party, max(len(ids), *sizes.values()))
-    leader = Leader(ids, sizes=sizes, session=_session(hub), entropy=party.entropy)
-    hub.broadcast(vfl_pb2.Shares(shares=shares))
-    for name, said in hub.gather(patience).items():
-        answer = leader.answer(name, said.expect(vfl_pb2.Offer).offer)
-        hub.channels[name].send(vfl_pb2.Answer(answer=answer))
-    for blocks in leader.matrix():
-        for name, block in blocks.items():
-            hub.channels[name].send(vfl_pb2.Matrix(), block, timeout=patience)
-    for name, said in hub.gather(patience).items():
-        leader.store(name, said.tensor(np.uint8, None, None))
-    return leader.finish()
+    buckets = bucket_count([own.size, *sizes.values()])
+    # The last bucket is always run, so that every session has the same messages.
+    done = min(own.done, *(share.done for share in shares.values()), buckets - 1)
+    own.begin(buckets, done)
+    hub.broadcast(vfl_pb2.Shares(shares=shares, done=done))
+    own.lay_out()
+    return Leader(
+        size=own.size,
+        sizes=sizes,
+        session=session_of(hub),
+        buckets=buckets,
+        entropy=party.entropy,
+    )
 
 
-def _agree(party: Party, hub: Hub, matches: Matches) -> Alignment:
-    ours = _alignment(party, matches.rows, _session(hub))
-    for name, channel in hub.channels.items():
-        channel.send(vfl_pb2.Matches(digest=ours.digest), matches.tags[name])
-    for name, said in hub.gather(_patience(party, len(party.holding.ids))).items():
+def _agree(party: Party, hub: Hub, own: Brought, patience: float) -> Alignment:
+    """Only here members learn anything, once enough rows are known to be common."""
+    places = leader_places(hub, own)
+    _enough(party, sum(map(len, places)))
+    ours = _alignment(party, own, places, session_of(hub))
+    send_tags(hub, own, ours.digest)
+    for name, said in hub.gather(patience).items():
         _same(ours, said.expect(vfl_pb2.Aligned).digest, name)
     return ours
 
 
 def follow(party: Party, channel: Channel, opened: vfl_pb2.Open) -> Alignment:
     """A passive party's side of the intersection, which the hub has ``opened``."""
-    party.watch.phase("finding common rows")
-    with party.ledger.clock("psi"), _blamed():
-        _not_too_many(party, party.name, len(party.holding.ids))
-        _not_too_many(party, channel.terms.peer, opened.rows)
-        patience = _patience(party, max(opened.rows, len(party.holding.ids)))
-        member = Member(
-            party.holding.ids,
-            name=party.name,
-            members=party.agreement.passive,
-            session=_bound(channel),
-            leader_size=opened.rows,
-            entropy=party.entropy,
-        )
-        _store(party, channel, member, patience)
-        said = channel.receive(patience)
-        rows = member.finish(said.tensor(np.uint8, None, None))
-        _enough(party, len(rows))
-        ours = _alignment(party, rows, _bound(channel))
-        _same(ours, said.expect(vfl_pb2.Matches).digest, channel.terms.peer)
+    with party.ledger.clock("psi"), _brought(party) as own:
+        patience = _patience(party, max(claimed(party, channel.terms.peer, opened.rows), own.size))
+        member = _offer(party, channel, own, opened, patience)
+        own.lay_out()
+        member.accept(channel.receive(patience).expect(vfl_pb2.Answer).answer)
+        follow_buckets(party, channel, member, own, patience)
+        places, theirs = receive_tags(party, channel, own, patience)
+        _enough(party, sum(map(len, places)))
+        ours = _alignment(party, own, places, bound_session(channel))
+        _same(ours, theirs, channel.terms.peer)
         channel.send(vfl_pb2.Aligned(digest=ours.digest))
         return ours
 
 
-def _store(party: Party, channel: Channel, member: Member, patience: float) -> None:
-    """Everything up to the key-value store."""
-    channel.send(_signed(party, _bound(channel), member.start()))
-    shares = channel.receive(patience).expect(vfl_pb2.Shares).shares
-    offer = member.offer(_verified(party, _bound(channel), shares))
+def _offer(
+    party: Party, channel: Channel, own: Brought, opened: vfl_pb2.Open, patience: float
+) -> Member:
+    """Exchange shares with all members, settle the buckets, and offer the base OT."""
+    session, members = bound_session(channel), party.agreement.passive
+    member = Member(name=party.name, members=members, session=session, entropy=party.entropy)
+    channel.send(_signed(party, own, session, member.start()))
+    said = channel.receive(patience).expect(vfl_pb2.Shares)
+    keys = _verified(party, session, said.shares)
+    sizes = {name: claimed(party, name, share.rows) for name, share in said.shares.items()}
+    buckets = bucket_count([opened.rows, *sizes.values()])
+    if said.done > min(own.done, buckets - 1):
+        raise RemoteProtocolError(
+            f"begins with bucket {said.done}; {party.name} completed {own.done} of {buckets}"
+        )
+    own.begin(buckets, said.done)
+    offer = member.offer(keys, size=own.size, leader_size=opened.rows, buckets=buckets)
     channel.send(vfl_pb2.Offer(offer=offer))
-    member.accept(channel.receive(patience).expect(vfl_pb2.Answer).answer)
-    while member.columns_left:
-        member.absorb(channel.receive(patience).tensor(np.uint8, None, None))
-    channel.send(vfl_pb2.Store(), member.store(), timeout=patience)
+    return member
 
 
-def _signed(party: Party, session: bytes, share: bytes) -> vfl_pb2.Share:
+def _signed(party: Party, own: Brought, session: bytes, share: bytes) -> vfl_pb2.Share:
     """Our share, signed for all passive parties: who relays it cannot change it."""
-    rows = len(party.holding.ids)
-    covered = _covered(party, session, party.name, rows, share)
+    covered = _covered(party, session, party.name, own.size, share)
     return vfl_pb2.Share(
-        rows=rows,
+        rows=own.size,
+        done=own.done,
         key=share,
         certificate=party.keyring.identity.der,
         signature=party.keyring.identity.sign("psi-share", *covered),
@@ -136,6 +150,8 @@ def _verified(
     party: Party, session: bytes, shares: Mapping[str, vfl_pb2.Share]
 ) -> dict[str, bytes]:
     """The keys of all passive parties, each proved to be its own."""
+    if set(shares) != set(party.agreement.passive):
+        raise RemoteProtocolError("sent shares of others than the passive parties")
     for name, share in shares.items():
         covered = _covered(party, session, name, share.rows, share.key)
         signer = verify(
@@ -153,15 +169,19 @@ def _covered(
     return session, party.digest, sender.encode(), receivers, rows.to_bytes(8, "big"), share
 
 
-def _alignment(party: Party, rows: Index, session: bytes) -> Alignment:
+def _alignment(party: Party, own: Brought, places: Sequence[Numbers], session: bytes) -> Alignment:
     """Put our common rows into the order that every party computes by itself."""
-    ids = party.holding.ids
+    party.watch.phase("ordering common rows")
     secret = key(party.agreement.seed, "order", party.agreement.federation)
-    ordered = rows[common_order([ids[row] for row in rows], secret)]
+    # Memory is short here: what can be read again is not kept.
+    order = common_order(lambda part: order_words(own.ids, own.rows(places), secret, part))
+    ranks = inverse(order)
+    rows = own.rows(places).take(order)
+    del order
     # Which rows an official test file holds divides them alike only if all read the same files.
-    divided = sha256(party.holding.in_test[ordered].tobytes()).digest()
-    digest = alignment_digest([ids[row] for row in ordered], session, party.digest + divided)
-    return Alignment(ordered, digest)
+    divided = sha256(party.holding.in_test[rows].data).digest()
+    digest = alignment_digest(own.prints(places, ranks), session, party.digest + divided)
+    return Alignment(rows.astype(np.int64), digest)
 
 
 def _enough(party: Party, common: int) -> None:
@@ -173,13 +193,6 @@ def _enough(party: Party, common: int) -> None:
         )
 
 
-def _not_too_many(party: Party, who: str, rows: int) -> None:
-    """Memory grows with what others say they bring, so the agreement bounds it."""
-    most = party.agreement.limits.rows
-    if rows > most:
-        raise PolicyError(f"{who} brings {rows} rows; limits.rows = {most}")
-
-
 def _same(ours: Alignment, theirs: bytes, peer: str) -> None:
     if not compare_digest(ours.digest, theirs):
         raise RemoteProtocolError(
@@ -188,24 +201,20 @@ def _same(ours: Alignment, theirs: bytes, peer: str) -> None:
         )
 
 
-def _session(hub: Hub) -> bytes:
-    return _bound(next(iter(hub.channels.values())))
-
-
-def _bound(channel: Channel) -> bytes:
-    if channel.session is None:
-        raise RemoteProtocolError("no session was agreed")
-    return channel.session
-
-
 def _patience(party: Party, rows: int) -> float:
     return party.agreement.limits.step_seconds + SECONDS_PER_ROW * rows
 
 
 @contextmanager
-def _blamed() -> Iterator[None]:
-    """What the intersection refuses was said by a peer."""
+def _brought(party: Party) -> Iterator[Brought]:
+    """Our rows; what was kept of them goes once the intersection is over, or proved useless.
+
+    What the intersection refuses was said by a peer.
+    """
+    own = Brought(party)
     try:
-        yield
+        yield own
     except PsiError as error:
+        own.remove()
         raise RemoteProtocolError(f"intersection: {error}", error.hint) from error
+    own.remove()

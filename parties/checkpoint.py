@@ -20,9 +20,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from configs.schema import differences
+from parties.durable import write
 from parties.errors import IntegrityError, StorageError
 from parties.plain import Tensors
-from parties.save import write
 
 FORMAT = 1
 KEPT = 2  # checkpoints: all parties hold the newest but one while the newest is being written

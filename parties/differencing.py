@@ -7,9 +7,10 @@ the others hold it. Only sizes are kept, never rows.
 import json
 from typing import Any
 
+from parties.durable import write
 from parties.errors import PolicyError, StorageError
 from parties.party import Party
-from parties.save import canonical, write
+from parties.save import canonical
 
 SIZES = "intersections.json"
 

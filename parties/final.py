@@ -5,8 +5,9 @@ from hashlib import sha256
 import torch
 from safetensors.torch import save
 
+from parties.durable import write
 from parties.party import Party
-from parties.save import canonical, write
+from parties.save import canonical
 from parties.state import State
 
 MODEL, ROWS, PREPROCESSING, TRAFFIC, MANIFEST = (

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from configs.errors import ConfigError
+from parties.durable import write
 from parties.errors import StorageError
-from parties.save import write
 
 PREDICTED, NOT_HELD = "predicted", "not held by all parties"  # by whom not is nobody's business
 SUFFIXES = (".csv", ".parquet")

@@ -32,10 +32,10 @@ def report(
 
 
 def _report(run: Path, told: Teller, *, json_lines: bool) -> None:
+    from parties.durable import write
     from parties.errors import DataError
     from parties.report.page import page
     from parties.report.terminal import table
-    from parties.save import write
 
     path = run / METRICS if run.is_dir() else run
     metrics = read_metrics(path)

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from hmac import compare_digest
+from shutil import rmtree
 from typing import TypeVar
 
 from configs.schema import canonical
 from parties.align import follow, lead
+from parties.brought import PSI
 from parties.checkpoint import Checkpoints, Held
 from parties.differencing import refuse_small_change
 from parties.errors import ABSENT, StorageError
@@ -20,6 +22,7 @@ from protocol.channel import Channel
 from protocol.errors import Aborted, LineBroken, PeerSilent, RemoteProtocolError
 from protocol.hub import Hub
 from psi.alignment import alignment_digest
+from psi.ids import fingerprints
 
 T = TypeVar("T")
 FRUITLESS = 3  # losses without a new checkpoint between them, after which a party gives up
@@ -47,6 +50,7 @@ def prepare(party: Party, how: Begin) -> None:
     ours = checkpoints(party)
     if how is Begin.FRESH:
         ours.clear()
+        rmtree(party.state / PSI, ignore_errors=True)
     if not ours.held().numbers and how is Begin.RESUME:
         raise StorageError(
             f"there is no checkpoint in {ours.folder} to go on from",
@@ -120,9 +124,10 @@ def _tell_what_is_lost(party: Party, held: Held, offers: Mapping[str, Held]) -> 
 def _digest(party: Party, rows: Index, channel: Channel) -> bytes:
     """The digest of the common rows that are left, under the present session."""
     live = rows >= 0
-    ids = [party.holding.ids[row] for row in rows[live]]
+    ids = (party.holding.ids[row] for row in rows[live].tolist())
     divided = sha256(live.tobytes() + party.holding.in_test[rows[live]].tobytes()).digest()
-    return alignment_digest(ids, channel.session or b"", party.digest + divided)
+    prints = fingerprints(ids, party.digest)
+    return alignment_digest(prints, channel.session or b"", party.digest + divided)
 
 
 def _same(name: str, ours: bytes, theirs: bytes) -> None:

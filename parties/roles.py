@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from configs.schema import Config
+from parties.durable import write
 from parties.errors import StorageError
 from parties.join import Port
 from parties.party import Party
 from parties.passive import run_passive
 from parties.report import METRICS, PARTIAL, PARTIAL_REPORT, REPORT
 from parties.resume import prepare
-from parties.save import canonical, write
+from parties.save import canonical
 from parties.seating import Place, admit, hub_address, take_seat
 from parties.watch import Listener
 from protocol.errors import LineBroken

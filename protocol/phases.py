@@ -59,6 +59,10 @@ _LEAD: dict[Move, Phase] = {
     (Side.HUB, say.Purge): Phase.ARRANGING,
     (Side.HUB, say.Goodbye): Phase.CLOSED,
 }
+_STREAM: dict[Move, Phase] = {
+    (Side.HUB, say.Matrix): Phase.TRANSFERRING,
+    (Side.SPOKE, say.Store): Phase.STORED,
+}
 _ABORT: dict[Move, Phase] = {
     (Side.HUB, say.Abort): Phase.CLOSED,
     (Side.SPOKE, say.Abort): Phase.CLOSED,
@@ -76,12 +80,13 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
     Phase.SHARED: {(Side.HUB, say.Shares): Phase.OFFERING},
     Phase.OFFERING: {(Side.SPOKE, say.Offer): Phase.OFFERED},
     Phase.OFFERED: {(Side.HUB, say.Answer): Phase.TRANSFERRING},
-    Phase.TRANSFERRING: {
-        (Side.HUB, say.Matrix): Phase.TRANSFERRING,
-        (Side.SPOKE, say.Store): Phase.STORED,
+    # The hub begins with the next bucket before it has the store of the last.
+    Phase.TRANSFERRING: _STREAM,
+    Phase.STORED: {**_STREAM, (Side.HUB, say.Matches): Phase.MATCHED},
+    Phase.MATCHED: {
+        (Side.HUB, say.Matches): Phase.MATCHED,
+        (Side.SPOKE, say.Aligned): Phase.READY,
     },
-    Phase.STORED: {(Side.HUB, say.Matches): Phase.MATCHED},
-    Phase.MATCHED: {(Side.SPOKE, say.Aligned): Phase.READY},
     Phase.READY: {(Side.HUB, say.Ask): Phase.EMBEDDING, **_LEAD},
     Phase.ARRANGING: {(Side.SPOKE, say.Done): Phase.READY},
     Phase.SHOWING: {(Side.SPOKE, say.Embedding): Phase.READY},

@@ -238,25 +238,29 @@ class Goodbye(_message.Message):
     def __init__(self) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("rows",)
+    __slots__ = ("rows", "done")
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
     rows: int
-    def __init__(self, rows: _Optional[int] = ...) -> None: ...
+    done: int
+    def __init__(self, rows: _Optional[int] = ..., done: _Optional[int] = ...) -> None: ...
 
 class Share(_message.Message):
-    __slots__ = ("rows", "key", "certificate", "signature")
+    __slots__ = ("rows", "key", "certificate", "signature", "done")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
     rows: int
     key: bytes
     certificate: bytes
     signature: bytes
-    def __init__(self, rows: _Optional[int] = ..., key: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    done: int
+    def __init__(self, rows: _Optional[int] = ..., key: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., done: _Optional[int] = ...) -> None: ...
 
 class Shares(_message.Message):
-    __slots__ = ("shares",)
+    __slots__ = ("shares", "done")
     class SharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -265,8 +269,10 @@ class Shares(_message.Message):
         value: Share
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
     SHARES_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
     shares: _containers.MessageMap[str, Share]
-    def __init__(self, shares: _Optional[_Mapping[str, Share]] = ...) -> None: ...
+    done: int
+    def __init__(self, shares: _Optional[_Mapping[str, Share]] = ..., done: _Optional[int] = ...) -> None: ...
 
 class Offer(_message.Message):
     __slots__ = ("offer",)
@@ -289,10 +295,12 @@ class Store(_message.Message):
     def __init__(self) -> None: ...
 
 class Matches(_message.Message):
-    __slots__ = ("digest",)
+    __slots__ = ("digest", "counts")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     digest: bytes
-    def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
+    counts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, digest: _Optional[bytes] = ..., counts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Aligned(_message.Message):
     __slots__ = ("digest",)

@@ -2,15 +2,20 @@
 
 import hashlib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from psi.domain import framed, length_prefixed
+from psi.aes import KEY_BYTES, encrypted
+from psi.domain import digest, framed, length_prefixed
 from psi.errors import PsiError
+from psi.id_list import AT_ONCE, in_parts
 from psi.shared_types import Bytes
 
 HASH_BYTES = 16
+NONE = np.empty((0, HASH_BYTES), np.uint8)
 SHOWN_ROWS = 5
 
 
@@ -40,34 +45,60 @@ def join_columns(parts: Sequence[bytes]) -> bytes:
     return length_prefixed(parts)
 
 
-def hashed(ids: Sequence[bytes], session: bytes) -> Bytes:
-    """h(x) = SHA-256(domain ‖ session ‖ x)[:16], equal for all parties of a session.
+def fingerprints(ids: Iterable[bytes], salt: bytes = b"") -> Iterator[Bytes]:
+    """SHA-256(domain ‖ salt ‖ x)[:16] of every x, the same in every session: parts of [n, 16].
 
-    Returns:
-        [n, 16] uint8.
+    Chunks bound the memory. A fingerprint never leaves the party.
     """
-    start = hashlib.sha256(framed("id", session))
+    start = hashlib.sha256(framed("id", salt))
 
     def one(identity: bytes) -> bytes:
         state = start.copy()
         state.update(identity)
         return state.digest()
 
-    digests = np.frombuffer(b"".join(map(one, ids)), np.uint8).reshape(-1, start.digest_size)
-    return np.ascontiguousarray(digests[:, :HASH_BYTES])
+    for part in in_parts(ids, AT_ONCE):
+        digests = np.frombuffer(b"".join(map(one, part)), np.uint8)
+        yield np.ascontiguousarray(digests.reshape(len(part), -1)[:, :HASH_BYTES])
 
 
-def refuse_duplicates(ids: Sequence[bytes], who: str) -> None:
-    """Check that all ``ids`` of the party ``who`` differ.
+def bound(prints: Bytes, session: bytes) -> Bytes:
+    """h(x) of fingerprints, equal for all parties of a session: [n, 16] → [n, 16] uint8.
+
+    AES under a key that the session gives is a permutation: what differs stays different, and no
+    value of one session says anything in another to who lacks the fingerprint.
+    """
+    return encrypted(digest("id-session", session)[:KEY_BYTES], np.ascontiguousarray(prints))
+
+
+def hashed(ids: Iterable[bytes], session: bytes, salt: bytes = b"") -> Bytes:
+    """h(x) of all ``ids``: [n, 16] uint8."""
+    return bound(np.concatenate([NONE, *fingerprints(ids, salt)]), session)
+
+
+def refuse_duplicates(
+    prints: Bytes, who: str, rows: npt.NDArray[np.integer[Any]] | None = None
+) -> None:
+    """Check that all fingerprints ``prints`` [n, 16] of the party ``who`` differ.
+
+    ``rows`` are their row numbers; without it, their places.
 
     Raises:
         PsiError: some do not; it names rows, counted from 0, and never values.
     """
-    if len(set(ids)) == len(ids):
+    words = prints.view("<u8")
+    sorted_words = np.sort(words[:, 0])
+    if not (sorted_words[1:] == sorted_words[:-1]).any():
         return
-    first: dict[bytes, int] = {}
-    pairs = [(first[x], row) for row, x in enumerate(ids) if first.setdefault(x, row) != row]
-    shown = ", ".join(f"{a} and {b}" for a, b in pairs[:SHOWN_ROWS])
+    order = np.lexsort((words[:, 1], words[:, 0]))  # stable: equal ones stay in their order
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = (words[order][1:] != words[order][:-1]).any(axis=1)
+    first = order[np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))]
+    numbers = np.arange(len(prints)) if rows is None else rows
+    pairs = sorted(zip(numbers[order[~fresh]], numbers[first[~fresh]], strict=True))
+    if not pairs:
+        return
+    shown = ", ".join(f"{a} and {b}" for b, a in pairs[:SHOWN_ROWS])
     more = f" and {len(pairs) - SHOWN_ROWS} more pairs" if len(pairs) > SHOWN_ROWS else ""
     raise PsiError(
         f"{who}: duplicate IDs in rows {shown}{more} (counted from 0)",

@@ -26,6 +26,14 @@ LARGEST_CORE = 8192  # keys that may be left to elimination
 AGAIN = "by chance this happens with probability below 2^-40; start a new session"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Where some keys read: computed once for all stores with one layout."""
+
+    sparse: Positions  # [n, 3]
+    dense: Bytes  # [n, 5], bits
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Where the keys of one store read, known to both sides: ``seed`` is 32 public bytes."""
@@ -53,11 +61,15 @@ class Layout:
         """The dense slots of each key as bits, least significant first: [n, 5] uint8."""
         return encrypted(digest("okvs-dense", self.seed)[:KEY_BYTES], keys)[:, : DENSE // 8]
 
+    def places(self, keys: Bytes) -> Places:
+        """Where ``keys`` [n, 16] read."""
+        return Places(self.sparse(keys), self.dense(keys))
+
 
 def layout(terms: Terms) -> Layout:
-    """The store that the member of ``terms`` sends."""
+    """The store that the member of ``terms`` sends; members of one size share its layout."""
     count = max(FEWEST_KEYS, terms.member_size)
-    return Layout(count, terms.check_bytes, terms.context("okvs"))
+    return Layout(count, terms.check_bytes, terms.common("okvs"))
 
 
 def encode(plan: Layout, keys: Bytes, values: Bytes, entropy: Entropy) -> Bytes:
@@ -85,8 +97,13 @@ def encode(plan: Layout, keys: Bytes, values: Bytes, entropy: Entropy) -> Bytes:
 
 def decode(plan: Layout, store: Bytes, keys: Bytes) -> Bytes:
     """The value of every key, random for a key that was not encoded: [n, ℓ] uint8."""
-    sparse = _sparse_part(store, plan.sparse(keys))
-    return sparse ^ _dense_part(store[-DENSE:], plan.dense(keys))
+    return decode_at(plan.places(keys), store)
+
+
+def decode_at(places: Places, store: Bytes) -> Bytes:
+    """Like ``decode``, for keys whose places are known."""
+    sparse = _sparse_part(store, places.sparse)
+    return sparse ^ _dense_part(store[-DENSE:], places.dense)
 
 
 def _padded(plan: Layout, keys: Bytes, values: Bytes, entropy: Entropy) -> tuple[Bytes, Bytes]:

@@ -12,17 +12,30 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from psi.aes import KEY_BYTES, encrypted, keystream, scaled
+from psi.aes import KEY_BYTES, encrypted, keystream
 from psi.domain import digest, number
-from psi.shared_types import Bytes, Positions
+from psi.loops import PLAIN, Loops
+from psi.shared_types import Bytes, ColumnPlaces
 from psi.terms import TAG_BYTES, Terms
 
 COLUMNS_PER_BLOCK = 4  # 32-bit words in an AES block
 ROWS_AT_ONCE = 1 << 16  # bounds the memory of H₂
 
 
-def positions(key: bytes, session: bytes, hashes: Bytes, rows: int) -> Iterator[Positions]:
-    """v[j] = F_k(h(x))_j in [0, rows) for every row x: one [n] int64 array per column, without end.
+def bucket_key(key: bytes, terms: Terms) -> bytes:
+    """The position key of the bucket of ``terms``, from that of the run: 16 bytes."""
+    return digest("oprf-bucket", terms.session, key, number(terms.bucket))[:KEY_BYTES]
+
+
+def bucket_seed(key: bytes, terms: Terms, column: int) -> bytes:
+    """The seed of one column in the bucket of ``terms``, from a key of the base OT: 16 bytes."""
+    return digest("oprf-seed", terms.context("oprf-seed"), number(column), key)[:KEY_BYTES]
+
+
+def positions(
+    key: bytes, session: bytes, hashes: Bytes, rows: int, loops: Loops = PLAIN
+) -> Iterator[ColumnPlaces]:
+    """v[j] = F_k(h(x))_j in [0, rows) for every row x: one [n] array per column, without end.
 
     ``hashes`` is h(x), [n, 16] uint8.
     """
@@ -31,16 +44,8 @@ def positions(key: bytes, session: bytes, hashes: Bytes, rows: int) -> Iterator[
         block_key = digest("oprf-position", session, key, number(block))[:KEY_BYTES]
         words = encrypted(block_key, hashes).view("<u4")
         for lane in range(COLUMNS_PER_BLOCK):
-            yield scaled(words[:, lane], rows)
+            yield loops.places(words, lane, rows)
         block += 1
-
-
-def zeros_at(where: Positions, rows: int) -> Bytes:
-    """One column of D, packed to [rows / 8] uint8: 0 at the positions ``where``, else 1."""
-    # Chase and Miao, "precomputation": D_j[v[j]] = 0 for all v = F_k(H₁(y)), y ∈ Y; else 1.
-    flags = np.ones(rows, np.uint8)
-    flags[where] = 0
-    return np.packbits(flags)
 
 
 def difference(keys: tuple[bytes, bytes], column: Bytes) -> tuple[Bytes, Bytes]:
@@ -63,7 +68,8 @@ def chosen(key: bytes, bit: int, delta: Bytes) -> Bytes:
 class Readings:
     """The bits that the rows read in the columns seen so far: [n, w] bits, built by column."""
 
-    def __init__(self, count: int, width: int) -> None:
+    def __init__(self, count: int, width: int, loops: Loops = PLAIN) -> None:
+        self._loops = loops
         self._octets = np.zeros((width // 8, count), np.uint8)
         self._columns = 0
 
@@ -72,11 +78,10 @@ class Readings:
         """How many columns were read."""
         return self._columns
 
-    def read(self, column: Bytes, where: Positions) -> None:
+    def read(self, column: Bytes, where: ColumnPlaces) -> None:
         """Append to every row its bit of the packed ``column``, at its position ``where``."""
-        bits = np.unpackbits(column).take(where, mode="wrap")
-        bits <<= np.uint8(7 - self._columns % 8)
-        self._octets[self._columns // 8] |= bits
+        octet, bit = divmod(self._columns, 8)
+        self._loops.read_bits(column, where, 7 - bit, self._octets[octet])
         self._columns += 1
 
     def outputs(self, terms: Terms) -> tuple[Bytes, Bytes]:

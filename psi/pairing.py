@@ -1,43 +1,41 @@
-"""The leader's half of the run with one member."""
+"""The leader's half of one bucket with one member."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from psi.base_ot import answer
 from psi.errors import PsiError
-from psi.okvs import decode, layout
-from psi.oprf import Readings, difference
-from psi.shared_types import Bytes, Entropy, Positions
+from psi.loops import Loops
+from psi.okvs import Layout, Places, decode_at, layout
+from psi.oprf import Readings, bucket_seed, difference
+from psi.shared_types import Bytes, ColumnPlaces, Positions
 from psi.tags import ascending
 from psi.terms import Terms
 from psi.turns import Turns
 
-STEPS = ("answer", "matrix", "the last block of matrix", "store", "finish")
+STEPS = ("matrix", "the last block of matrix", "store", "finish")
 
 
 class Pairing:
-    """What the leader keeps for the member of ``terms``; ``hashes`` is its h(x), [n, 16] uint8."""
+    """What the leader keeps for the member of ``terms``; ``keys`` are the pairs of the base OT."""
 
     # What each step leaves for later ones.
-    _keys: tuple[tuple[bytes, bytes], ...]  # answer
     _pads: Bytes  # evaluate
     _tags: Bytes  # evaluate
 
-    def __init__(self, terms: Terms, hashes: Bytes) -> None:
+    def __init__(
+        self, terms: Terms, count: int, keys: Sequence[tuple[bytes, bytes]], loops: Loops
+    ) -> None:
         self.terms = terms
         self.turns = Turns(f"leader, with {terms.member}", STEPS)
-        self._hashes = hashes
-        self._readings = Readings(len(hashes), terms.width)
+        self._keys = keys
+        self._readings = Readings(count, terms.width, loops)
 
-    def answer(self, offer: bytes, position_key: bytes, entropy: Entropy) -> bytes:
-        """The OPRF key k and the answer of the base OT: 16 + 64 · w bytes."""
-        terms = self.terms
-        pairs = answer(terms.context("base-ot"), terms.width, offer, entropy, terms.member)
-        self._keys = pairs.keys
-        return position_key + pairs.answer
-
-    def mask(self, column: Bytes, where: Positions) -> Bytes:
+    def mask(self, column: Bytes, where: ColumnPlaces) -> Bytes:
         """The next Δ_j for the member, from the column D_j; reads the leader's own bits too."""
-        own, delta = difference(self._keys[self._readings.columns], column)
+        j = self._readings.columns
+        zero, one = (bucket_seed(key, self.terms, j) for key in self._keys[j])
+        own, delta = difference((zero, one), column)
         self._readings.read(own, where)
         return delta
 
@@ -46,20 +44,25 @@ class Pairing:
         self._pads, self._tags = self._readings.outputs(self.terms)
         del self._readings, self._keys
 
-    def residual(self, store: Bytes) -> Bytes:
+    @property
+    def layout(self) -> Layout:
+        """Where the member's store is read."""
+        return layout(self.terms)
+
+    def residual(self, store: Bytes, places: Places) -> Bytes:
         """Decode(store, h(x)) ⊕ pad(x) for every row x: z(x) where both hold x, [n, ℓ] uint8.
 
         Raises:
             PsiError: the store is no uint8 array of the declared shape.
         """
-        plan = layout(self.terms)
-        if store.dtype != np.uint8 or store.shape != plan.shape:
+        shape = self.layout.shape
+        if store.dtype != np.uint8 or store.shape != shape:
             raise PsiError(
                 f"{self.terms.member}: store is {store.dtype} {list(store.shape)}, "
-                f"legal is uint8 {list(plan.shape)}",
+                f"legal is uint8 {list(shape)}",
                 hint="both sides must declare the same set sizes",
             )
-        return decode(plan, np.ascontiguousarray(store), self._hashes) ^ self._pads
+        return decode_at(places, np.ascontiguousarray(store)) ^ self._pads
 
     def tags(self, rows: Positions) -> Bytes:
         """The tags of ``rows`` in ascending order, which says nothing: [k, 12] uint8."""

@@ -15,14 +15,18 @@ SECURITY = 128  # λ, bits: unknown bits of s in every output that the leader mu
 STATISTICAL = 40  # σ, bits: what may fail by chance does so with probability at most 2^-σ
 TAG_BYTES = 12
 LONGEST = 1 << 27  # IDs: m stays far below the 2^32 words that `scaled` maps to rows
-SHORT_CHECK_LIMIT = 1_000_000  # IDs of the leader up to which 64 bits test for zero
+SHORT_CHECK_LIMIT = 1 << 20  # rows of the leader in all buckets up to which 64 bits test for zero
 FEWEST_ROWS = 1 << 13
+ROWS_PER_ID = (7, 4)  # m / n₂: more rows need fewer columns, and this costs few bytes
 SESSION_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What leader and ``member`` must both know before they start.
+    """What leader and ``member`` must both know before they start with one bucket.
+
+    The sizes are what each side declared for a bucket: it brings no more, and the other side sees
+    no other number.
 
     Raises:
         PsiError: the session or the name is too short, or a size is out of range.
@@ -32,7 +36,8 @@ class Terms:
     member: str
     leader_size: int  # IDs
     member_size: int  # IDs
-    bucket: int = 0  # always 0 in this version
+    bucket: int = 0  # which one this is
+    buckets: int = 1  # in the session; all have these sizes and share one base OT
 
     def __post_init__(self) -> None:
         if len(self.session) < SESSION_BYTES:
@@ -48,24 +53,29 @@ class Terms:
 
     @property
     def rows(self) -> int:
-        """m, about 2 n₂ and a multiple of 64 (whole words of bits in every column)."""
-        return max(FEWEST_ROWS, -(-2 * self.leader_size // 64) * 64)
+        """m, about 1.75 n₂ and a multiple of 64 (whole words of bits in every column)."""
+        more, of = ROWS_PER_ID
+        return max(FEWEST_ROWS, -(-more * self.leader_size // (of * 64)) * 64)
 
     @property
     def width(self) -> int:
-        """w, rounded up to a multiple of 8."""
-        exact = matrix_width(self.rows, self.leader_size, self.member_size)
+        """w, rounded up to a multiple of 8; it hides the member's rows of all buckets together."""
+        exact = matrix_width(self.rows, self.leader_size, self.member_size * self.buckets)
         return -(-exact // 8) * 8
 
     @property
     def check_bytes(self) -> int:
-        """Bytes of a share, all zero on a common row: 8, or 12 for a leader above 10⁶ IDs."""
-        return 8 if self.leader_size <= SHORT_CHECK_LIMIT else 12
+        """Bytes of a share, all zero on a common row: 8, or 12 for a leader above 2²⁰ rows."""
+        return 8 if self.leader_size * self.buckets <= SHORT_CHECK_LIMIT else 12
 
     def context(self, label: str) -> bytes:
         """32 bytes that separate ``label`` by session, member, sizes and bucket."""
         sizes = number(self.leader_size) + number(self.member_size) + number(self.bucket)
         return digest(label, self.session, self.member.encode(), sizes)
+
+    def common(self, label: str) -> bytes:
+        """32 bytes that separate ``label`` by session and bucket, the same for all members."""
+        return digest(label, self.session, number(self.bucket))
 
 
 @lru_cache

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn import datasets
 
 from configs.seat import Part, SklearnData
 from parties.errors import DataError
@@ -22,6 +21,8 @@ def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
     """
     if data.id != "row":
         raise DataError(f"{data.name} has no ID columns", "its rows are named with id = 'row'")
+    from sklearn import datasets  # noqa: PLC0415  large, and few parties need it
+
     bundled = getattr(datasets, f"load_{data.name}")()
     numbers = np.arange(len(bundled.target))
     names = [str(bundled.target_names[label]) for label in bundled.target]

@@ -14,7 +14,7 @@ import torch  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
 from forgetting import accuracy, adult, digits, fashion  # noqa: E402
-from intersection import intersection  # noqa: E402
+from intersection import intersection, scale  # noqa: E402
 from ledger import Row, write  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -31,6 +31,7 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
         "equality": lambda tell: equality(),
         "intersection": intersection,
         "transport": transport,
+        "scale": scale,
         "commands": commands,
         "steps": lambda tell: steps(data, tell),
         "accuracy": lambda tell: accuracy(data, tell),

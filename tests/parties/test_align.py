@@ -54,8 +54,9 @@ def test_parties_that_hold_other_common_rows_notice(
 ) -> None:
     alignment = align._alignment
 
-    def shorter(party, rows, session):
-        return alignment(party, rows[1:] if party.name == "right" else rows, session)
+    def shorter(party, own, places, session):
+        left_out = int(party.name == "right")
+        return alignment(party, own, [places[0][left_out:]], session)
 
     monkeypatch.setattr(align, "_alignment", shorter)
     with pytest.raises(ProtocolError, match="holds other common rows"):

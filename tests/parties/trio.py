@@ -107,9 +107,11 @@ def certify(folder: Path) -> None:
 
 
 @contextmanager
-def federation(folder: Path, **changes: Any) -> Iterator[tuple[Federation, dict[str, Answerer]]]:
+def federation(
+    folder: Path, rows: int = 240, **changes: Any
+) -> Iterator[tuple[Federation, dict[str, Answerer]]]:
     """The active party's federation, and the passive parties that answer it."""
-    write_data(folder)
+    write_data(folder, rows)
     certify(folder)
     plan, port = agreement(**changes), MemoryPort()
     answerers: dict[str, Answerer] = {}

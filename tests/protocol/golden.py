@@ -115,7 +115,7 @@ def _stranger_inside() -> bytes:
 
 def _made_up_for() -> bytes:
     """protobuf writes the key that an entry lacks, which is as long as the unknown field."""
-    whole = _header(Message(say.Shares(shares={"": SHARE}))).SerializeToString()
+    whole = _header(Message(say.Shares(shares={"": SHARE}, done=1))).SerializeToString()
     entry = SHARE.SerializeToString()
     full = b"\n" + bytes([len(entry) + 4]) + b"\n\x00\x12" + bytes([len(entry)]) + entry
     short = b"\n" + bytes([len(entry) + 2]) + b"\x12" + bytes([len(entry)]) + entry
@@ -160,7 +160,7 @@ def _contents() -> dict[str, tuple[bytes, str]]:
     empty.ClearField("body")  # type: ignore[arg-type]
     blank.ask.ClearField("index")
     strange.ask.rows = 99  # type: ignore[assignment]
-    turn = frame(Message(say.Open(rows=1)), sent_by(Side.HUB))
+    turn = frame(Message(say.Open(rows=1, done=0)), sent_by(Side.HUB))
     ours = frame(Message(say.Done()), sent_by(Side.HUB))
     return {
         "no-content": (raw(empty.SerializeToString()), "a message without envelope or content"),

@@ -32,7 +32,7 @@ def blob(*shape: int) -> Tensor:
     return (np.arange(np.prod(shape)) % 251).astype(np.uint8).reshape(shape)
 
 
-SHARE = say.Share(rows=5, key=b"k" * 32, certificate=b"c", signature=b"s")
+SHARE = say.Share(rows=5, key=b"k" * 32, certificate=b"c", signature=b"s", done=1)
 ASK = say.Ask(rows=say.LEARN, order=say.SHUFFLED, epoch=1, size=4, index=0)
 DESCEND = say.Gradient(descend=say.Descend())
 LITERAL = say.LiteralDual(step_size=0.1, threshold=2.0, cap=5.0)
@@ -58,15 +58,20 @@ SCRIPT: list[Line_] = [
     (Side.SPOKE, HELLO, ()),
     (Side.HUB, WELCOME, ()),
     (Side.SPOKE, say.Accept(certificate=b"c", signature=b"s"), ()),
-    (Side.HUB, say.Open(rows=7), ()),
+    (Side.HUB, say.Open(rows=7, done=3), ()),
     (Side.SPOKE, SHARE, ()),
-    (Side.HUB, say.Shares(shares={SPOKE: SHARE}), ()),
+    (Side.HUB, say.Shares(shares={SPOKE: SHARE}, done=1), ()),
     (Side.SPOKE, say.Offer(offer=b"offer"), ()),
     (Side.HUB, say.Answer(answer=b"answer"), ()),
     (Side.HUB, say.Matrix(), (blob(3, 5),)),
     (Side.HUB, say.Matrix(), (blob(2**20 + 2**19, 1),)),  # one and a half chunks
     (Side.SPOKE, say.Store(), (blob(2**11, 2**10),)),  # two chunks exactly
-    (Side.HUB, say.Matches(digest=b"d" * 32), (blob(4, 12),)),
+    (Side.HUB, say.Matrix(), (blob(3, 5),)),  # of the next bucket
+    (Side.HUB, say.Matrix(), (blob(3, 5),)),  # of one more, before the store of the last is there
+    (Side.SPOKE, say.Store(), (blob(7, 8),)),
+    (Side.SPOKE, say.Store(), (blob(7, 8),)),
+    (Side.HUB, say.Matches(digest=b"d" * 32, counts=[4, 0]), (blob(4, 12),)),
+    (Side.HUB, say.Matches(digest=b"d" * 32, counts=[2]), (blob(2, 12),)),
     (Side.SPOKE, say.Aligned(digest=b"d" * 32), ()),
     *(
         line

@@ -58,7 +58,8 @@ def test_both_may_give_up_in_every_phase_but_the_last() -> None:
 
 def test_nobody_speaks_out_of_turn() -> None:
     """One side at a time; in TRANSFERRING the spoke knows from the sizes when the hub is done."""
-    both = {Phase.TRANSFERRING, Phase.EMBEDDING, Phase.EMBEDDING_EMBEDDED}
+    both = {Phase.TRANSFERRING, Phase.STORED, Phase.MATCHED}
+    both |= {Phase.EMBEDDING, Phase.EMBEDDING_EMBEDDED}
     for phase, moves in TRANSITIONS.items():
         sides = {side for side, kind in moves if kind is not say.Abort}
         assert len(sides) <= 1 or phase in both
@@ -109,7 +110,9 @@ READY = [*GREETING, *ALIGNMENT]
         [*GREETING, say.Ask],
         [*GREETING, say.Shares],
         [*GREETING, *ALIGNMENT[:5], say.Matches],
-        [*GREETING, *ALIGNMENT[:8], say.Matrix],
+        [*GREETING, *ALIGNMENT[:8], say.Aligned],
+        [*GREETING, *ALIGNMENT[:9], say.Matrix],
+        [*GREETING, *ALIGNMENT[:9], say.Store],
         [*GREETING, *ALIGNMENT[:9], say.Forget],
         [*READY, say.Aligned],
         [*READY, say.Embedding],

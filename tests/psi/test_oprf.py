@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from psi.aes import encrypted, keystream, scaled
 from psi.ids import hashed
-from psi.oprf import chosen, difference, positions, zeros_at
+from psi.oprf import chosen, difference, positions
+from psi.plain import zeros_at
 from psi.tags import ascending, find
 from psi.terms import Terms, matrix_width
 from psi.zero_share import pair_key, zero_shares
@@ -40,9 +41,11 @@ def test_width_by_exact_arithmetic() -> None:
 
 
 def test_sizes_that_follow_from_the_terms() -> None:
-    assert (terms().rows, terms(5000).rows, terms(100_001).rows) == (8192, 10_048, 200_064)
-    assert terms(100_000, 100_000).width == 344
-    assert (terms(1_000_000).check_bytes, terms(1_000_001).check_bytes) == (8, 12)
+    assert (terms().rows, terms(5000).rows, terms(100_001).rows) == (8192, 8768, 175_040)
+    assert terms(100_000, 100_000).width == 376
+    assert (terms(1 << 20).check_bytes, terms((1 << 20) + 1).check_bytes) == (8, 12)
+    assert (terms(1 << 17, buckets=8).check_bytes, terms(1 << 17, buckets=9).check_bytes) == (8, 12)
+    assert terms(100_000, 100_000, buckets=64).width > terms(100_000, 100_000).width
 
 
 def test_contexts_are_all_different() -> None:

@@ -1,9 +1,17 @@
 """Whole runs of 2 to 6 parties: the result, what stays hidden, and what the sizes do."""
 
 import pytest
-from psi_run import SESSION, absorbed, intersect, parties, random_case
-
-from psi.member import Member
+from psi_run import (
+    SESSION,
+    Member,
+    absorbed,
+    accepted,
+    intersect,
+    parties,
+    random_case,
+    residual,
+    streamed,
+)
 
 
 def people(*numbers: int) -> list[bytes]:
@@ -49,8 +57,8 @@ def residual_zeros(member_ids: dict[str, list[bytes]], leader_ids: list[bytes]) 
     """How many of the leader's rows look common from the store of the first member alone."""
     leader, members = parties(leader_ids, member_ids)
     absorbed(leader, members)
-    residual = leader._pairings["first"].residual(members["first"].store())
-    return int((~residual.any(axis=1)).sum())
+    found = residual(leader, "first", members["first"].store())
+    return int((~found.any(axis=1)).sum())
 
 
 def test_no_pairwise_residual_with_three_parties() -> None:
@@ -130,12 +138,14 @@ def test_the_answer_for_another_member_matches_nothing() -> None:
 def test_nothing_secret_in_repr() -> None:
     ids = people(*range(20))
     leader, members = parties(ids, {"shop": ids})
-    absorbed(leader, members)
-    choice = repr(members["shop"]._choice)
+    accepted(leader, members)
+    choice = repr(members["shop"].run._choice)
     assert choice.count("b'") == 1  # the offer, which is public
+    streamed(leader, members)
     leader.store("shop", members["shop"].store())
     matches = leader.finish()
-    for thing in (leader, members["shop"], matches, leader._pairings["shop"]):
+    sides = (leader.run, leader.bucket, members["shop"].run, members["shop"].bucket)
+    for thing in (*sides, matches, leader._pairings["shop"]):
         assert "b'" not in repr(thing)
         assert "array" not in repr(thing)
 
@@ -151,6 +161,7 @@ def test_keys_are_dropped_once_used() -> None:
     leader, members = parties(people(1), {"shop": people(1)})
     absorbed(leader, members)
     members["shop"].store()
-    assert members["shop"].columns_left == 0
-    kept = vars(members["shop"]) | vars(leader._pairings["shop"])
-    assert not kept.keys() & {"_keys", "_pair_keys", "_choice"}
+    sides = (members["shop"].run, members["shop"].bucket, leader._pairings["shop"])
+    kept = {name for side in sides for name in vars(side)}
+    assert not kept & {"_keys", "_pair_keys", "_choice", "_private", "_secrets"}
+    assert leader.run._keys == {}

@@ -2,10 +2,12 @@
 
 import hashlib
 
+import numpy as np
 from psi_run import parties
 
-from psi.alignment import alignment_digest, common_order
-from psi.ids import hashed, join_columns
+from psi.alignment import alignment_digest, common_order, order_words
+from psi.id_list import IdList
+from psi.ids import fingerprints, hashed, join_columns
 
 LEADER = [b"ada", b"bob", b"cyd"]
 MEMBERS = {"shop": [b"bob", b"ada", b"dan"], "bank": [b"ada", b"eve", b"bob"]}
@@ -14,9 +16,9 @@ GOLDEN = {
     "share": "f8a9b1f6db324d04298dac1550c15d3b8ccff1234aeb14173cc74eb7b7a18724",
     "offer": "2fc450b87c858ca3278e80ab8d6ad1fba75354d23284997e2d2b7772dc40b883",
     "answer": "3518cc1e8605ca7514e7fa42054aaf5a0e1ccfe968a24f8f76b016700598a9ba",
-    "block 0": "b39ab8499198b8399773bfed0caf8c8b38ad449b64f178b21ffd212f8ee37ef2",
-    "store": "93112e41dec29afcb240eed3962277848d33cbd775a571e9c9eddcb3a489987c",
-    "tags": "ea9fd877f53e9e6069fb7d5bf611bbb2f3974e3f4b15d4be",
+    "block 0": "af1577120ad72a8a035b8cd57a7a391891a0d53ffa562cf9387a10dbf60f351b",
+    "store": "265d738a48cf5a4595048b07f441736e66b639e6404a44cce1140b5abc1f7c3a",
+    "tags": "8e11ecda9c04e6745bd8f60b98c7496c072c3d8493b8ac62",
 }
 
 
@@ -63,11 +65,17 @@ def test_hashes_digests_and_order() -> None:
     session, key = bytes(range(16)), b"k" * 32
     assert (
         hashed([b"ada", b"bob"], session).tobytes().hex()
-        == "1df4bfda2162c6f6d2bf3f06fac45e6ea2028349c22e5977f952afa71d5828c2"
+        == "0ced089e3b031fc02a46866a2fd201cea642ddc4cc29f0728d255f5e8037c8ad"
     )
+    ids = IdList.of([b"ada", b"bob", b"cyd", b"dan"])
     assert (
-        alignment_digest([b"ada", b"bob"], session, bytes(32)).hex()
-        == "61ddd0dd50c6e89ef433538a68bc436d8057c82928cc3e8e24187c4ddeeb7d44"
+        alignment_digest(fingerprints([b"ada", b"bob"]), session, bytes(32)).hex()
+        == "1a2b5191e69cbb58afe902d8dfa81d244356fdfe8df3e0a237c8f7e657ee1e93"
     )
-    assert common_order([b"ada", b"bob", b"cyd", b"dan"], key).tolist() == [1, 3, 2, 0]
+    assert common_order(lambda part: order_words(ids, np.arange(4), key, part)).tolist() == [
+        1,
+        3,
+        2,
+        0,
+    ]
     assert join_columns([b"ab", b"c"]) == b"\0\0\0\2ab\0\0\0\1c"

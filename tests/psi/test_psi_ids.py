@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psi.alignment import alignment_digest, common_order
+from psi.aes import encrypted
+from psi.alignment import alignment_digest, common_order, order_words
 from psi.domain import framed
 from psi.errors import PsiError
-from psi.ids import hashed, join_columns, normalise
+from psi.id_list import IdList
+from psi.ids import fingerprints, hashed, join_columns, normalise, refuse_duplicates
 
 SESSION = b"a session of tests"
 
@@ -67,12 +69,26 @@ def test_no_columns() -> None:
         join_columns([])
 
 
-def test_hash_is_sha256_of_domain_session_and_id() -> None:
-    row = hashed([b"ada"], SESSION)
-    expected = hashlib.sha256(b"vfl/psi/id/v1\n" + bytes([0, 0, 0, 18]) + SESSION + b"ada")
-    assert row.shape == (1, 16)
+def test_hash_is_sha256_of_domain_salt_and_id_under_a_key_of_the_session() -> None:
+    row = hashed([b"ada"], SESSION, b"salt")
+    expected = hashlib.sha256(b"vfl/psi/id/v1\n" + bytes([0, 0, 0, 4]) + b"salt" + b"ada")
+    key = hashlib.sha256(b"vfl/psi/id-session/v1\n" + bytes([0, 0, 0, 18]) + SESSION).digest()[:16]
+    block = np.frombuffer(expected.digest()[:16], np.uint8).reshape(1, 16)
     assert row.dtype == np.uint8
-    assert row.tobytes() == expected.digest()[:16]
+    assert np.array_equal(row, encrypted(key, block))
+
+
+def test_fingerprints_come_in_parts_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [b"%d" % number for number in range(10)]
+    (whole,) = fingerprints(ids)
+    monkeypatch.setattr("psi.ids.AT_ONCE", 4)
+    parts = list(fingerprints(iter(ids)))
+    assert [len(part) for part in parts] == [4, 4, 2]
+    assert np.array_equal(np.concatenate(parts), whole)
+
+
+def test_hashes_are_separated_by_salt() -> None:
+    assert not np.array_equal(hashed([b"ada"], SESSION, b"1"), hashed([b"ada"], SESSION, b"2"))
 
 
 def test_hashes_are_separated_by_session() -> None:
@@ -88,32 +104,87 @@ def test_framing_is_unambiguous(label: str, left: list[bytes], right: list[bytes
     assert (framed(label, *left) == framed(label, *right)) == (left == right)
 
 
+def ordered(ids: list[bytes], key: bytes) -> np.ndarray:
+    rows = np.arange(len(ids))
+    return common_order(lambda part: order_words(IdList.of(ids), rows, key, part))
+
+
 def test_common_order_does_not_depend_on_the_row_order() -> None:
     ids = [f"person {number}".encode() for number in range(100)]
-    there, back = common_order(ids, b"key"), common_order(ids[::-1], b"key")
+    there, back = ordered(ids, b"key"), ordered(ids[::-1], b"key")
     assert [ids[row] for row in there] == [ids[::-1][row] for row in back]
     keyed = [hmac.digest(b"key", ids[row], "sha256") for row in there]
     assert keyed == sorted(keyed)
     assert there.dtype == np.int64
 
 
+def test_common_order_of_some_rows() -> None:
+    ids = [f"person {number}".encode() for number in range(100)]
+    rows = np.array([90, 3, 70, 5])
+    order = common_order(lambda part: order_words(IdList.of(ids), rows, b"key", part))
+    keyed = [hmac.digest(b"key", ids[row], "sha256") for row in rows[order]]
+    assert keyed == sorted(keyed)
+
+
 def test_common_order_depends_on_the_key() -> None:
     ids = [f"person {number}".encode() for number in range(100)]
-    assert not np.array_equal(common_order(ids, b"key"), common_order(ids, b"other"))
+    assert not np.array_equal(ordered(ids, b"key"), ordered(ids, b"other"))
 
 
 def test_common_order_of_nothing() -> None:
-    assert common_order([], b"key").shape == (0,)
+    assert ordered([], b"key").shape == (0,)
 
 
 def test_alignment_digest_binds_order_session_and_agreement() -> None:
-    ids, agreement = [b"ada", b"bob"], bytes(32)
+    ids, agreement = next(fingerprints([b"ada", b"bob"])), bytes(32)
     digests = {
-        alignment_digest(ids, SESSION, agreement),
-        alignment_digest(ids[::-1], SESSION, agreement),
-        alignment_digest(ids[:1], SESSION, agreement),
-        alignment_digest(ids, SESSION + b"2", agreement),
-        alignment_digest(ids, SESSION, b"1" * 32),
+        alignment_digest([ids], SESSION, agreement),
+        alignment_digest([ids[::-1]], SESSION, agreement),
+        alignment_digest([ids[:1]], SESSION, agreement),
+        alignment_digest([ids], SESSION + b"2", agreement),
+        alignment_digest([ids], SESSION, b"1" * 32),
     }
     assert len(digests) == 5
     assert {len(digest) for digest in digests} == {32}
+
+
+@pytest.mark.parametrize("at_once", [2, 3, 100])
+def test_equal_words_of_the_order_are_decided_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    words = [np.array([5, 1, 5, 9, 5], np.uint64), np.array([2, 9, 1, 4, 0], np.uint64)]
+    monkeypatch.setattr("psi.alignment.AT_ONCE", at_once)
+    assert common_order(words.__getitem__).tolist() == [1, 4, 2, 0, 3]
+
+
+@pytest.mark.parametrize("key", [b"k" * 64, b"k" * 65, b""])
+def test_the_order_is_that_of_hmac(key: bytes) -> None:
+    expected = hmac.digest(key, b"ada", "sha256")
+    for part in (0, 1):
+        word = order_words(IdList.of([b"ada"]), np.array([0]), key, part)
+        assert word.astype(">u8").tobytes() == expected[8 * part : 8 * part + 8]
+
+
+def refused(ids: list[bytes], rows: np.ndarray | None = None) -> str:
+    with pytest.raises(PsiError, match="shop: duplicate IDs") as caught:
+        refuse_duplicates(next(fingerprints(ids)), "shop", rows)
+    assert "ada" not in str(caught.value) + caught.value.hint
+    return str(caught.value)
+
+
+def test_duplicate_ids_by_row_and_never_by_value() -> None:
+    assert "rows 0 and 2, 1 and 3 (" in refused([b"ada", b"bob", b"ada", b"bob"])
+
+
+def test_duplicate_ids_of_a_bucket_by_the_rows_of_the_party() -> None:
+    assert "rows 4 and 90 (" in refused([b"ada", b"bob", b"ada"], np.array([4, 7, 90]))
+
+
+def test_many_duplicate_ids_are_counted() -> None:
+    assert "and 4 more pairs" in refused([b"ada"] * 10)
+
+
+def test_fingerprints_that_are_alike_in_half_are_no_duplicates() -> None:
+    half = np.zeros((2, 16), np.uint8)
+    half[1, 12] = 1
+    refuse_duplicates(half, "shop")

@@ -1,0 +1,179 @@
+"""One party of a real intersection and nothing else: a process over mutual TLS, IDs made here.
+
+    python tests/parties/psi_process.py FOLDER NAME PARTIES IDS PORT BUCKET
+
+Half of everybody's IDs are common to all; sets above 2 BUCKET IDs are cut. The process prints its
+progress and at last its figures as JSON.
+"""
+
+import hashlib
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+
+from configs.agreement import Agreement  # noqa: E402
+from configs.schema import _validated  # noqa: E402
+from configs.seat import Seat  # noqa: E402
+from parties import join  # noqa: E402
+from parties.align import Alignment, follow, lead  # noqa: E402
+from parties.data import Holding  # noqa: E402
+from parties.ledger import Ledger  # noqa: E402
+from parties.party import Party  # noqa: E402
+from parties.watch import Watch  # noqa: E402
+from protocol.errors import ProtocolError  # noqa: E402
+from protocol.grpc_line import Server, dial  # noqa: E402
+from protocol.keyring import issue, make_authority, read_keyring, trust  # noqa: E402
+from psi import buckets  # noqa: E402
+from psi.id_list import IdList  # noqa: E402
+
+FEDERATION, HUB = "people", "hub"
+
+
+def names(parties: int) -> list[str]:
+    """The hub and its spokes."""
+    return [HUB, *(f"p{number}" for number in range(1, parties))]
+
+
+def certify(folder: Path, parties: int) -> None:
+    """Certificates for all, once."""
+    make_authority(folder / "certs", FEDERATION)
+    for name in names(parties):
+        issue(folder / "certs", FEDERATION, name)
+
+
+def start(
+    folder: Path, name: str, parties: int, count: int, port: int, bucket: int = buckets.SMALLEST
+) -> subprocess.Popen[str]:
+    """Start one party; the same command after a crash goes on where it was."""
+    numbers = map(str, (parties, count, port, bucket))
+    command = [sys.executable, __file__, str(folder), name, *numbers]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    """What a party says until it ends."""
+    if process.stdout is None:
+        return
+    with process.stdout:
+        for line in process.stdout:
+            if line.startswith("{"):
+                yield json.loads(line)
+    process.wait()
+
+
+def agreement(parties: int, **changes: Any) -> Agreement:
+    """Nothing but an intersection is made of it."""
+    plan = {name: {"role": "passive", "width": 1} for name in names(parties)}
+    plan[HUB] = {"role": "active"}
+    content = {
+        "federation": FEDERATION,
+        "parties": plan,
+        "labels": {"classes": ["no", "yes"]},
+        "psi": {"minimum": 10},
+        "limits": {"join_seconds": 300.0, "step_seconds": 60.0},
+        **changes,
+    }
+    return _validated(Agreement, content, ROOT, "")
+
+
+def people(number: int, count: int) -> IdList:
+    """The IDs of party ``number``: the first half is everybody's."""
+    own = count * (number + 1)
+    ranges = (range(count // 2), range(own, own + count - count // 2))
+    order = np.concatenate([np.arange(r.start, r.stop, dtype=np.uint32) for r in ranges])
+    np.random.default_rng(number).shuffle(order)
+    parts = (order[at : at + 65_536].tolist() for at in range(0, count, 65_536))
+    return IdList.of(b"person-%d" % who for part in parts for who in part)
+
+
+def take_part(folder: Path, name: str, parties: int, ids: Sequence[bytes]) -> Party:
+    """A seat taken with ``ids`` and no other data."""
+    keyring = read_keyring(folder / "certs", name)
+    data = {"kind": "csv", "path": "unread.csv", "id": {"columns": ["id"]}}
+    watch = Watch(name, lambda event: print(json.dumps(event), flush=True))
+    return Party(
+        name=name,
+        agreement=agreement(parties),
+        seat=_validated(Seat, {"data": data}, folder, ""),
+        holding=Holding(ids=ids, in_test=np.zeros(len(ids), np.bool_)),
+        keyring=keyring,
+        trust=trust(keyring, FEDERATION, {}, ()),
+        state=folder / name,
+        incarnation=1,
+        now=lambda: datetime.now(UTC),
+        entropy=os.urandom,
+        watch=watch,
+        ledger=Ledger(watch.crossed),
+    )
+
+
+def align(party: Party, port: int) -> Alignment:
+    """Join and intersect, at once and no more."""
+    address = f"127.0.0.1:{port}"
+    if party.name != HUB:
+        channel = join.greet(party, lambda: dial(address, party.keyring, HUB))
+        found = follow(party, channel)
+        channel.close()
+        return found
+    seats = len(party.agreement.passive)
+    with Server(
+        address, party.keyring, lambda leaf: party.trust.check(leaf, party.now()), seats
+    ) as server:
+        hub = join.welcome(party, server)
+        try:
+            return lead(party, hub)
+        finally:
+            hub.close()
+
+
+def main() -> None:
+    """Take part, and print the figures."""
+    folder, name, parties, count, port, bucket = sys.argv[1:]
+    buckets.SMALLEST, buckets.UNCUT = int(bucket), 2 * int(bucket)
+    number = names(int(parties)).index(name)
+    party = take_part(Path(folder), name, int(parties), people(number, int(count)))
+    try:
+        found = align(party, int(port))
+    except ProtocolError as error:
+        print(json.dumps({"event": "error", "party": name, "message": str(error)}), flush=True)
+        sys.exit(1)
+    psi = next(each for each in party.ledger.by_phase() if each["phase"] == "psi")
+    ids = b"\n".join(party.holding.ids[row] for row in found.rows[:1000].tolist())
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    # Not used.ru_maxrss, which is at least that of the process that started this one.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    figures = {
+        "party": name,
+        "common": len(found),
+        "order": hashlib.sha256(ids).hexdigest(),
+        "seconds": psi["seconds"],
+        "bytes": psi["bytes"],
+        "stores": party.ledger.total("Store").messages,
+        "rss": int(status["VmHWM"].split()[0]) * 1024,
+        "cpu": used.ru_utime + used.ru_stime,  # with making the IDs
+    }
+    print(json.dumps({"event": "figures", **figures}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

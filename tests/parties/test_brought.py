@@ -1,0 +1,137 @@
+"""What a party brings: its declared size is all that shows, and buckets mean the same always."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psi_process
+import pytest
+from runs import run
+from trio import agreement
+
+from parties.brought import Brought, claimed
+from parties.errors import PolicyError
+from psi.alignment import inverse
+from psi.errors import PsiError
+from psi.id_list import IdList
+from psi.ids import bound, hashed
+
+SESSION = b"a session of tests"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("brought")
+    psi_process.certify(made, 2)
+    return made
+
+
+def brought(folder: Path, ids: list[bytes]) -> Brought:
+    return Brought(psi_process.take_part(folder, "p1", 2, ids))
+
+
+def people(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def test_buckets_hold_all_rows_and_their_hashes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = brought(folder, people(3000))
+    own.begin(4, 0)
+    own.lay_out()
+    places = [np.arange(len(own.hashes(b, SESSION)), dtype=np.uint32) for b in range(4)]
+    rows = own.rows(places)
+    assert sorted(rows.tolist()) == list(range(3000))
+    monkeypatch.setattr("parties.brought.RANKS_AT_ONCE", 700)
+    order = np.random.default_rng(1).permutation(3000)
+    prints = np.concatenate(list(own.prints(places, inverse(order))))
+    expected = hashed(people(3000), SESSION, own._party.digest)
+    assert np.array_equal(bound(prints, SESSION), expected[rows[order]])
+    own.remove()
+
+
+def test_small_sets_leave_no_file(folder: Path) -> None:
+    own = brought(folder, people(30))
+    own.begin(1, 0)
+    own.lay_out()
+    own.keep(0, np.zeros((3, 12), np.uint8))
+    assert not (folder / "p1" / "psi").exists()
+    assert own.kept(0, 12).shape == (3, 12)
+
+
+def test_completed_buckets_are_valid_for_the_same_rows_only(folder: Path) -> None:
+    own = brought(folder, people(30))
+    own.begin(3, 0)
+    own.keep(0, np.zeros((1, 12), np.uint8))
+    assert brought(folder, people(30)).done == 1
+    assert brought(folder, people(31)).done == 0
+    assert brought(folder, people(30)[::-1]).done == 0
+    own.remove()
+    assert brought(folder, people(30)).done == 0
+
+
+@pytest.mark.parametrize("buckets", [1, 5])
+def test_duplicates_are_refused_by_row(folder: Path, buckets: int) -> None:
+    own = brought(folder, [*people(2000), b"17"])
+    own.begin(buckets, 0)
+    with pytest.raises(PsiError, match=r"p1: duplicate IDs in rows 17 and 2000 \("):
+        own.lay_out()
+    own.remove()
+
+
+# Declared sizes
+
+
+def declaring(**rows: int) -> dict[str, Any]:
+    plan = agreement()["parties"]
+    return {"parties": {name: {**each, **_declared(rows, name)} for name, each in plan.items()}}
+
+
+def _declared(rows: dict[str, int], name: str) -> dict[str, int]:
+    return {"declared_rows": rows[name]} if name in rows else {}
+
+
+@contextmanager
+def claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[tuple[str, int]]]:
+    """Who was heard to bring how many rows."""
+    heard: set[tuple[str, int]] = set()
+
+    def noting(party, who, rows):
+        heard.add((who, rows))
+        return claimed(party, who, rows)
+
+    monkeypatch.setattr("parties.align.claimed", noting)
+    yield heard
+
+
+def test_peers_learn_the_declared_sizes_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("plain", "padded"):
+        (tmp_path / name).mkdir()
+    plain = run(tmp_path / "plain")
+    with claims(monkeypatch) as heard:
+        padded = run(tmp_path / "padded", **declaring(hub=700, left=5000, right=900))
+    assert heard == {("hub", 700), ("left", 5000), ("right", 900)}
+    assert padded["run"]["common_rows"] == plain["run"]["common_rows"]
+
+
+def test_more_rows_than_declared_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="hub brings more rows than its declared_rows = 100"):
+        run(tmp_path, **declaring(hub=100))
+
+
+def test_a_peer_that_claims_another_size_than_declared_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parties.brought._declared", lambda party, rows: rows)
+    with pytest.raises(PolicyError, match="left brings 230 rows; its declared_rows = 400"):
+        run(tmp_path, **declaring(left=400))
+
+
+def test_any_sequence_of_ids_is_taken(folder: Path) -> None:
+    ids = IdList.of(people(5))
+    assert brought(folder, ids).ids is ids  # type: ignore[arg-type]

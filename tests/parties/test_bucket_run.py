@@ -1,0 +1,160 @@
+"""Buckets in messages: the same result as in one piece; killed in the middle, a run goes on."""
+
+import subprocess
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import psi_process
+import pytest
+from runs import run
+
+from parties import bucket_run
+from protocol import vfl_pb2
+from protocol.errors import ProtocolError
+from protocol.hub import Hub
+
+PARTIES, COUNT, BUCKET, BUCKETS = 3, 80_000, 2048, 39
+
+
+@pytest.fixture
+def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psi.buckets.SMALLEST", 20)
+    monkeypatch.setattr("psi.buckets.UNCUT", 40)
+
+
+def test_buckets_change_nothing_in_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for name, bucket in (("whole", 1000), ("cut", 20)):
+        monkeypatch.setattr("psi.buckets.SMALLEST", bucket)
+        monkeypatch.setattr("psi.buckets.UNCUT", 2 * bucket)
+        monkeypatch.setattr(bucket_run, "TAGS_AT_ONCE", 50)  # so that tags need several messages
+        (tmp_path / name).mkdir()
+        metrics = run(tmp_path / name)
+        found.append((metrics["run"]["common_rows"], metrics["training"]))
+        assert not list((tmp_path / name).rglob("psi"))
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("small_buckets")
+@pytest.mark.parametrize("change", [[1], [10**6], [10**19, 10**19], []])
+def test_tags_that_are_counted_wrongly_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: list[int]
+) -> None:
+    send = bucket_run._send
+    monkeypatch.setattr(
+        bucket_run, "_send", lambda hub, digest, counts, tags: send(hub, digest, change, tags)
+    )
+    with pytest.raises(ProtocolError, match=r"sent \d+ tags, but counts"):
+        run(tmp_path)
+
+
+@pytest.mark.usefixtures("small_buckets")
+def test_a_leader_that_skips_buckets_which_are_not_complete_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broadcast = Hub.broadcast
+
+    def skipping(self, body, *tensors):
+        if isinstance(body, vfl_pb2.Shares):
+            body.done = 1
+        broadcast(self, body, *tensors)
+
+    monkeypatch.setattr(Hub, "broadcast", skipping)
+    with pytest.raises(ProtocolError, match=r"begins with bucket 1; .* completed 0 of 12"):
+        run(tmp_path)
+
+
+@pytest.mark.usefixtures("small_buckets")
+def test_tags_before_the_last_bucket_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect = bucket_run._collect
+
+    def hasty(party, hub, own, number, bucket, patience):
+        collect(party, hub, own, number, bucket, patience)
+        bucket_run._send(hub, bytes(32), [1], np.zeros((1, 24), np.uint8))
+        hub.gather(patience)
+
+    monkeypatch.setattr(bucket_run, "_collect", hasty)
+    monkeypatch.setattr(bucket_run, "LOOK_AHEAD", 0)
+    with pytest.raises(ProtocolError, match=r"gave up: .*Matches instead of Matrix"):
+        run(tmp_path)
+
+
+class Run:
+    """All parties of one start, and what they said."""
+
+    def __init__(self, folder: Path) -> None:
+        port = psi_process.free_port()
+        self.processes = {
+            name: psi_process.start(folder, name, PARTIES, COUNT, port, BUCKET)
+            for name in psi_process.names(PARTIES)
+        }
+        self.said: dict[str, list[dict[str, Any]]] = {name: [] for name in self.processes}
+        self.readers = [Thread(target=self._read, args=item) for item in self.processes.items()]
+        self.victim: str | None = None
+        self.killed_at = 0
+
+    def _read(self, name: str, process: subprocess.Popen[str]) -> None:
+        for event in psi_process.events(process):
+            self.said[name].append(event)
+            self._watch(event)
+
+    def _watch(self, event: dict[str, Any]) -> None:
+        """Kill the victim once the hub has completed some buckets."""
+        far = event.get("phase") == "finding common rows" and event["done"] >= 5
+        if self.victim and event["party"] == "hub" and far:
+            self.processes[self.victim].kill()
+            self.killed_at, self.victim = event["done"], None
+
+    def finish(self, victim: str | None = None) -> dict[str, dict[str, Any]]:
+        """The figures of those that came to an end."""
+        self.victim = victim
+        for reader in self.readers:
+            reader.start()
+        for reader in self.readers:
+            reader.join(90)
+        for process in self.processes.values():
+            process.kill()
+        last = {name: said[-1] for name, said in self.said.items()}
+        return {name: event for name, event in last.items() if event["event"] == "figures"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["hub", "p2"])
+def test_after_kill_minus_nine_completed_buckets_are_skipped(tmp_path: Path, victim: str) -> None:
+    psi_process.certify(tmp_path, PARTIES)
+    first = Run(tmp_path)
+    assert first.finish(victim) == {}
+    assert first.killed_at >= 5
+    again = Run(tmp_path)
+    figures = again.finish()
+    assert set(figures) == set(again.processes)
+    assert {each["common"] for each in figures.values()} == {COUNT // 2}
+    assert len({each["order"] for each in figures.values()}) == 1
+    # The ledger of the second start: a store for each bucket that was not complete.
+    run = figures["p1"]["stores"]
+    assert run <= BUCKETS - first.killed_at
+    assert {name: each["stores"] for name, each in figures.items()} == {
+        "hub": 2 * run, "p1": run, "p2": run
+    }  # fmt: skip
+    told = f"finding common rows, {BUCKETS - run} of {BUCKETS} buckets kept from an earlier start"
+    for said in again.said.values():
+        assert told in {event.get("phase") for event in said}
+    assert not list(tmp_path.rglob("psi"))
+
+
+@pytest.mark.slow
+def test_progress_shows_buckets_done_of_total(tmp_path: Path) -> None:
+    psi_process.certify(tmp_path, PARTIES)
+    run = Run(tmp_path)
+    figures = run.finish()
+    assert {each["stores"] for each in figures.values()} == {BUCKETS, 2 * BUCKETS}
+    for said in run.said.values():
+        shown = [each for each in said if each.get("phase") == "finding common rows"]
+        assert {each["total"] for each in shown} == {BUCKETS}
+        assert any(0 < each["done"] < BUCKETS for each in shown)
