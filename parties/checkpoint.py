@@ -82,7 +82,8 @@ class Checkpoints:
         if not found:
             return NOTHING
         newest = found[max(found)]
-        self._ours(newest)
+        if not self._ours(newest):
+            return NOTHING
         same = [number for number, each in found.items() if each["run"] == newest["run"]]
         return Held(bytes.fromhex(newest["run"]), tuple(sorted(same)))
 
@@ -161,7 +162,8 @@ class Checkpoints:
             self._sound.add(digest)
         return True
 
-    def _ours(self, manifest: Mapping[str, Any]) -> None:
+    def _ours(self, manifest: Mapping[str, Any]) -> bool:
+        """Whether one can go on from it; nothing was learned yet before the second checkpoint."""
         anew = "begin anew with --begin fresh, which removes them"
         if manifest["format"] != FORMAT:
             raise IntegrityError(
@@ -174,17 +176,19 @@ class Checkpoints:
                 "name another folder with --out",
             )
         found = differences(self.agreement, manifest["agreement"])
+        same = not found and manifest["data"] == self.data
+        if manifest["number"] == 1 or same:
+            return same
         if found:
             listed = "; ".join(f"{key} was {old!r:.60}, is {new!r:.60}" for key, new, old in found)
             raise StorageError(
                 f"an unfinished run in {self.folder} began with another agreement: {listed}",
                 f"go on with the agreement that it began with, or {anew}",
             )
-        if manifest["data"] != self.data:
-            raise IntegrityError(
-                f"the data of {self.party} is not what the unfinished run in {self.folder} read",
-                f"restore it, or {anew}",
-            )
+        raise IntegrityError(
+            f"the data of {self.party} is not what the unfinished run in {self.folder} read",
+            f"restore it, or {anew}",
+        )
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06}.json"

@@ -176,6 +176,14 @@ def test_other_data_is_refused(tmp_path: Path, held: Checkpoints) -> None:
         store(tmp_path, data="e").held()
 
 
+@pytest.mark.parametrize("change", [{"data": "e"}, {"agreement": "{}"}])
+def test_a_run_that_learned_nothing_yet_stands_in_nobody_s_way(
+    tmp_path: Path, change: dict[str, str]
+) -> None:
+    store(tmp_path).write(1, RUN, content(1))
+    assert store(tmp_path, **change).held() == NOTHING
+
+
 def test_checkpoints_of_another_party_are_refused(tmp_path: Path, held: Checkpoints) -> None:
     with pytest.raises(IntegrityError, match="are of shop, not bank"):
         store(tmp_path, party="bank").held()

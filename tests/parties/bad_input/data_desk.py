@@ -72,6 +72,11 @@ class Desk:
         where = ["--hub", f"unix:{self.folder}/hub", "--certificates", str(self._keys)]
         return self._said(party_app, [*options, *where], code, words)
 
+    @property
+    def runs(self) -> Path:
+        """The folder of runs, apart from the data."""
+        return self.folder.with_name(f"{self.folder.name}-runs")
+
     def _config(self, seats: str) -> str:
         (self.folder / "trial.toml").write_text(CONFIG + seats)
         return str(self.folder / "trial.toml")
@@ -79,7 +84,7 @@ class Desk:
     def _said(self, app: Typer, options: list[str], code: int, words: tuple[str, ...]) -> str:
         started = process_time()
         env = {"VFL_DATA": None, "COLUMNS": "200"}
-        place = ["--out", str(self.folder / "runs"), "--data", str(self.folder)]
+        place = ["--out", str(self.runs), "--data", str(self.folder)]
         result = CliRunner().invoke(app, [*options, *place], env=env)
         seconds = process_time() - started
         assert result.exit_code == code, result.output

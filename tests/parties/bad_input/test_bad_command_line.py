@@ -241,7 +241,7 @@ def test_output_that_climbs_is_refused_with_where_it_leads(trial: Trial) -> None
 def test_certificates_go_into_no_file(trial: Trial) -> None:
     (trial.folder / "certs").write_text("mine")
     words = ["certs", str(trial.config), "--out", str(trial.folder / "certs" / "new")]
-    command("vfl", *words).refuses(7, "cannot use", "Not a directory")
+    command("vfl", *words).refuses(7, "cannot write in", "Not a directory")
 
 
 def test_second_process_of_a_seat_is_refused_with_folder_and_process(trial: Trial) -> None:

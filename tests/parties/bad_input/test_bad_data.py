@@ -255,7 +255,7 @@ def test_intersections_that_differ_by_few_rows(desk: Desk) -> None:
     meet(195, 0)
     meet(198, 8)
     for name in ("bank", "shop"):
-        kept = desk.folder / "runs" / "trial" / name / "intersections.json"
+        kept = desk.runs / "trial" / name / "intersections.json"
         assert CANARY not in kept.read_text()
-    (desk.folder / "runs" / "trial" / "bank" / "intersections.json").write_text("[{}]")
+    (desk.runs / "trial" / "bank" / "intersections.json").write_text("[{}]")
     meet(195, 7, "cannot read the sizes of earlier runs")
