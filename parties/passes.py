@@ -85,6 +85,8 @@ class Passes:
         self._agreement = party.agreement
         self._leaves: dict[str, Tensor] = {}  # the passive parties' embeddings of this batch
         self._own: _Own | None = None
+        self._ours: Tensor | None = None  # the gradient of our own embeddings
+        self._hurried = party.agreement.training.overlap == "pipeline"
         self._pace = 0.0  # seconds that an answer takes, smoothed
         self.answered = Answered(np.empty(0, np.int64), {})  # what went out last
         self.diverged = False
@@ -96,7 +98,7 @@ class Passes:
 
     def clear(self) -> None:
         """Forget the last batch."""
-        self._leaves, self._own = {}, None
+        self._leaves, self._own, self._ours = {}, None, None
         self.answered = Answered(np.empty(0, np.int64), {})
 
     def batches(self, rows: vfl_pb2.Rows, epoch: int, size: int) -> Iterator[vfl_pb2.Ask]:
@@ -195,11 +197,11 @@ class Passes:
         """
         with self._clock(task, "backward"):
             use = act(batch)
-            if not self._differentiate(task, batch, use):
+            self._differentiate(task, batch, use)
+            if self.diverged:
                 return False
             self._answer(task, use, following)
-            if self._own is not None and self._own.leaf.grad is not None:
-                self._own.graph.backward(self._own.leaf.grad)  # type: ignore[no-untyped-call]
+            self._backward(use.loss)
             part = 0 if batch.ask.order == vfl_pb2.SHUFFLED else batch.ask.index
             self._state.half.use(use.order, part)
         return True
@@ -213,18 +215,39 @@ class Passes:
         self._hub.move_to(_place(task, ask))
         self._hub.broadcast(ask)
 
-    def _differentiate(self, task: vfl_pb2.Task, batch: Batch, use: Use) -> bool:
-        """Leave the gradients of the top and of all embeddings; whether they are finite."""
-        use.loss.backward()  # type: ignore[no-untyped-call]
-        gradients = {name: _gradient(leaf) for name, leaf in self._leaves.items()}
+    def _differentiate(self, task: vfl_pb2.Task, batch: Batch, use: Use) -> None:
+        """The gradients of all embeddings, for which the others wait.
+
+        Those of the top's weights can wait until then; but in a pipeline nobody waits, and one
+        pass backwards is cheaper than two.
+        """
+        embeddings = dict(self._leaves)
+        if self._own is not None:
+            embeddings[self._party.name] = self._own.leaf
+        leaves = list(embeddings.values())
+        if self._hurried:
+            use.loss.backward()  # type: ignore[no-untyped-call]
+            found: Sequence[Tensor | None] = [leaf.grad for leaf in leaves]
+        else:
+            found = torch.autograd.grad(use.loss, leaves, retain_graph=True, allow_unused=True)
+        whole = [_whole(gradient, leaf) for gradient, leaf in zip(found, leaves, strict=True)]
+        gradients = dict(zip(embeddings, whole, strict=True))
+        self._ours = gradients.pop(self._party.name, None)
         self.answered = Answered(batch.rows, gradients)
-        if bounded([use.loss, *gradients.values()], self._agreement.limits.magnitude):
-            return True
-        self.diverged = True
-        if task not in _MAY_DIVERGE:
-            place = describe(_place(task, batch.ask))
-            raise Diverged(f"the loss is no longer finite ({place})", "lower the learning rate")
-        return False
+        if not bounded([use.loss, *gradients.values()], self._agreement.limits.magnitude):
+            self.diverged = True
+            if task not in _MAY_DIVERGE:
+                place = describe(_place(task, batch.ask))
+                raise Diverged(f"the loss is no longer finite ({place})", "lower the learning rate")
+
+    def _backward(self, loss: Tensor) -> None:
+        """Leave the gradients of our own half: of our bottom, and of the top where they lack."""
+        network = cast(ActiveNetwork, self._state.half.model.network)
+        top = [each for each in network.top.parameters() if each.requires_grad]
+        if top and not self._hurried:
+            loss.backward(inputs=top)  # type: ignore[no-untyped-call]
+        if self._own is not None:
+            self._own.graph.backward(self._ours)  # type: ignore[no-untyped-call]
 
     def _answer(self, task: vfl_pb2.Task, use: Use, following: Group) -> None:
         """Send every passive party its gradient, and the next question with it."""
@@ -308,5 +331,5 @@ def _place(task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> vfl_pb2.Place:
     )
 
 
-def _gradient(leaf: Tensor) -> Tensor:
-    return torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+def _whole(gradient: Tensor | None, leaf: Tensor) -> Tensor:
+    return torch.zeros_like(leaf) if gradient is None else gradient

@@ -19,7 +19,8 @@ from parties.data import Holding, read_holding
 from parties.rows import RowSets, split
 from parties.schedule import key, torch_seed
 from protocol import vfl_pb2
-from psi.alignment import common_order
+from psi.alignment import common_order, order_words
+from psi.id_list import IdList
 
 
 @dataclass
@@ -106,7 +107,8 @@ def one_process(config: Path, data: Path, changes: tuple[str, ...] = ()) -> OneP
 def _common_rows(agreement: Agreement, holding: Holding, common: set[bytes]) -> np.ndarray:
     rows = np.array([row for row, name in enumerate(holding.ids) if name in common])
     secret = key(agreement.seed, "order", agreement.federation)
-    return rows[common_order([holding.ids[row] for row in rows], secret)]
+    ids = IdList.of(holding.ids)
+    return rows[common_order(lambda part: order_words(ids, rows, secret, part))]
 
 
 def _features(holding: Holding, place: np.ndarray, rows: RowSets) -> Tensor:

@@ -90,6 +90,10 @@ def test_truncated_manifest_falls_back_to_the_one_before(
     assert store(tmp_path).held().numbers == (2,)
 
 
+def blobs_of_newest(ours: Checkpoints) -> list[str]:
+    return sorted(manifest(files(ours, "json")[-1])["files"].values())
+
+
 def only_of_newest(ours: Checkpoints) -> Path:
     """The tensors that checkpoint 3 has and checkpoint 2 has not."""
     blobs = [set(manifest(path)["files"].values()) for path in files(ours, "json")]
@@ -128,12 +132,13 @@ def test_renamed_checkpoint_is_passed_over(tmp_path: Path, held: Checkpoints) ->
     assert store(tmp_path).held().numbers == (2,)
 
 
-def test_tensors_swapped_with_others_are_passed_over(tmp_path: Path, held: Checkpoints) -> None:
-    first, second = files(held, "safetensors")[:2]
+def test_tensors_that_were_swapped_are_refused(tmp_path: Path, held: Checkpoints) -> None:
+    first, second = (held.folder / f"{name}.safetensors" for name in blobs_of_newest(held))
     one, two = first.read_bytes(), second.read_bytes()
     first.write_bytes(two)
     second.write_bytes(one)
-    assert 3 not in store(tmp_path).held().numbers or 2 not in store(tmp_path).held().numbers
+    with pytest.raises(IntegrityError, match="is damaged"):
+        store(tmp_path).held()  # both hold one of the two
 
 
 def test_when_all_are_damaged_nothing_begins_anew_by_itself(

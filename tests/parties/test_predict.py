@@ -221,7 +221,7 @@ def asked(once: Path) -> Iterator[tuple[Predictor, Hub, dict[str, Spoke]]]:
     port = MemoryPort()
     party, half = seat(once, "hub")
     spokes = {name: Spoke(once, name, port) for name in PASSIVE}
-    hub = join.welcome(party, port)
+    hub, _ = join.welcome(party, port)
     yield Predictor(party, half, hub, np.arange(len(party.holding))), hub, spokes
     hub.close()
     for spoke in spokes.values():

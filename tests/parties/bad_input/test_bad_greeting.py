@@ -161,7 +161,7 @@ def test_older_start_of_a_party_is_sent_away_and_the_others_still_join(
         with pytest.raises(Aborted, match="start 6 of shop came after its start 7"):
             greet(replace(newer, incarnation=6), lambda: at.connect(SPOKE))
         greet(party(keys, "hospital", []), lambda: at.connect("hospital"))
-        channel = leading.result(5).channels[SPOKE]
+        channel = leading.result(5)[0].channels[SPOKE]
     assert channel.incarnation == 7
     (told,) = [event["text"] for event in events if event["event"] == "warning"]
     assert "start 6 of shop" in told

@@ -43,7 +43,7 @@ def test_a_certificate_of_another_party_is_refused(desk: Desk, keys: Path) -> No
 
 def test_a_key_other_than_pinned_is_refused(desk: Desk) -> None:
     desk.agreed[HUB] = f'pins = ["sha256:{"0" * 64}"]'
-    refused(desk, HUB, 5, "compare fingerprints with the party")
+    refused(desk, HUB, 5, "compare the new fingerprint with bank")
 
 
 def test_a_certificate_that_soon_ends_is_seen(desk: Desk, keys: Path) -> None:
