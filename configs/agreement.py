@@ -59,7 +59,7 @@ class Party(Table):
 class Psi(Table):
     """Private set intersection."""
 
-    security: Literal["semi_honest"] = "semi_honest"
+    security: Literal["semi_honest", "hardened"] = "semi_honest"  # hardened: psi/README.md
     minimum: Count = 100  # common rows below which the run stops
 
 

@@ -32,6 +32,9 @@ class Phase(Enum):
     OFFERING = "offering"
     OFFERED = "offered"
     TRANSFERRING = "transferring"
+    BLINDING = "blinding"
+    EVALUATING = "evaluating"
+    PROVED = "proved"
     STORED = "stored"
     MATCHED = "matched"
     READY = "ready"
@@ -60,13 +63,26 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
     Phase.WELCOMED: {(Side.SPOKE, say.Accept): Phase.JOINED},
     Phase.JOINED: {(Side.HUB, say.Open): Phase.OPENED},
     Phase.OPENED: {(Side.SPOKE, say.Share): Phase.SHARED},
-    Phase.SHARED: {(Side.HUB, say.Shares): Phase.OFFERING},
+    # With Blinded begins the hardened intersection, whose asks end with Shares.
+    Phase.SHARED: {
+        (Side.HUB, say.Shares): Phase.OFFERING,
+        (Side.HUB, say.Blinded): Phase.BLINDING,
+    },
     Phase.OFFERING: {(Side.SPOKE, say.Offer): Phase.OFFERED},
     Phase.OFFERED: {(Side.HUB, say.Answer): Phase.TRANSFERRING},
     Phase.TRANSFERRING: {
         (Side.HUB, say.Matrix): Phase.TRANSFERRING,
         (Side.SPOKE, say.Store): Phase.STORED,
     },
+    Phase.BLINDING: {
+        (Side.HUB, say.Blinded): Phase.BLINDING,
+        (Side.HUB, say.Shares): Phase.EVALUATING,
+    },
+    Phase.EVALUATING: {
+        (Side.SPOKE, say.Evaluated): Phase.EVALUATING,
+        (Side.SPOKE, say.Proof): Phase.PROVED,
+    },
+    Phase.PROVED: {(Side.SPOKE, say.Store): Phase.STORED},
     Phase.STORED: {(Side.HUB, say.Matches): Phase.MATCHED},
     Phase.MATCHED: {(Side.SPOKE, say.Aligned): Phase.READY},
     Phase.READY: _LEAD,

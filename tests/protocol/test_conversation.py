@@ -6,7 +6,21 @@ from time import monotonic
 import numpy as np
 import pytest
 from conftest import Lines
-from talk import ASK, DESCEND, HUB, PLACE, SCRIPT, SESSION, SPOKE, TappedLine, blob, floats, pair
+from talk import (
+    ASK,
+    DESCEND,
+    HARDENED,
+    HUB,
+    PLACE,
+    SCRIPT,
+    SESSION,
+    SPOKE,
+    Line_,
+    TappedLine,
+    blob,
+    floats,
+    pair,
+)
 
 from protocol import vfl_pb2 as say
 from protocol.channel import Channel, Way
@@ -18,9 +32,10 @@ from protocol.phases import Phase, Side
 from protocol.tensors import MAX_PAYLOAD
 
 
-def test_whole_conversation(lines: Lines) -> None:
+@pytest.mark.parametrize("script", [SCRIPT, HARDENED], ids=["semi_honest", "hardened"])
+def test_whole_conversation(lines: Lines, script: list[Line_]) -> None:
     talk = pair(*lines)
-    for (_, body, tensors), heard in talk.play():
+    for (_, body, tensors), heard in talk.play(script):
         assert heard.body == body
         for sent, received in zip(tensors, heard.tensors, strict=True):
             assert received.dtype == sent.dtype
@@ -29,13 +44,13 @@ def test_whole_conversation(lines: Lines) -> None:
     assert talk.spoke.channel.session == SESSION
 
 
-def test_script_says_every_message() -> None:
-    assert {type(body) for _, body, _ in SCRIPT} | {say.Abort} == set(FIELDS)
+def test_scripts_say_every_message() -> None:
+    assert {type(body) for _, body, _ in SCRIPT + HARDENED} | {say.Abort} == set(FIELDS)
 
 
 def test_facts_are_the_bytes_that_crossed(lines: Lines) -> None:
     talk = pair(*lines)
-    assert sum(1 for _ in talk.play()) == len(SCRIPT)
+    assert sum(1 for _ in talk.play(SCRIPT)) == len(SCRIPT)
     for side in (talk.hub, talk.spoke):
         for way, frames in ((Way.OUT, side.line.sent), (Way.IN, side.line.received)):
             assert sum(f.size for f in side.facts if f.way is way) == sum(map(len, frames))
@@ -46,7 +61,7 @@ def test_facts_are_the_bytes_that_crossed(lines: Lines) -> None:
 
 def test_facts_name_kind_peer_rows_and_payload(lines: Lines) -> None:
     talk = pair(*lines)
-    assert sum(1 for _ in talk.play()) == len(SCRIPT)
+    assert sum(1 for _ in talk.play(SCRIPT)) == len(SCRIPT)
     for speaker, peer in ((talk.hub, SPOKE), (talk.spoke, HUB)):
         told = [(fact.kind, fact.peer, fact.rows, fact.payload) for fact in speaker.facts]
         assert told == [
