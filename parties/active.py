@@ -129,6 +129,7 @@ def _run(party: Party, hub: Hub, federation: Federation, common: int) -> dict[st
             for name, each in agreement.parties.items()
         ],
         "common_rows": common,
+        "psi": {"security": agreement.psi.security},
         "rows": {
             "learn": len(rows.learn),
             "validation": len(rows.validation),

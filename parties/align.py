@@ -8,6 +8,7 @@ from hmac import compare_digest
 
 import numpy as np
 
+from parties import align_hardened
 from parties.errors import PolicyError
 from parties.party import Party
 from parties.schedule import Index, key
@@ -44,6 +45,8 @@ def lead(party: Party, hub: Hub) -> Alignment:
     """
     party.watch.phase("finding common rows")
     hub.move_to(vfl_pb2.Place(task=vfl_pb2.ALIGN, epoch=0, step=0, microbatch=0))
+    if party.agreement.psi.security == "hardened":
+        return align_hardened.lead(party, hub)
     with party.ledger.clock("psi"), _blamed():
         matches = _match(party, hub)
         _enough(party, len(matches.rows))
@@ -86,6 +89,8 @@ def _agree(party: Party, hub: Hub, matches: Matches) -> Alignment:
 def follow(party: Party, channel: Channel) -> Alignment:
     """A passive party's side of the intersection; raises like ``lead``."""
     party.watch.phase("finding common rows")
+    if party.agreement.psi.security == "hardened":
+        return align_hardened.follow(party, channel)
     with party.ledger.clock("psi"), _blamed():
         opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.Open)
         _not_too_many(party, party.name, len(party.holding.ids))

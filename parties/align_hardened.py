@@ -1,0 +1,127 @@
+"""Entity alignment in the hardened mode: an active party may ask for its own rows and no more."""
+
+import numpy as np
+
+from parties import align
+from parties.party import Party
+from parties.workers import workers
+from protocol import vfl_pb2
+from protocol.channel import Channel
+from protocol.hub import Hub
+from psi.hardened_leader import HardenedLeader
+from psi.hardened_member import HardenedMember
+from psi.leader import Matches
+from psi.spread import PIECE, Spread
+
+SECONDS_PER_ROW = 2e-3  # patience, for each member: about ten times what a row takes
+
+
+def lead(party: Party, hub: Hub) -> "align.Alignment":
+    """The active party's side; raises like ``align.lead``."""
+    with party.ledger.clock("psi"), align._blamed():
+        matches = _match(party, hub)
+        align._enough(party, len(matches.rows))
+        return align._agree(party, hub, matches)
+
+
+def follow(party: Party, channel: Channel) -> "align.Alignment":
+    """A passive party's side; raises like ``align.follow``."""
+    with party.ledger.clock("psi"), align._blamed():
+        opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.Open)
+        align._not_too_many(party, party.name, len(party.holding.ids))
+        align._not_too_many(party, channel.terms.peer, opened.rows)
+        _begin(party, 2 * _pieces(opened.rows) + _pieces(len(party.holding.ids)))
+        with workers(party.seat.threads, party.watch.step) as spread:
+            member = _proved(party, channel, opened.rows, spread)
+            store = member.store()
+        patience = _patience(party, max(opened.rows, len(party.holding.ids)))
+        channel.send(vfl_pb2.Store(), store, timeout=patience)
+        said = channel.receive(patience)
+        rows = member.finish(said.tensor(np.uint8, None, None))
+        align._enough(party, len(rows))
+        ours = align._alignment(party, rows, align._bound(channel))
+        align._same(ours, said.expect(vfl_pb2.Matches).digest, channel.terms.peer)
+        channel.send(vfl_pb2.Aligned(digest=ours.digest))
+        return ours
+
+
+def _match(party: Party, hub: Hub) -> Matches:
+    """Exchange shares, ask every member, take answers, proofs and stores."""
+    ids = party.holding.ids
+    align._not_too_many(party, party.name, len(ids))
+    hub.broadcast(vfl_pb2.Open(rows=len(ids)))
+    gathered = hub.gather(_patience(party, len(ids)))
+    shares = {name: said.expect(vfl_pb2.Share) for name, said in gathered.items()}
+    sizes = {name: share.rows for name, share in shares.items()}
+    for name, size in sizes.items():
+        align._not_too_many(party, name, size)
+    _begin(party, _pieces(len(ids)) * (1 + 2 * len(sizes)))
+    with workers(party.seat.threads, party.watch.step) as spread:
+        leader = HardenedLeader(
+            ids, sizes=sizes, session=align._session(hub), entropy=party.entropy, spread=spread
+        )
+        patience = _patience(party, max(len(ids), *sizes.values()))
+        _asked(hub, leader, patience)
+        hub.broadcast(vfl_pb2.Shares(shares=shares))
+        _answered(hub, leader, patience)
+    for name, said in hub.gather(patience).items():
+        said.expect(vfl_pb2.Store)
+        leader.store(name, said.tensor(np.uint8, None, None))
+    return leader.finish()
+
+
+def _asked(hub: Hub, leader: HardenedLeader, patience: float) -> None:
+    for block in leader.ask():
+        for channel in hub.channels.values():
+            channel.send(vfl_pb2.Blinded(), block, timeout=patience)
+
+
+def _answered(hub: Hub, leader: HardenedLeader, patience: float) -> None:
+    """Unblind all answers while the members work at their proofs, then check these."""
+    for name, channel in hub.channels.items():
+        while leader.answers_left(name):
+            said = channel.receive(patience)
+            said.expect(vfl_pb2.Evaluated)
+            leader.answered(name, said.tensor(np.uint8, None, None))
+    for name, message in hub.gather(patience).items():
+        claim = message.expect(vfl_pb2.Proof)
+        leader.prove(name, claim.commitment, claim.proof)
+
+
+def _proved(party: Party, channel: Channel, asks: int, spread: Spread) -> HardenedMember:
+    """Everything up to the proof."""
+    session = align._bound(channel)
+    patience = _patience(party, max(asks, len(party.holding.ids)))
+    member = HardenedMember(
+        party.holding.ids,
+        name=party.name,
+        members=party.agreement.passive,
+        session=session,
+        leader_size=asks,
+        entropy=party.entropy,
+        spread=spread,
+    )
+    channel.send(align._signed(party, session, member.start()))
+    while member.asks_left:
+        said = channel.receive(patience)
+        said.expect(vfl_pb2.Blinded)
+        member.asked(said.tensor(np.uint8, None, None))
+    shares = channel.receive(patience).expect(vfl_pb2.Shares).shares
+    for block in member.answer(align._verified(party, session, shares)):
+        channel.send(vfl_pb2.Evaluated(), block, timeout=patience)
+    commitment, proof = member.prove()
+    channel.send(vfl_pb2.Proof(commitment=commitment, proof=proof))
+    return member
+
+
+def _begin(party: Party, pieces: int) -> None:
+    party.watch.phase("finding common rows", pieces)
+
+
+def _pieces(rows: int) -> int:
+    return -(-rows // PIECE)
+
+
+def _patience(party: Party, rows: int) -> float:
+    members = len(party.agreement.passive)
+    return party.agreement.limits.step_seconds + SECONDS_PER_ROW * rows * members

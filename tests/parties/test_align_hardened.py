@@ -1,0 +1,136 @@
+"""Entity alignment in the hardened mode: the same common rows, and what a party refuses."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runs import run
+from test_processes import DIGITS, simulate
+from trio import federation
+
+from parties import align, align_hardened
+from parties.errors import PolicyError
+from parties.report.page import page
+from protocol import vfl_pb2
+from protocol.errors import ProtocolError
+
+HARDENED = {"minimum": 10, "security": "hardened"}
+FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
+
+
+def test_both_modes_find_the_same_rows_in_the_same_order(tmp_path: Path) -> None:
+    found = []
+    for mode in ("semi_honest", "hardened"):
+        (tmp_path / mode).mkdir()
+        with federation(tmp_path / mode, psi=HARDENED | {"security": mode}) as (leading, answerers):
+            leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+            rows = {name: each._features.rows for name, each in answerers.items()}
+            found.append(rows | {"hub": leading._features.rows})
+            kinds = {kind for _, _, kind, _ in leading.party.ledger._totals}
+            assert ("Proof" in kinds) == (mode == "hardened")
+            assert ("Matrix" in kinds) == (mode == "semi_honest")
+    assert found[0].keys() == found[1].keys()
+    for name, rows in found[0].items():
+        np.testing.assert_array_equal(rows, found[1][name])
+
+
+def test_a_whole_run_says_which_mode_it_was(tmp_path: Path) -> None:
+    metrics = run(tmp_path, psi=HARDENED, unlearn=FORGET)
+    assert metrics["run"]["psi"] == {"security": "hardened"}
+    assert "<dd>hardened</dd>" in page(metrics)
+    psi = next(each for each in metrics["traffic"] if each["phase"] == "psi")
+    asks = 2 * 2 * 32 * 240  # two passive parties, there and back
+    assert psi["payload"] > asks
+
+
+def test_both_modes_train_the_same_model(tmp_path: Path) -> None:
+    losses = []
+    for mode in ("semi_honest", "hardened"):
+        (tmp_path / mode).mkdir()
+        metrics = run(tmp_path / mode, psi=HARDENED | {"security": mode})
+        losses.append([epoch["loss"] for epoch in metrics["training"]["epochs"]])
+    assert losses[0] == losses[1]
+
+
+def test_more_rows_than_agreed_are_refused(tmp_path: Path) -> None:
+    limits = {"join_seconds": 20.0, "step_seconds": 10.0, "idle_seconds": 20.0, "rows": 200}
+    with pytest.raises(PolicyError, match=r"hub brings 240 rows; limits\.rows = 200"):
+        run(tmp_path, psi=HARDENED, limits=limits)
+
+
+def test_too_few_common_rows_stop_the_run(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"fewer common rows than psi\.minimum = 1000"):
+        run(tmp_path, psi=HARDENED | {"minimum": 1000})
+
+
+def test_a_leader_that_asks_more_than_it_declared_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def twice(hub, leader, patience):
+        for block in leader.ask():
+            for channel in hub.channels.values():
+                channel.send(vfl_pb2.Blinded(), np.concatenate([block, block[:1]]))
+
+    monkeypatch.setattr(align_hardened, "_asked", twice)
+    with pytest.raises(ProtocolError, match=r"asks: a block of points is uint8 \[241, 32\]"):
+        run(tmp_path, psi=HARDENED)
+
+
+def test_a_leader_that_asks_again_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = align_hardened._asked
+
+    def again(hub, leader, patience):
+        blocks = []
+        ask = leader.ask
+        leader.ask = lambda: (blocks.append(block) or block for block in ask())
+        asked(hub, leader, patience)
+        for channel in hub.channels.values():
+            channel.send(vfl_pb2.Blinded(), blocks[0])
+
+    monkeypatch.setattr(align_hardened, "_asked", again)
+    with pytest.raises(ProtocolError, match="said Blinded instead of Shares"):
+        run(tmp_path, psi=HARDENED)
+
+
+def test_a_member_that_uses_another_key_for_one_row_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = align_hardened.HardenedMember.answer
+
+    def cheat(self, shares):
+        for block in answer(self, shares):
+            yield np.concatenate([block[1:2], block[1:]]) if self._terms.member == "left" else block
+
+    monkeypatch.setattr(align_hardened.HardenedMember, "answer", cheat)
+    with pytest.raises(ProtocolError, match="left: the proof that it used one key"):
+        run(tmp_path, psi=HARDENED)
+
+
+def test_a_share_whose_signature_covers_something_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    covered = align._covered
+
+    def other(party, session, sender, rows, share):
+        wrong = b"x" * 32 if party.name == sender == "left" else share
+        return covered(party, session, sender, rows, wrong)
+
+    monkeypatch.setattr(align, "_covered", other)
+    with pytest.raises(ProtocolError, match="the signature of left for 'psi-share' does not hold"):
+        run(tmp_path, psi=HARDENED)
+
+
+@pytest.mark.slow
+def test_three_processes_align_in_the_hardened_mode(tmp_path: Path) -> None:
+    seat = "[seats.left.data]"
+    config = DIGITS.read_text().replace(seat, f"[seats.left]\nthreads = 2\n{seat}")
+    (tmp_path / "digits.toml").write_text(config)
+    changes = ("--set", 'psi.security="hardened"')
+    ran = simulate(tmp_path, *changes, config=tmp_path / "digits.toml")
+    assert ran.returncode == 0, ran.stderr
+    metrics = json.loads((tmp_path / "digits" / "metrics.json").read_text())
+    assert metrics["run"]["psi"] == {"security": "hardened"}
+    assert metrics["run"]["common_rows"] == 1533
