@@ -14,6 +14,7 @@ import torch  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
 from forgetting import accuracy, adult, digits, fashion  # noqa: E402
+from hardened import hardened  # noqa: E402
 from intersection import intersection  # noqa: E402
 from ledger import Row, write  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -28,6 +29,7 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
     return {
         "equality": lambda tell: equality(),
         "intersection": intersection,
+        "hardened": hardened,
         "commands": commands,
         "accuracy": lambda tell: accuracy(data, tell),
         "digits": lambda tell: digits(data, tell),

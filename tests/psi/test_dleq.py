@@ -130,7 +130,7 @@ def test_two_answers_exchanged() -> None:
 
 
 def test_a_weight_depends_on_every_answer() -> None:
-    """A prover that could vary one answer and keep the other weights would search for a sum of 0."""
+    """A prover that could vary one answer and keep the other weights would search for 0."""
     statement, _ = claim()
     spoilt = with_answer(statement, 2, generated(scalar("anything")))
     assert first_weight(statement) == first_weight(statement)
@@ -139,7 +139,7 @@ def test_a_weight_depends_on_every_answer() -> None:
 
 def first_weight(statement: Statement) -> bytes:
     """d_0 · (C_0 - C_1): what the composite changes by when C_1 stands for C_0."""
-    first, second, *rest = split(statement.asked)
+    _, second, *rest = split(statement.asked)
     lists = (statement.asked, b"".join([second, second, *rest]))
     return subtracted(*_composites(statement, lists, alone))
 

@@ -1,0 +1,371 @@
+"""Every refusal of the hardened mode, by the name of what is refused: one fault per test."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hardened_run import asked, parties, proved
+from psi_run import SESSION
+
+from psi.errors import PsiError, UsedTwice
+from psi.group import IDENTITY, generated
+from psi.hardened_leader import HardenedLeader
+from psi.hardened_member import HardenedMember
+
+IDS = [b"ada", b"bob", b"cyd"]
+NON_CANONICAL = bytes([0xED] + [0xFF] * 30 + [0x7F])  # p itself, which stands for 0
+NEGATIVE = bytes([0xEC] + [0xFF] * 30 + [0x7F])  # p - 1, an odd representative
+BAD = {"non-canonical": NON_CANONICAL, "negative": NEGATIVE, "identity": IDENTITY}
+SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "too many": lambda b: np.vstack([b, b[:1]]),
+    "none": lambda b: b[:0],
+    "narrow": lambda b: b[:, :-1],
+    "wide": lambda b: np.hstack([b, b]),
+    "flat": lambda b: b.ravel(),
+    "other type": lambda b: b.astype(np.int64),
+}
+
+
+def pair(member_ids: list[bytes] = IDS, **other) -> tuple[HardenedLeader, HardenedMember]:
+    leader, members = parties(IDS, {"shop": member_ids}, **other)
+    return leader, members["shop"]
+
+
+def started() -> tuple[HardenedMember, np.ndarray]:
+    """A member that waits for the leader's only block."""
+    leader, member = pair()
+    member.start()
+    (block,) = leader.ask()
+    return member, block
+
+
+def answering(**other) -> tuple[HardenedLeader, HardenedMember, np.ndarray]:
+    """A leader that waits for the member's only block."""
+    leader, member = pair(**other)
+    (block,) = member.answer(asked(leader, {"shop": member}))
+    return leader, member, block
+
+
+def stored() -> tuple[HardenedLeader, HardenedMember, np.ndarray]:
+    leader, member = pair()
+    proved(leader, {"shop": member})
+    return leader, member, member.store()
+
+
+def with_point(block: np.ndarray, point: bytes, row: int = 1) -> np.ndarray:
+    changed = block.copy()
+    changed[row] = np.frombuffer(point, np.uint8)
+    return changed
+
+
+# Sets and names
+
+
+def test_empty_own_set() -> None:
+    with pytest.raises(PsiError, match="leader: a set of 0 IDs"):
+        HardenedLeader([], sizes={"shop": 1}, session=SESSION)
+    with pytest.raises(PsiError, match="shop: a set of 0 IDs"):
+        HardenedMember([], name="shop", members=["shop"], session=SESSION, leader_size=1)
+
+
+def test_duplicate_ids_by_row_and_never_by_value() -> None:
+    with pytest.raises(PsiError, match="leader: duplicate IDs in rows 0 and 1") as caught:
+        HardenedLeader([b"ada", b"ada"], sizes={"shop": 1}, session=SESSION)
+    assert "ada" not in str(caught.value) + caught.value.hint
+    with pytest.raises(PsiError, match="shop: duplicate IDs in rows 0 and 1"):
+        HardenedMember([b"ada"] * 2, name="shop", members=["shop"], session=SESSION, leader_size=1)
+
+
+def test_leader_without_members() -> None:
+    with pytest.raises(PsiError, match="no member"):
+        HardenedLeader(IDS, sizes={}, session=SESSION)
+
+
+@pytest.mark.parametrize("members", [["bank"], ["shop", "shop"], []])
+def test_member_names_that_cannot_be(members: list[str]) -> None:
+    with pytest.raises(PsiError, match="different names"):
+        HardenedMember(IDS, name="shop", members=members, session=SESSION, leader_size=1)
+
+
+# Asks
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_asks_of_a_wrong_shape(name: str) -> None:
+    member, block = started()
+    with pytest.raises(PsiError, match=r"leader: asks: a block of points is .* legal is uint8"):
+        member.asked(SHAPES[name](block))
+
+
+def test_ask_after_the_last_that_was_declared() -> None:
+    member, block = started()
+    member.asked(block)
+    with pytest.raises(PsiError, match="asks: a block of points is") as caught:
+        member.asked(block[:1])
+    assert "3 points were declared for this session" in caught.value.hint
+
+
+def test_asks_after_the_answers() -> None:
+    _, member, block = answering()
+    with pytest.raises(UsedTwice, match="shop: answer was called a second time"):
+        member.asked(block)
+
+
+def test_answers_before_the_last_ask() -> None:
+    member, block = started()
+    member.asked(block[:2])
+    with pytest.raises(PsiError, match="leader: asks ended after 2 points, legal are 3"):
+        member.answer({"shop": member._shares.public})
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_ask_that_is_no_point(name: str) -> None:
+    member, block = started()
+    with pytest.raises(PsiError, match="leader: asks, point 1: "):
+        member.asked(with_point(block, BAD[name]))
+
+
+def test_bad_point_in_a_later_block_is_counted_from_the_first() -> None:
+    member, block = started()
+    member.asked(block[:2])
+    with pytest.raises(PsiError, match="leader: asks, point 2: the identity"):
+        member.asked(with_point(block[2:], IDENTITY, 0))
+
+
+# Public shares
+
+
+def refused_shares(change: Callable[[dict[str, bytes]], object], match: str) -> None:
+    leader, members = parties(IDS, {"shop": IDS, "bank": IDS})
+    shares = asked(leader, members)
+    change(shares)
+    with pytest.raises(PsiError, match=match):
+        members["shop"].answer(shares)
+
+
+def test_missing_share() -> None:
+    refused_shares(lambda shares: shares.pop("bank"), "got 1 public shares")
+
+
+def test_share_of_an_unknown_member() -> None:
+    refused_shares(lambda shares: shares.update(spy=bytes(32)), "got 3 public shares")
+
+
+def test_truncated_share() -> None:
+    refused_shares(lambda shares: shares.update(bank=bytes(31)), "bank: public share has 31")
+
+
+def test_changed_own_share() -> None:
+    refused_shares(lambda shares: shares.update(shop=bytes(32)), "came back changed")
+
+
+def test_repeated_share() -> None:
+    refused_shares(lambda shares: shares.update(bank=shares["shop"]), "the same public share")
+
+
+def test_share_of_small_order() -> None:
+    refused_shares(lambda shares: shares.update(bank=bytes(32)), "bank: .* small order")
+
+
+# Answers and their proof
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_answers_of_a_wrong_shape(name: str) -> None:
+    leader, _, block = answering()
+    with pytest.raises(PsiError, match="shop: answers: a block of points is"):
+        leader.answered("shop", SHAPES[name](block))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_answer_that_is_no_point(name: str) -> None:
+    leader, _, block = answering()
+    with pytest.raises(PsiError, match="shop: answers, point 1: "):
+        leader.answered("shop", with_point(block, BAD[name]))
+
+
+def test_answers_too_few() -> None:
+    leader, member, block = answering()
+    leader.answered("shop", block[:2])
+    with pytest.raises(PsiError, match="shop: answers ended after 2 points, legal are 3"):
+        leader.prove("shop", *member.prove())
+
+
+def test_answers_before_all_was_asked() -> None:
+    _, _, block = answering()
+    late, _ = pair()
+    with pytest.raises(PsiError, match="leader: answered was called too early"):
+        late.answered("shop", block)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda b: with_point(b, bytes(b[0])),
+        lambda b: with_point(b, generated(b"\1" + bytes(31))),
+        lambda b: b[::-1],
+    ],
+    ids=["another answer", "a point of its own", "exchanged"],
+)
+def test_wrong_key_for_one_answer(change: Callable[[np.ndarray], np.ndarray]) -> None:
+    leader, member, block = answering()
+    leader.answered("shop", change(block))
+    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
+        leader.prove("shop", *member.prove())
+
+
+def test_wrong_key_and_a_proof_made_for_it() -> None:
+    """The member proves its wrong answers, so that only the weights can tell."""
+    leader, member, block = answering()
+    member._answers = [with_point(block, bytes(block[0])).tobytes()]
+    leader.answered("shop", np.frombuffer(member._answers[0], np.uint8).reshape(-1, 32))
+    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
+        leader.prove("shop", *member.prove())
+
+
+def test_replaced_commitment() -> None:
+    leader, member, block = answering()
+    leader.answered("shop", block)
+    _, proof = member.prove()
+    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
+        leader.prove("shop", generated(b"\2" + bytes(31)), proof)
+
+
+def proof_of(**other) -> tuple[HardenedLeader, tuple[bytes, bytes]]:
+    """A leader that has its answers, and the claim that the same member makes in another run."""
+    leader, _, block = answering()
+    leader.answered("shop", block)
+    _, elsewhere, _ = answering(**other)
+    return leader, elsewhere.prove()
+
+
+def test_the_claim_of_the_same_run_holds() -> None:
+    leader, claim = proof_of()
+    leader.prove("shop", *claim)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"session": b"another session!"}, {"seed": "another key"}],
+    ids=lambda o: next(iter(o)),
+)
+def test_proof_of_another_session(other: dict) -> None:
+    leader, claim = proof_of(**other)
+    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
+        leader.prove("shop", *claim)
+
+
+def test_proof_and_answers_of_another_session_key_that_was_kept() -> None:
+    """Answers replayed with their proof: the asks and the context are others."""
+    leader, _, _ = answering()
+    _, elsewhere, block = answering(session=b"another session!")
+    leader.answered("shop", block)
+    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
+        leader.prove("shop", *elsewhere.prove())
+
+
+def test_proof_of_another_member() -> None:
+    leader, members = parties(IDS, {"shop": IDS, "bank": IDS})
+    shares = asked(leader, members)
+    answers = {name: list(member.answer(shares)) for name, member in members.items()}
+    for name in members:
+        leader.answered(name, answers["bank"][0])
+    claim = members["bank"].prove()
+    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
+        leader.prove("shop", *claim)
+    leader.prove("bank", *claim)
+
+
+def test_proof_under_other_declared_sizes() -> None:
+    leader, members = parties(IDS, {"shop": IDS})
+    (block,) = members["shop"].answer(asked(leader, members))
+    leader.answered("shop", block)
+    terms = members["shop"]._terms
+    object.__setattr__(terms, "member_size", 4)
+    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
+        leader.prove("shop", *members["shop"].prove())
+
+
+@pytest.mark.parametrize("step", ["answered", "prove", "store"])
+def test_unknown_member(step: str) -> None:
+    leader, _, block = answering()
+    arguments = (block[0].tobytes(), bytes(64)) if step == "prove" else (block,)
+    with pytest.raises(PsiError, match="'spy' is no member of this run"):
+        getattr(leader, step)("spy", *arguments)
+
+
+# The store
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda s: s[:-1], lambda s: np.vstack([s, s]), lambda s: s[:, :4], lambda s: s.ravel(),
+     lambda s: s.view(np.uint32)],
+    ids=["truncated", "over-long", "narrow", "flat", "other type"],
+)  # fmt: skip
+def test_store_of_wrong_size(change: Callable[[np.ndarray], np.ndarray]) -> None:
+    leader, _, store = stored()
+    with pytest.raises(PsiError, match="shop: store is"):
+        leader.store("shop", change(store))
+
+
+# Turns
+
+
+def test_member_used_twice() -> None:
+    leader, member, store = stored()
+    leader.store("shop", store)
+    tags = leader.finish().tags["shop"]
+    member.finish(tags)
+    for step in (
+        member.start,
+        lambda: member.asked(tags),
+        lambda: member.answer({}),
+        member.prove,
+        member.store,
+        lambda: member.finish(tags),
+    ):
+        with pytest.raises(UsedTwice, match=r"shop: .* a second time"):
+            step()
+
+
+def test_leader_used_twice() -> None:
+    leader, _, store = stored()
+    leader.store("shop", store)
+    leader.finish()
+    for step in (
+        leader.ask,
+        lambda: leader.answered("shop", store),
+        lambda: leader.prove("shop", b"", b""),
+        lambda: leader.store("shop", store),
+        leader.finish,
+    ):
+        with pytest.raises(UsedTwice, match=r"leader.* a second time"):
+            step()
+
+
+def test_steps_out_of_order() -> None:
+    leader, member = pair()
+    block = np.zeros((1, 32), np.uint8)
+    for early in (
+        leader.finish,
+        lambda: leader.answered("shop", block),
+        lambda: leader.store("shop", block),
+        lambda: member.asked(block),
+        lambda: member.answer({}),
+        member.prove,
+        member.store,
+        lambda: member.finish(block),
+    ):
+        with pytest.raises(PsiError, match="too early"):
+            early()
+
+
+def test_a_refused_proof_cannot_be_tried_again() -> None:
+    leader, member, block = answering()
+    leader.answered("shop", block)
+    commitment, proof = member.prove()
+    with pytest.raises(PsiError):
+        leader.prove("shop", commitment, bytes(64))
+    with pytest.raises(UsedTwice):
+        leader.prove("shop", commitment, proof)
