@@ -11,8 +11,11 @@ from protocol.hub import Hub
 from psi.hardened_leader import HardenedLeader
 from psi.hardened_member import HardenedMember
 from psi.leader import Matches
+from psi.shared_types import Bytes
 from psi.spread import PIECE, Spread
+from psi.terms import Terms
 
+SLOTS = 1 << 20  # of a store in one message, of which at most 16 MiB travel
 SECONDS_PER_ROW = 2e-3  # patience, for each member: about ten times what a row takes
 
 
@@ -35,7 +38,8 @@ def follow(party: Party, channel: Channel) -> "align.Alignment":
             member = _proved(party, channel, opened.rows, spread)
             store = member.store()
         patience = _patience(party, max(opened.rows, len(party.holding.ids)))
-        channel.send(vfl_pb2.Store(), store, timeout=patience)
+        for first in range(0, len(store), SLOTS):
+            channel.send(vfl_pb2.Store(), store[first : first + SLOTS], timeout=patience)
         said = channel.receive(patience)
         rows = member.finish(said.tensor(np.uint8, None, None))
         align._enough(party, len(rows))
@@ -64,10 +68,19 @@ def _match(party: Party, hub: Hub) -> Matches:
         _asked(hub, leader, patience)
         hub.broadcast(vfl_pb2.Shares(shares=shares))
         _answered(hub, leader, patience)
-    for name, said in hub.gather(patience).items():
-        said.expect(vfl_pb2.Store)
-        leader.store(name, said.tensor(np.uint8, None, None))
+    for name, channel in hub.channels.items():
+        leader.store(name, _store(channel, leader.slots(name), patience))
     return leader.finish()
+
+
+def _store(channel: Channel, slots: int, patience: float) -> Bytes:
+    """The store, put together; whether it is one is for the leader to say."""
+    parts: list[Bytes] = []
+    while sum(map(len, parts)) < slots:
+        said = channel.receive(patience)
+        said.expect(vfl_pb2.Store)
+        parts.append(said.tensor(np.uint8, None, parts[0].shape[1] if parts else None))
+    return np.concatenate(parts)
 
 
 def _asked(hub: Hub, leader: HardenedLeader, patience: float) -> None:
@@ -90,17 +103,11 @@ def _answered(hub: Hub, leader: HardenedLeader, patience: float) -> None:
 
 def _proved(party: Party, channel: Channel, asks: int, spread: Spread) -> HardenedMember:
     """Everything up to the proof."""
-    session = align._bound(channel)
-    patience = _patience(party, max(asks, len(party.holding.ids)))
-    member = HardenedMember(
-        party.holding.ids,
-        name=party.name,
-        members=party.agreement.passive,
-        session=session,
-        leader_size=asks,
-        entropy=party.entropy,
-        spread=spread,
-    )
+    session, ids = align._bound(channel), party.holding.ids
+    patience = _patience(party, max(asks, len(ids)))
+    terms = Terms(session=session, member=party.name, leader_size=asks, member_size=len(ids))
+    members = party.agreement.passive
+    member = HardenedMember(ids, terms=terms, members=members, entropy=party.entropy, spread=spread)
     channel.send(align._signed(party, session, member.start()))
     while member.asks_left:
         said = channel.receive(patience)

@@ -83,7 +83,11 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
         (Side.SPOKE, say.Proof): Phase.PROVED,
     },
     Phase.PROVED: {(Side.SPOKE, say.Store): Phase.STORED},
-    Phase.STORED: {(Side.HUB, say.Matches): Phase.MATCHED},
+    # A large store is said in parts; the hub knows its size.
+    Phase.STORED: {
+        (Side.SPOKE, say.Store): Phase.STORED,
+        (Side.HUB, say.Matches): Phase.MATCHED,
+    },
     Phase.MATCHED: {(Side.SPOKE, say.Aligned): Phase.READY},
     Phase.READY: _LEAD,
     Phase.ARRANGING: {(Side.SPOKE, say.Done): Phase.READY},

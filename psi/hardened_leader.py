@@ -7,8 +7,10 @@ import numpy as np
 
 from psi.blind import as_array, blinded
 from psi.errors import PsiError
+from psi.group import POINT_BYTES
 from psi.hardened_pairing import HardenedPairing
 from psi.ids import hashed, refuse_duplicates
+from psi.intake import refuse_more
 from psi.leader import Matches
 from psi.shared_types import Bytes, Entropy
 from psi.spread import BLOCK, Spread, alone, pieces
@@ -22,12 +24,14 @@ class HardenedLeader:
     Args:
         ids: normalised and without duplicates; row numbers are positions in this sequence.
         sizes: for each member its declared number of IDs; public.
+        size: its own declared number of IDs; it asks so often, whatever it brings.
         session: 16 or more bytes that no other run has, the same for all parties.
         entropy: uniform bytes, as many as asked for.
         spread: shares the multiplications out among workers.
 
     Raises:
-        PsiError: the own set is empty or has duplicates, there is no member, or `Terms` refuses.
+        PsiError: the own set has duplicates or is larger than declared, there is no member, or
+            `Terms` refuses.
     """
 
     def __init__(
@@ -36,22 +40,27 @@ class HardenedLeader:
         *,
         sizes: Mapping[str, int],
         session: bytes,
+        size: int | None = None,
         entropy: Entropy = os.urandom,
         spread: Spread = alone,
     ) -> None:
         if not sizes:
             raise PsiError("leader: there is no member", hint="declare the size of one at least")
+        size = len(ids) if size is None else size
         terms = [
-            Terms(session=session, member=member, leader_size=len(ids), member_size=size)
-            for member, size in sizes.items()
+            Terms(session=session, member=member, leader_size=size, member_size=theirs)
+            for member, theirs in sizes.items()
         ]
         refuse_duplicates(ids, "leader")
-        self._ids, self._session = ids, session
+        refuse_more("leader", len(ids), size)
+        # Nobody has what fills up: the chance to meet 32 random bytes is 2^-256.
+        self._ids = [*ids, *(entropy(POINT_BYTES) for _ in range(size - len(ids)))]
+        self._rows, self._session = len(ids), session
         self._entropy, self._spread = entropy, spread
         self._turns = Turns("leader", ("ask", "the last ask", "answered"))
         self._asked, self._unblinders = bytearray(), bytearray()
         self._pairings = {each.member: HardenedPairing(each) for each in terms}
-        self._residual = np.zeros((len(ids), terms[0].check_bytes), np.uint8)
+        self._residual = np.zeros((size, terms[0].check_bytes), np.uint8)
 
     def ask(self) -> Iterator[Bytes]:
         """The blinded IDs, the same for all members, in blocks [n, 32] uint8.
@@ -89,6 +98,10 @@ class HardenedLeader:
         """How many answers of ``member`` are still to come."""
         return self._pairing(member).left
 
+    def slots(self, member: str) -> int:
+        """How many slots the store of ``member`` has."""
+        return self._pairing(member).slots
+
     def store(self, member: str, store: Bytes) -> None:
         """Take the key-value store of ``member``, [slots, ℓ] uint8.
 
@@ -112,7 +125,7 @@ class HardenedLeader:
         for pairing in self._pairings.values():
             pairing.turns.take("finish")
         # KMPRT: on common rows ⊕_i (Decode(OKVS_i, h(x)) ⊕ pad_i(x)) = ⊕_i z_i(x) = 0.
-        rows = np.flatnonzero(~self._residual.any(axis=1))
+        rows = np.flatnonzero(~self._residual[: self._rows].any(axis=1))
         return Matches(rows, {name: each.tags(rows) for name, each in self._pairings.items()})
 
     def _blocks(self) -> Iterator[Bytes]:

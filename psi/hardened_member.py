@@ -7,7 +7,7 @@ from psi.blind import as_array, keyed, outputs, products
 from psi.dleq import Statement, prove
 from psi.group import POINT_BYTES, UNIFORM_BYTES, generated, random_scalar, split
 from psi.ids import hashed, refuse_duplicates
-from psi.intake import Intake
+from psi.intake import Intake, refuse_more
 from psi.okvs import encode, layout
 from psi.shared_types import Bytes, Entropy, Positions
 from psi.shares import Shares
@@ -25,16 +25,16 @@ class HardenedMember:
 
     Args:
         ids: normalised and without duplicates; row numbers are positions in this sequence.
-        name: its own name, and ``members`` the names of all, its own included: they come from the
-            signed agreement and never from the leader, which could otherwise pretend that there
-            is no other member and so learn a pairwise intersection.
-        session: 16 or more bytes that no other run has, the same for all parties.
-        leader_size: the declared number of IDs of the leader, and so of its asks; public.
+        terms: its name, the session, and what both sides declared: so many asks of the leader are
+            answered, and so large a store is made, whatever this member brings.
+        members: the names of all, its own included: they come from the signed agreement and never
+            from the leader, which could otherwise pretend that there is no other member and so
+            learn a pairwise intersection.
         entropy: uniform bytes, as many as asked for.
         spread: shares the multiplications out among workers.
 
     Raises:
-        PsiError: the own set is empty or has duplicates, the names are bad, or `Terms` refuses.
+        PsiError: the own set has duplicates or is larger than declared, or the names are bad.
     """
 
     # What each step leaves for later ones.
@@ -45,22 +45,20 @@ class HardenedMember:
         self,
         ids: Sequence[bytes],
         *,
-        name: str,
+        terms: Terms,
         members: Sequence[str],
-        session: bytes,
-        leader_size: int,
         entropy: Entropy = os.urandom,
         spread: Spread = alone,
     ) -> None:
-        self._terms = Terms(
-            session=session, member=name, leader_size=leader_size, member_size=len(ids)
-        )
+        name = terms.member
         refuse_duplicates(ids, name)
-        self._ids, self._entropy, self._spread = ids, entropy, spread
+        refuse_more(name, len(ids), terms.member_size)
+        self._ids, self._terms = ids, terms
+        self._entropy, self._spread = entropy, spread
         self._turns = Turns(name, STEPS)
         self._shares = Shares(name, members, entropy)
         self._key = random_scalar(entropy(UNIFORM_BYTES))  # k, of this run alone
-        self._asks = Intake("leader: asks", leader_size)
+        self._asks = Intake("leader: asks", terms.leader_size)
         self._answers: list[bytes] = []
 
     def start(self) -> bytes:

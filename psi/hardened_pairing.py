@@ -54,6 +54,11 @@ class HardenedPairing:
         self._pads, self._tags = outputs(self.terms, ids, b"".join(self._unblinded))
         del self._answers, self._unblinded
 
+    @property
+    def slots(self) -> int:
+        """How many slots the member's store has."""
+        return layout(self.terms).shape[0]
+
     def residual(self, store: Bytes, hashes: Bytes) -> Bytes:
         """Decode(store, h(x)) ⊕ pad(x) for every row x: z(x) where both hold x, [n, ℓ] uint8.
 

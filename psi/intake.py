@@ -1,10 +1,20 @@
-"""An intake of points that come in blocks: exactly as many as were declared, and never more."""
+"""What was declared: exactly so many points come, in blocks, and never more IDs are brought."""
 
 import numpy as np
 
 from psi.errors import PsiError
 from psi.group import POINT_BYTES
 from psi.shared_types import Bytes
+
+
+def refuse_more(who: str, found: int, declared: int) -> None:
+    """Check that ``who`` brings no more IDs than it ``declared``.
+
+    Raises:
+        PsiError: it does.
+    """
+    if found > declared:
+        raise PsiError(f"{who}: a set of {found} IDs, {declared} were declared")
 
 
 class Intake:

@@ -134,3 +134,11 @@ def test_three_processes_align_in_the_hardened_mode(tmp_path: Path) -> None:
     metrics = json.loads((tmp_path / "digits" / "metrics.json").read_text())
     assert metrics["run"]["psi"] == {"security": "hardened"}
     assert metrics["run"]["common_rows"] == 1533
+
+
+def test_a_large_store_is_said_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(align_hardened, "SLOTS", 1000)
+    with federation(tmp_path, psi=HARDENED) as (leading, _):
+        totals = leading.party.ledger._totals
+        stores = [total.messages for (_, _, kind, _), total in totals.items() if kind == "Store"]
+    assert stores == [6, 6]  # 1.3 · 4096 + 40 slots

@@ -8,6 +8,7 @@ from psi_run import SESSION, stream
 from psi.hardened_leader import HardenedLeader
 from psi.hardened_member import HardenedMember
 from psi.spread import Spread, alone
+from psi.terms import Terms
 
 
 def parties(
@@ -30,10 +31,13 @@ def parties(
     members = {
         name: HardenedMember(
             ids,
-            name=name,
+            terms=Terms(
+                session=session,
+                member=name,
+                leader_size=len(leader_ids),
+                member_size=len(ids),
+            ),
             members=tuple(sizes),
-            session=session,
-            leader_size=len(leader_ids),
             entropy=stream(f"{seed}/{name}"),
             spread=spread,
         )

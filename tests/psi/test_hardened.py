@@ -6,9 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from hardened_run import asked, intersect, parties, proved, random_case
+from psi_run import SESSION
 from psi_run import intersect as semi_honest
 
+from psi.errors import PsiError
+from psi.hardened_leader import HardenedLeader
+from psi.hardened_member import HardenedMember
 from psi.spread import BLOCK, PIECE, alone
+from psi.terms import Terms
 
 
 def people(*numbers: int) -> list[bytes]:
@@ -129,3 +134,48 @@ def transcript(ids: list[bytes], spread=alone) -> dict[str, str]:
 
 def test_messages() -> None:
     assert transcript([b"ada", b"bob", b"cyd"]) == GOLDEN
+
+
+# Declared sizes
+
+
+def declared(size: int, **sizes: int) -> tuple[HardenedLeader, dict[str, HardenedMember]]:
+    """A leader and members that bring two IDs each and declare more."""
+    ids = people(1, 2)
+    leader = HardenedLeader(ids, sizes=sizes, size=size, session=SESSION)
+    names = tuple(sizes)
+    members = {
+        name: HardenedMember(
+            ids,
+            terms=Terms(session=SESSION, member=name, leader_size=size, member_size=theirs),
+            members=names,
+        )
+        for name, theirs in sizes.items()
+    }
+    return leader, members
+
+
+def test_padding_changes_no_result_and_hides_what_was_brought() -> None:
+    leader, members = declared(BLOCK + 9, shop=5000, bank=6000)
+    asks = []
+    ask = leader.ask
+    leader.ask = lambda: (asks.append(len(block)) or block for block in ask())  # type: ignore
+    proved(leader, members)
+    assert asks == [BLOCK, 9]
+    for name, member in members.items():
+        store = member.store()
+        assert len(store) == leader.slots(name) > 1.3 * 5000
+        leader.store(name, store)
+    matches = leader.finish()
+    assert matches.rows.tolist() == [0, 1]
+    assert [members[name].finish(tags).tolist() for name, tags in matches.tags.items()] == [
+        [0, 1],
+        [0, 1],
+    ]
+
+
+def test_more_ids_than_declared_are_refused() -> None:
+    with pytest.raises(PsiError, match="leader: a set of 2 IDs, 1 were declared"):
+        declared(1, shop=5)
+    with pytest.raises(PsiError, match="shop: a set of 2 IDs, 1 were declared"):
+        declared(2, shop=1)

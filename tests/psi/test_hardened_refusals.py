@@ -8,9 +8,10 @@ from hardened_run import asked, parties, proved
 from psi_run import SESSION
 
 from psi.errors import PsiError, UsedTwice
-from psi.group import IDENTITY, generated
+from psi.group import IDENTITY
 from psi.hardened_leader import HardenedLeader
 from psi.hardened_member import HardenedMember
+from psi.terms import Terms
 
 IDS = [b"ada", b"bob", b"cyd"]
 NON_CANONICAL = bytes([0xED] + [0xFF] * 30 + [0x7F])  # p itself, which stands for 0
@@ -24,6 +25,11 @@ SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "flat": lambda b: b.ravel(),
     "other type": lambda b: b.astype(np.int64),
 }
+
+
+def terms(size: int) -> Terms:
+    """What a shop of ``size`` IDs declares."""
+    return Terms(session=SESSION, member="shop", leader_size=1, member_size=size)
 
 
 def pair(member_ids: list[bytes] = IDS, **other) -> tuple[HardenedLeader, HardenedMember]:
@@ -65,7 +71,7 @@ def test_empty_own_set() -> None:
     with pytest.raises(PsiError, match="leader: a set of 0 IDs"):
         HardenedLeader([], sizes={"shop": 1}, session=SESSION)
     with pytest.raises(PsiError, match="shop: a set of 0 IDs"):
-        HardenedMember([], name="shop", members=["shop"], session=SESSION, leader_size=1)
+        terms(0)
 
 
 def test_duplicate_ids_by_row_and_never_by_value() -> None:
@@ -73,7 +79,7 @@ def test_duplicate_ids_by_row_and_never_by_value() -> None:
         HardenedLeader([b"ada", b"ada"], sizes={"shop": 1}, session=SESSION)
     assert "ada" not in str(caught.value) + caught.value.hint
     with pytest.raises(PsiError, match="shop: duplicate IDs in rows 0 and 1"):
-        HardenedMember([b"ada"] * 2, name="shop", members=["shop"], session=SESSION, leader_size=1)
+        HardenedMember([b"ada"] * 2, terms=terms(2), members=["shop"])
 
 
 def test_leader_without_members() -> None:
@@ -84,7 +90,7 @@ def test_leader_without_members() -> None:
 @pytest.mark.parametrize("members", [["bank"], ["shop", "shop"], []])
 def test_member_names_that_cannot_be(members: list[str]) -> None:
     with pytest.raises(PsiError, match="different names"):
-        HardenedMember(IDS, name="shop", members=members, session=SESSION, leader_size=1)
+        HardenedMember(IDS, terms=terms(3), members=members)
 
 
 # Asks
@@ -196,94 +202,6 @@ def test_answers_before_all_was_asked() -> None:
     late, _ = pair()
     with pytest.raises(PsiError, match="leader: answered was called too early"):
         late.answered("shop", block)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda b: with_point(b, bytes(b[0])),
-        lambda b: with_point(b, generated(b"\1" + bytes(31))),
-        lambda b: b[::-1],
-    ],
-    ids=["another answer", "a point of its own", "exchanged"],
-)
-def test_wrong_key_for_one_answer(change: Callable[[np.ndarray], np.ndarray]) -> None:
-    leader, member, block = answering()
-    leader.answered("shop", change(block))
-    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
-        leader.prove("shop", *member.prove())
-
-
-def test_wrong_key_and_a_proof_made_for_it() -> None:
-    """The member proves its wrong answers, so that only the weights can tell."""
-    leader, member, block = answering()
-    member._answers = [with_point(block, bytes(block[0])).tobytes()]
-    leader.answered("shop", np.frombuffer(member._answers[0], np.uint8).reshape(-1, 32))
-    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
-        leader.prove("shop", *member.prove())
-
-
-def test_replaced_commitment() -> None:
-    leader, member, block = answering()
-    leader.answered("shop", block)
-    _, proof = member.prove()
-    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
-        leader.prove("shop", generated(b"\2" + bytes(31)), proof)
-
-
-def proof_of(**other) -> tuple[HardenedLeader, tuple[bytes, bytes]]:
-    """A leader that has its answers, and the claim that the same member makes in another run."""
-    leader, _, block = answering()
-    leader.answered("shop", block)
-    _, elsewhere, _ = answering(**other)
-    return leader, elsewhere.prove()
-
-
-def test_the_claim_of_the_same_run_holds() -> None:
-    leader, claim = proof_of()
-    leader.prove("shop", *claim)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"session": b"another session!"}, {"seed": "another key"}],
-    ids=lambda o: next(iter(o)),
-)
-def test_proof_of_another_session(other: dict) -> None:
-    leader, claim = proof_of(**other)
-    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
-        leader.prove("shop", *claim)
-
-
-def test_proof_and_answers_of_another_session_key_that_was_kept() -> None:
-    """Answers replayed with their proof: the asks and the context are others."""
-    leader, _, _ = answering()
-    _, elsewhere, block = answering(session=b"another session!")
-    leader.answered("shop", block)
-    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
-        leader.prove("shop", *elsewhere.prove())
-
-
-def test_proof_of_another_member() -> None:
-    leader, members = parties(IDS, {"shop": IDS, "bank": IDS})
-    shares = asked(leader, members)
-    answers = {name: list(member.answer(shares)) for name, member in members.items()}
-    for name in members:
-        leader.answered(name, answers["bank"][0])
-    claim = members["bank"].prove()
-    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
-        leader.prove("shop", *claim)
-    leader.prove("bank", *claim)
-
-
-def test_proof_under_other_declared_sizes() -> None:
-    leader, members = parties(IDS, {"shop": IDS})
-    (block,) = members["shop"].answer(asked(leader, members))
-    leader.answered("shop", block)
-    terms = members["shop"]._terms
-    object.__setattr__(terms, "member_size", 4)
-    with pytest.raises(PsiError, match="shop: the proof that it used one key"):
-        leader.prove("shop", *members["shop"].prove())
 
 
 @pytest.mark.parametrize("step", ["answered", "prove", "store"])
