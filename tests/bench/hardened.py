@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from hashlib import sha512
 from os import urandom
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from hardened_run import random_case
@@ -18,7 +18,7 @@ from psi.blind import blinded
 from psi.group import UNIFORM_BYTES, added, hashed_point, multiplied, random_point, random_scalar
 from psi.spread import PIECE
 
-CASES, IDS, ROUNDS, TRIALS = 200, 20_000, 7, 2000
+CASES, IDS, RUNS, ROUNDS, TRIALS = 200, 20_000, 3, 15, 2000
 CONFIG = """
 federation = "people"
 [parties.hub]
@@ -64,16 +64,14 @@ def hardened(tell: Callable[[str], None]) -> Iterator[Row]:
 
 
 def _speed(tell: Callable[[str], None]) -> Iterator[Row]:
-    before = _primitives()
-    with TemporaryDirectory() as folder:
-        _write(Path(folder))
-        tell(f"hardened: two processes, {IDS} IDs each")
-        plan = Plan(Path(folder) / "people.toml", (), Path(folder) / "runs", Path(folder))
-        metrics = processes(plan, lambda event: None)
-    after = _primitives()
-    hashing, product, addition = (median(pair) for pair in zip(before, after, strict=True))
-    phase = next(each for each in metrics["traffic"] if each["phase"] == "psi")
-    assert metrics["run"]["common_rows"] == IDS // 2
+    # The best of several rounds: what other programs take from the machine is no fault of ours.
+    runs, costs = [], [_primitives()]
+    for number in range(RUNS):
+        tell(f"hardened: two processes, {IDS} IDs each, run {number + 1} of {RUNS}")
+        runs.append(_run())
+        costs.append(_primitives())
+    hashing, product, addition = (min(each) for each in zip(*costs, strict=True))
+    phase = min(runs, key=lambda run: run["seconds"])
     # The leader has the most to do: blind, unblind, and two weighted sums of the proof.
     leader = IDS * (hashing + 4 * product + 2 * addition)
     name = f"hardened PSI: {IDS} IDs, two processes, over the leader's group operations"
@@ -85,6 +83,16 @@ def _speed(tell: Callable[[str], None]) -> Iterator[Row]:
     )  # fmt: skip
     yield shown("hardened PSI: time an ID", phase["seconds"] / IDS * 1e6, "us")
     yield shown("hardened PSI: bytes per ID", phase["bytes"] / IDS, "B")
+
+
+def _run() -> dict[str, Any]:
+    """What the intersection took between two processes."""
+    with TemporaryDirectory() as folder:
+        _write(Path(folder))
+        plan = Plan(Path(folder) / "people.toml", (), Path(folder) / "runs", Path(folder))
+        metrics = processes(plan, lambda event: None)
+    assert metrics["run"]["common_rows"] == IDS // 2
+    return next(each for each in metrics["traffic"] if each["phase"] == "psi")
 
 
 def _primitives() -> tuple[float, float, float]:
@@ -107,7 +115,7 @@ def _each(work: Callable[..., bytes], *arguments: list[bytes]) -> float:
 
 
 def _second_worker() -> float:
-    """The best of several interleaved rounds: what another program takes is no fault of ours."""
+    """The best of several interleaved rounds with one, over that with two."""
     ids = [b"person %d" % number for number in range(32 * PIECE)]
     best = {1: float("inf"), 2: float("inf")}
     with workers(1, int) as one, workers(2, int) as two:
