@@ -8,7 +8,6 @@ F_k(x) is a hash of x and k·H(x). Nobody computes F_k(x) without k or an answer
 
 import hashlib
 from collections.abc import Sequence
-from itertools import repeat
 
 import numpy as np
 
@@ -49,13 +48,12 @@ def products(scalars: bytes, points: bytes, whose: str, first: int, spread: Spre
     Raises:
         PsiError: a point is no canonical encoding, or the identity.
     """
-    each = len(scalars) == len(points)
     size = PIECE * POINT_BYTES
+    parts = split(points, size)
+    factors = split(scalars, size) if len(scalars) == len(points) else [scalars] * len(parts)
     work = [
-        (factors, part, whose, first + number * PIECE)
-        for number, (factors, part) in enumerate(
-            zip(split(scalars, size) if each else repeat(scalars), split(points, size), strict=each)
-        )
+        (some, part, whose, first + number * PIECE)
+        for number, (some, part) in enumerate(zip(factors, parts, strict=True))
     ]
     return b"".join(spread(_products, work))
 

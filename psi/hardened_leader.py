@@ -56,6 +56,7 @@ class HardenedLeader:
         # Nobody has what fills up: the chance to meet 32 random bytes is 2^-256.
         self._ids = [*ids, *(entropy(POINT_BYTES) for _ in range(size - len(ids)))]
         self._rows, self._session = len(ids), session
+        self._hashes = hashed(self._ids, session)
         self._entropy, self._spread = entropy, spread
         self._turns = Turns("leader", ("ask", "the last ask", "answered"))
         self._asked, self._unblinders = bytearray(), bytearray()
@@ -111,7 +112,7 @@ class HardenedLeader:
         """
         pairing = self._pairing(member)
         pairing.turns.take("store")
-        self._residual ^= pairing.residual(store, hashed(self._ids, self._session))
+        self._residual ^= pairing.residual(store, self._hashes)
 
     def finish(self) -> Matches:
         """The common rows, and for each member the tags to send; there may be none.

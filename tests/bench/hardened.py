@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from hashlib import sha512
 from os import urandom
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
-from hardened_run import random_case
+from hardened_run import parties, random_case
 from ledger import Row, at_least, at_most, shown
 
 from parties.simulate import Plan, processes
@@ -18,6 +19,7 @@ from psi.blind import blinded
 from psi.group import UNIFORM_BYTES, added, hashed_point, multiplied, random_point, random_scalar
 from psi.spread import PIECE
 
+Clock = Callable[[], float]
 CASES, IDS, RUNS, ROUNDS, TRIALS = 200, 20_000, 3, 15, 2000
 CONFIG = """
 federation = "people"
@@ -57,10 +59,43 @@ def hardened(tell: Callable[[str], None]) -> Iterator[Row]:
         if case % 20 == 0:
             tell(f"hardened: random case {case} of {CASES}")
     yield Row(f"hardened PSI: wrong results in {CASES} random cases", failed, "", "0", failed == 0)
+    tell("hardened: processor time of both sides")
+    yield from _work()
     yield from _speed(tell)
     tell("hardened: blinding with one worker and with two")
     ratio = _second_worker()
     yield at_least("hardened PSI: blinding, one worker's time over that of two", ratio, 1.8, "")
+
+
+def _work() -> Iterator[Row]:
+    """Processor time, which hardly depends on what else runs, over that of the group operations."""
+    ids = [b"person %d" % number for number in range(IDS)]
+    leader, members = parties(ids[IDS // 4 :], {"shop": ids[: IDS - IDS // 4]})
+    shop, sides = members["shop"], {"leader": 0.0, "member": 0.0}
+    costs = [_primitives(process_time)]
+
+    def timed(side: str, step: Callable[..., Any], *arguments: Any) -> Any:
+        started = process_time()
+        result = step(*arguments)
+        sides[side] += process_time() - started
+        costs.append(_primitives(process_time))
+        return result
+
+    shares = {"shop": shop.start()}
+    asks = timed("leader", lambda: list(leader.ask()))
+    timed("member", lambda: [shop.asked(block) for block in asks])
+    answers = timed("member", lambda: list(shop.answer(shares)))
+    timed("leader", lambda: [leader.answered("shop", block) for block in answers])
+    timed("leader", leader.prove, "shop", *timed("member", shop.prove))
+    timed("leader", leader.store, "shop", timed("member", shop.store))
+    assert len(leader.finish().rows) == IDS // 2
+    hashing, product, addition = (median(each) for each in zip(*costs, strict=True))
+    for side, bound in (
+        ("leader", hashing + 4 * product + 2 * addition),
+        ("member", hashing + 3 * product + addition),
+    ):
+        name = f"hardened PSI: the {side}'s processor time over its group operations"
+        yield at_most(name, sides[side] / bound / (IDS - IDS // 4), 1.1, "")
 
 
 def _speed(tell: Callable[[str], None]) -> Iterator[Row]:
@@ -95,23 +130,23 @@ def _run() -> dict[str, Any]:
     return next(each for each in metrics["traffic"] if each["phase"] == "psi")
 
 
-def _primitives() -> tuple[float, float, float]:
+def _primitives(clock: Clock = perf_counter) -> tuple[float, float, float]:
     """Seconds of one hash into the group, one multiplication and one addition, on one core."""
     points = [random_point(urandom(UNIFORM_BYTES)) for _ in range(TRIALS)]
     scalars = [random_scalar(urandom(UNIFORM_BYTES)) for _ in range(TRIALS)]
     texts = [sha512(point).digest() for point in points]
     return (
-        _each(hashed_point, texts),
-        _each(multiplied, scalars, points),
-        _each(added, points, points[1:] + points[:1]),
+        _each(clock, hashed_point, texts),
+        _each(clock, multiplied, scalars, points),
+        _each(clock, added, points, points[1:] + points[:1]),
     )
 
 
-def _each(work: Callable[..., bytes], *arguments: list[bytes]) -> float:
-    started = perf_counter()
+def _each(clock: Clock, work: Callable[..., bytes], *arguments: list[bytes]) -> float:
+    started = clock()
     for each in zip(*arguments, strict=True):
         work(*each)
-    return (perf_counter() - started) / TRIALS
+    return (clock() - started) / TRIALS
 
 
 def _second_worker() -> float:
