@@ -1,5 +1,7 @@
 """Entity alignment in the hardened mode: an active party may ask for its own rows and no more."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from parties import align
@@ -10,6 +12,7 @@ from protocol.channel import Channel
 from protocol.hub import Hub
 from psi.hardened_leader import HardenedLeader
 from psi.hardened_member import HardenedMember
+from psi.ids import hashed, refuse_duplicates
 from psi.leader import Matches
 from psi.shared_types import Bytes
 from psi.spread import PIECE, Spread
@@ -61,9 +64,7 @@ def _match(party: Party, hub: Hub) -> Matches:
         align._not_too_many(party, name, size)
     _begin(party, _pieces(len(ids)) * (1 + 2 * len(sizes)))
     with workers(party.seat.threads, party.watch.step) as spread:
-        leader = HardenedLeader(
-            ids, sizes=sizes, session=align._session(hub), entropy=party.entropy, spread=spread
-        )
+        leader = _leader(party, sizes, align._session(hub), spread)
         patience = _patience(party, max(len(ids), *sizes.values()))
         _asked(hub, leader, patience)
         hub.broadcast(vfl_pb2.Shares(shares=shares))
@@ -71,6 +72,19 @@ def _match(party: Party, hub: Hub) -> Matches:
     for name, channel in hub.channels.items():
         leader.store(name, _store(channel, leader.slots(name), patience))
     return leader.finish()
+
+
+def _leader(
+    party: Party, sizes: Mapping[str, int], session: bytes, spread: Spread
+) -> HardenedLeader:
+    ids = party.holding.ids
+    refuse_duplicates(ids, party.name)
+    terms = [
+        Terms(session=session, member=name, leader_size=len(ids), member_size=size)
+        for name, size in sizes.items()
+    ]
+    hashes = hashed(ids, session)
+    return HardenedLeader(ids, hashes, terms=terms, entropy=party.entropy, spread=spread)
 
 
 def _store(channel: Channel, slots: int, patience: float) -> Bytes:
@@ -106,8 +120,15 @@ def _proved(party: Party, channel: Channel, asks: int, spread: Spread) -> Harden
     session, ids = align._bound(channel), party.holding.ids
     patience = _patience(party, max(asks, len(ids)))
     terms = Terms(session=session, member=party.name, leader_size=asks, member_size=len(ids))
-    members = party.agreement.passive
-    member = HardenedMember(ids, terms=terms, members=members, entropy=party.entropy, spread=spread)
+    refuse_duplicates(ids, party.name)
+    member = HardenedMember(
+        ids,
+        hashed(ids, session),
+        terms=terms,
+        members=party.agreement.passive,
+        entropy=party.entropy,
+        spread=spread,
+    )
     channel.send(align._signed(party, session, member.start()))
     while member.asks_left:
         said = channel.receive(patience)

@@ -1,7 +1,7 @@
 """The leader of a hardened run: it asks for its IDs blinded, and believes what is proved."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -9,7 +9,6 @@ from psi.blind import as_array, blinded
 from psi.errors import PsiError
 from psi.group import POINT_BYTES
 from psi.hardened_pairing import HardenedPairing
-from psi.ids import hashed, refuse_duplicates
 from psi.intake import refuse_more
 from psi.leader import Matches
 from psi.shared_types import Bytes, Entropy
@@ -23,45 +22,36 @@ class HardenedLeader:
 
     Args:
         ids: normalised and without duplicates; row numbers are positions in this sequence.
-        sizes: for each member its declared number of IDs; public.
-        size: its own declared number of IDs; it asks so often, whatever it brings.
-        session: 16 or more bytes that no other run has, the same for all parties.
+        hashes: h(x) of every row, [n, 16] uint8.
+        terms: with every member; the leader asks as often as it declared, whatever it brings.
         entropy: uniform bytes, as many as asked for.
         spread: shares the multiplications out among workers.
 
     Raises:
-        PsiError: the own set has duplicates or is larger than declared, there is no member, or
-            `Terms` refuses.
+        PsiError: there is no member, or the own set is larger than declared.
     """
 
     def __init__(
         self,
         ids: Sequence[bytes],
+        hashes: Bytes,
         *,
-        sizes: Mapping[str, int],
-        session: bytes,
-        size: int | None = None,
+        terms: Sequence[Terms],
         entropy: Entropy = os.urandom,
         spread: Spread = alone,
     ) -> None:
-        if not sizes:
+        if not terms:
             raise PsiError("leader: there is no member", hint="declare the size of one at least")
-        size = len(ids) if size is None else size
-        terms = [
-            Terms(session=session, member=member, leader_size=size, member_size=theirs)
-            for member, theirs in sizes.items()
-        ]
-        refuse_duplicates(ids, "leader")
+        size = terms[0].leader_size
         refuse_more("leader", len(ids), size)
         # Nobody has what fills up: the chance to meet 32 random bytes is 2^-256.
         self._ids = [*ids, *(entropy(POINT_BYTES) for _ in range(size - len(ids)))]
-        self._rows, self._session = len(ids), session
-        self._hashes = hashed(self._ids, session)
+        self._hashes, self._session = hashes, terms[0].session
         self._entropy, self._spread = entropy, spread
         self._turns = Turns("leader", ("ask", "the last ask", "answered"))
         self._asked, self._unblinders = bytearray(), bytearray()
         self._pairings = {each.member: HardenedPairing(each) for each in terms}
-        self._residual = np.zeros((size, terms[0].check_bytes), np.uint8)
+        self._residual = np.zeros((len(ids), terms[0].check_bytes), np.uint8)
 
     def ask(self) -> Iterator[Bytes]:
         """The blinded IDs, the same for all members, in blocks [n, 32] uint8.
@@ -126,7 +116,7 @@ class HardenedLeader:
         for pairing in self._pairings.values():
             pairing.turns.take("finish")
         # KMPRT: on common rows ⊕_i (Decode(OKVS_i, h(x)) ⊕ pad_i(x)) = ⊕_i z_i(x) = 0.
-        rows = np.flatnonzero(~self._residual[: self._rows].any(axis=1))
+        rows = np.flatnonzero(~self._residual.any(axis=1))
         return Matches(rows, {name: each.tags(rows) for name, each in self._pairings.items()})
 
     def _blocks(self) -> Iterator[Bytes]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from psi.blind import as_array, keyed, outputs, products
 from psi.dleq import Statement, prove
 from psi.group import POINT_BYTES, UNIFORM_BYTES, generated, random_scalar, split
-from psi.ids import hashed, refuse_duplicates
 from psi.intake import Intake, refuse_more
 from psi.okvs import encode, layout
 from psi.shared_types import Bytes, Entropy, Positions
@@ -25,6 +24,7 @@ class HardenedMember:
 
     Args:
         ids: normalised and without duplicates; row numbers are positions in this sequence.
+        hashes: h(x) of every row, [n, 16] uint8.
         terms: its name, the session, and what both sides declared: so many asks of the leader are
             answered, and so large a store is made, whatever this member brings.
         members: the names of all, its own included: they come from the signed agreement and never
@@ -34,7 +34,7 @@ class HardenedMember:
         spread: shares the multiplications out among workers.
 
     Raises:
-        PsiError: the own set has duplicates or is larger than declared, or the names are bad.
+        PsiError: the own set is larger than declared, or the names are bad.
     """
 
     # What each step leaves for later ones.
@@ -44,6 +44,7 @@ class HardenedMember:
     def __init__(
         self,
         ids: Sequence[bytes],
+        hashes: Bytes,
         *,
         terms: Terms,
         members: Sequence[str],
@@ -51,9 +52,8 @@ class HardenedMember:
         spread: Spread = alone,
     ) -> None:
         name = terms.member
-        refuse_duplicates(ids, name)
         refuse_more(name, len(ids), terms.member_size)
-        self._ids, self._terms = ids, terms
+        self._ids, self._hashes, self._terms = ids, hashes, terms
         self._entropy, self._spread = entropy, spread
         self._turns = Turns(name, STEPS)
         self._shares = Shares(name, members, entropy)
@@ -127,10 +127,9 @@ class HardenedMember:
         terms = self._terms
         points = keyed(self._ids, terms.session, self._key, self._spread)
         pads, self._tags = outputs(terms, self._ids, points)
-        hashes = hashed(self._ids, terms.session)
-        values = pads ^ zero_shares(self._pair_keys, hashes, terms.check_bytes)
+        values = pads ^ zero_shares(self._pair_keys, self._hashes, terms.check_bytes)
         del self._key, self._pair_keys, self._shares
-        return encode(layout(terms), hashes, values, self._entropy)
+        return encode(layout(terms), self._hashes, values, self._entropy)
 
     def finish(self, tags: Bytes) -> Positions:
         """The own row numbers of the common rows, ascending: [k] int64; ``tags`` is [k, 12] uint8.

@@ -72,7 +72,7 @@ class HardenedPairing:
                 f"legal is uint8 {list(plan.shape)}",
                 hint="both sides must declare the same set sizes",
             )
-        return decode(plan, np.ascontiguousarray(store), hashes) ^ self._pads
+        return decode(plan, np.ascontiguousarray(store), hashes) ^ self._pads[: len(hashes)]
 
     def tags(self, rows: Positions) -> Bytes:
         """The tags of ``rows`` in ascending order, which says nothing: [k, 12] uint8."""

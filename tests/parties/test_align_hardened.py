@@ -142,3 +142,11 @@ def test_a_large_store_is_said_in_parts(tmp_path: Path, monkeypatch: pytest.Monk
         totals = leading.party.ledger._totals
         stores = [total.messages for (_, _, kind, _), total in totals.items() if kind == "Store"]
     assert stores == [6, 6]  # 1.3 · 4096 + 40 slots
+
+
+def test_duplicate_ids_are_refused_by_row(tmp_path: Path) -> None:
+    def repeat(held) -> None:
+        held.ids[3] = held.ids[1]
+
+    with pytest.raises(ProtocolError, match="left: duplicate IDs in rows 1 and 3"):
+        run(tmp_path, psi=HARDENED, party_changes={"left": repeat})

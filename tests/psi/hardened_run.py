@@ -7,6 +7,7 @@ from psi_run import SESSION, stream
 
 from psi.hardened_leader import HardenedLeader
 from psi.hardened_member import HardenedMember
+from psi.ids import hashed
 from psi.spread import Spread, alone
 from psi.terms import Terms
 
@@ -20,24 +21,23 @@ def parties(
     spread: Spread = alone,
 ) -> tuple[HardenedLeader, dict[str, HardenedMember]]:
     """All sides of one run, before their first step."""
-    sizes = {name: len(ids) for name, ids in member_ids.items()}
+    terms = {
+        name: Terms(session=session, member=name, leader_size=len(leader_ids), member_size=len(ids))
+        for name, ids in member_ids.items()
+    }
     leader = HardenedLeader(
         leader_ids,
-        sizes=sizes,
-        session=session,
+        hashed(leader_ids, session),
+        terms=list(terms.values()),
         entropy=stream(f"{seed}/leader"),
         spread=spread,
     )
     members = {
         name: HardenedMember(
             ids,
-            terms=Terms(
-                session=session,
-                member=name,
-                leader_size=len(leader_ids),
-                member_size=len(ids),
-            ),
-            members=tuple(sizes),
+            hashed(ids, session),
+            terms=terms[name],
+            members=tuple(terms),
             entropy=stream(f"{seed}/{name}"),
             spread=spread,
         )

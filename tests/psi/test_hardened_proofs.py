@@ -1,6 +1,7 @@
 """A member that answers with more than one key, or proves something else: it is always named."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,7 +95,6 @@ def test_proof_under_other_declared_sizes() -> None:
     leader, members = parties(IDS, {"shop": IDS})
     (block,) = members["shop"].answer(asked(leader, members))
     leader.answered("shop", block)
-    terms = members["shop"]._terms
-    object.__setattr__(terms, "member_size", 4)
+    members["shop"]._terms = replace(members["shop"]._terms, member_size=4)
     with pytest.raises(PsiError, match="shop: the proof that it used one key"):
         leader.prove("shop", *members["shop"].prove())

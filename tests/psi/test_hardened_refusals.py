@@ -11,9 +11,11 @@ from psi.errors import PsiError, UsedTwice
 from psi.group import IDENTITY
 from psi.hardened_leader import HardenedLeader
 from psi.hardened_member import HardenedMember
+from psi.ids import hashed
 from psi.terms import Terms
 
 IDS = [b"ada", b"bob", b"cyd"]
+HASHES = hashed(IDS, SESSION)
 NON_CANONICAL = bytes([0xED] + [0xFF] * 30 + [0x7F])  # p itself, which stands for 0
 NEGATIVE = bytes([0xEC] + [0xFF] * 30 + [0x7F])  # p - 1, an odd representative
 BAD = {"non-canonical": NON_CANONICAL, "negative": NEGATIVE, "identity": IDENTITY}
@@ -67,30 +69,22 @@ def with_point(block: np.ndarray, point: bytes, row: int = 1) -> np.ndarray:
 # Sets and names
 
 
-def test_empty_own_set() -> None:
-    with pytest.raises(PsiError, match="leader: a set of 0 IDs"):
-        HardenedLeader([], sizes={"shop": 1}, session=SESSION)
-    with pytest.raises(PsiError, match="shop: a set of 0 IDs"):
-        terms(0)
-
-
-def test_duplicate_ids_by_row_and_never_by_value() -> None:
-    with pytest.raises(PsiError, match="leader: duplicate IDs in rows 0 and 1") as caught:
-        HardenedLeader([b"ada", b"ada"], sizes={"shop": 1}, session=SESSION)
-    assert "ada" not in str(caught.value) + caught.value.hint
-    with pytest.raises(PsiError, match="shop: duplicate IDs in rows 0 and 1"):
-        HardenedMember([b"ada"] * 2, terms=terms(2), members=["shop"])
+def test_more_ids_than_declared() -> None:
+    with pytest.raises(PsiError, match="leader: a set of 3 IDs, 1 were declared"):
+        HardenedLeader(IDS, HASHES, terms=[terms(3)])
+    with pytest.raises(PsiError, match="shop: a set of 3 IDs, 2 were declared"):
+        HardenedMember(IDS, HASHES, terms=terms(2), members=["shop"])
 
 
 def test_leader_without_members() -> None:
     with pytest.raises(PsiError, match="no member"):
-        HardenedLeader(IDS, sizes={}, session=SESSION)
+        HardenedLeader(IDS, HASHES, terms=[])
 
 
 @pytest.mark.parametrize("members", [["bank"], ["shop", "shop"], []])
 def test_member_names_that_cannot_be(members: list[str]) -> None:
     with pytest.raises(PsiError, match="different names"):
-        HardenedMember(IDS, terms=terms(3), members=members)
+        HardenedMember(IDS, HASHES, terms=terms(3), members=members)
 
 
 # Asks
