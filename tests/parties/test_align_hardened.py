@@ -9,12 +9,15 @@ from runs import run
 from test_processes import DIGITS, simulate
 from trio import agreement, federation
 
+from configs.agreement import Psi
 from parties import align_hardened, common_rows
 from parties.errors import PolicyError
 from parties.report.page import page
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.hub import Hub
+from protocol.tensors import MAX_PAYLOAD
+from psi.terms import TAG_BYTES
 
 HARDENED = {"minimum": 10, "security": "hardened"}
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
@@ -77,6 +80,11 @@ def test_a_member_refuses_more_asks_than_agreed(
     monkeypatch.setattr(align_hardened, "_affordable", boundless)
     with pytest.raises(ProtocolError, match=r"hub asks for 240 rows; psi\.queries = 239"):
         run(tmp_path, psi=HARDENED | {"queries": 239})
+
+
+def test_the_tags_of_all_legal_asks_fit_in_one_message() -> None:
+    most = 2**20
+    assert Psi(queries=most).queries * TAG_BYTES <= MAX_PAYLOAD
 
 
 def test_asks_are_bounded_in_the_hardened_mode_only(tmp_path: Path) -> None:
