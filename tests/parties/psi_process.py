@@ -135,6 +135,7 @@ def align(party: Party, port: int) -> Alignment:
         channel = join.greet(party, lambda: dial(address, party.keyring, HUB))
         opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.Open)
         found = follow(party, channel, opened)
+        channel.receive(60).expect(vfl_pb2.Goodbye)  # closing at once might overtake what we said
         channel.close()
         return found
     seats = len(party.agreement.passive)
@@ -143,7 +144,10 @@ def align(party: Party, port: int) -> Alignment:
     ) as server:
         hub, _ = join.welcome(party, server)
         try:
-            return lead(party, hub)
+            found = lead(party, hub)
+            hub.move_to(vfl_pb2.Place(task=vfl_pb2.CLOSE, epoch=0, step=0, microbatch=0))
+            hub.broadcast(vfl_pb2.Goodbye())
+            return found
         finally:
             hub.close()
 
