@@ -125,8 +125,10 @@ def _speed(tell: Callable[[str], None]) -> Iterator[Row]:
 def _run() -> dict[str, Any]:
     """What the intersection took between two processes."""
     with TemporaryDirectory() as folder:
-        _write(Path(folder))
-        plan = Plan(Path(folder) / "people.toml", (), Path(folder) / "runs", Path(folder))
+        data = Path(folder) / "data"
+        data.mkdir()
+        _write(data)
+        plan = Plan(data / "people.toml", (), Path(folder) / "runs", data)
         metrics = processes(plan, lambda event: None)
     assert metrics["run"]["common_rows"] == IDS // 2
     return next(each for each in metrics["traffic"] if each["phase"] == "psi")
