@@ -61,11 +61,15 @@ class Party(Table):
         return self
 
 
+Queries: TypeAlias = Annotated[int, Field(ge=1, le=1 << 20)]  # their tags fit in one message
+
+
 class Psi(Table):
     """Private set intersection."""
 
-    security: Literal["semi_honest"] = "semi_honest"
+    security: Literal["semi_honest", "hardened"] = "semi_honest"  # hardened: psi/README.md
     minimum: Count = 100  # common rows below which the run stops
+    queries: Queries = 1_000_000  # rows that a hardened active party may ask for in a session
     differencing: Annotated[int, Field(ge=0)] = 0  # fewer changed common rows stop it; 0: none
 
 

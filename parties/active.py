@@ -172,6 +172,7 @@ def _run(federation: Federation) -> dict[str, Any]:
             for name, each in agreement.parties.items()
         ],
         "common_rows": len(federation.labels),
+        "psi": {"security": agreement.psi.security},
         "rows": {
             "learn": len(rows.learn),
             "validation": len(rows.validation),

@@ -1,49 +1,21 @@
-"""Entity alignment: private set intersection carried in messages, and the common order."""
+"""Entity alignment: private set intersection carried in messages, in the mode that was agreed."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from hashlib import sha256
-from hmac import compare_digest
+from collections.abc import Mapping
 
-import numpy as np
-
-from parties.brought import Brought, Numbers, claimed
-from parties.bucket_run import (
-    bound_session,
-    follow_buckets,
-    lead_buckets,
-    leader_places,
-    receive_tags,
-    send_tags,
-    session_of,
-)
-from parties.errors import PolicyError
+from parties import align_hardened
+from parties.brought import Brought, claimed
+from parties.bucket_run import bound_session, follow_buckets, lead_buckets, session_of
+from parties.common_rows import Alignment, agree, brought, concur, signed, verified
 from parties.party import Party
-from parties.schedule import Index, key
 from protocol import vfl_pb2
 from protocol.channel import Channel
-from protocol.credentials import verify
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
-from psi.alignment import alignment_digest, common_order, inverse, order_words
 from psi.buckets import bucket_count
-from psi.errors import PsiError
 from psi.leader import Leader
 from psi.member import Member
 
 SECONDS_PER_ROW = 1e-3  # patience: about a hundred times what a row takes
-
-
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """The common rows: ``rows[i]`` is this party's own row number of common row i."""
-
-    rows: Index
-    digest: bytes
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 def lead(party: Party, hub: Hub) -> Alignment:
@@ -54,18 +26,31 @@ def lead(party: Party, hub: Hub) -> Alignment:
         RemoteProtocolError: a party broke the protocol, or holds other common rows.
     """
     hub.move_to(vfl_pb2.Place(task=vfl_pb2.ALIGN, epoch=0, step=0, microbatch=0))
-    with party.ledger.clock("psi"), _brought(party) as own:
-        hub.broadcast(vfl_pb2.Open(rows=own.size, done=own.done))
-        patience = _patience(party, own.size)
-        shares = {name: said.expect(vfl_pb2.Share) for name, said in hub.gather(patience).items()}
-        sizes = {name: claimed(party, name, share.rows) for name, share in shares.items()}
-        patience = _patience(party, max(own.size, *sizes.values()))
-        leader = _open(party, hub, own, shares)
-        for name, said in hub.gather(patience).items():
-            answer = leader.answer(name, said.expect(vfl_pb2.Offer).offer)
-            hub.channels[name].send(vfl_pb2.Answer(answer=answer))
-        lead_buckets(party, hub, leader, own, patience)
-        return _agree(party, hub, own, patience)
+    mode = align_hardened.lead if party.agreement.psi.security == "hardened" else _lead
+    with party.ledger.clock("psi"), brought(party) as own:
+        return mode(party, hub, own)
+
+
+def follow(party: Party, channel: Channel, opened: vfl_pb2.Open) -> Alignment:
+    """A passive party's side of the intersection, which the hub has ``opened``."""
+    mode = align_hardened.follow if party.agreement.psi.security == "hardened" else _follow
+    with party.ledger.clock("psi"), brought(party) as own:
+        claimed(party, channel.terms.peer, opened.rows)
+        return mode(party, channel, own, opened.rows)
+
+
+def _lead(party: Party, hub: Hub, own: Brought) -> Alignment:
+    hub.broadcast(vfl_pb2.Open(rows=own.size, done=own.done))
+    patience = _patience(party, own.size)
+    shares = {name: said.expect(vfl_pb2.Share) for name, said in hub.gather(patience).items()}
+    sizes = {name: claimed(party, name, share.rows) for name, share in shares.items()}
+    patience = _patience(party, max(own.size, *sizes.values()))
+    leader = _open(party, hub, own, shares)
+    for name, said in hub.gather(patience).items():
+        answer = leader.answer(name, said.expect(vfl_pb2.Offer).offer)
+        hub.channels[name].send(vfl_pb2.Answer(answer=answer))
+    lead_buckets(party, hub, leader, own, patience)
+    return agree(party, hub, own, patience)
 
 
 def _open(party: Party, hub: Hub, own: Brought, shares: Mapping[str, vfl_pb2.Share]) -> Leader:
@@ -86,135 +71,35 @@ def _open(party: Party, hub: Hub, own: Brought, shares: Mapping[str, vfl_pb2.Sha
     )
 
 
-def _agree(party: Party, hub: Hub, own: Brought, patience: float) -> Alignment:
-    """Only here members learn anything, once enough rows are known to be common."""
-    places = leader_places(hub, own)
-    _enough(party, sum(map(len, places)))
-    ours = _alignment(party, own, places, session_of(hub))
-    send_tags(hub, own, ours.digest)
-    for name, said in hub.gather(patience).items():
-        _same(ours, said.expect(vfl_pb2.Aligned).digest, name)
-    return ours
-
-
-def follow(party: Party, channel: Channel, opened: vfl_pb2.Open) -> Alignment:
-    """A passive party's side of the intersection, which the hub has ``opened``."""
-    with party.ledger.clock("psi"), _brought(party) as own:
-        patience = _patience(party, max(claimed(party, channel.terms.peer, opened.rows), own.size))
-        member = _offer(party, channel, own, opened, patience)
-        own.lay_out()
-        member.accept(channel.receive(patience).expect(vfl_pb2.Answer).answer)
-        follow_buckets(party, channel, member, own, patience)
-        places, theirs = receive_tags(party, channel, own, patience)
-        _enough(party, sum(map(len, places)))
-        ours = _alignment(party, own, places, bound_session(channel))
-        _same(ours, theirs, channel.terms.peer)
-        channel.send(vfl_pb2.Aligned(digest=ours.digest))
-        return ours
+def _follow(party: Party, channel: Channel, own: Brought, theirs: int) -> Alignment:
+    patience = _patience(party, max(theirs, own.size))
+    member = _offer(party, channel, own, theirs, patience)
+    own.lay_out()
+    member.accept(channel.receive(patience).expect(vfl_pb2.Answer).answer)
+    follow_buckets(party, channel, member, own, patience)
+    return concur(party, channel, own, patience)
 
 
 def _offer(
-    party: Party, channel: Channel, own: Brought, opened: vfl_pb2.Open, patience: float
+    party: Party, channel: Channel, own: Brought, leader_size: int, patience: float
 ) -> Member:
     """Exchange shares with all members, settle the buckets, and offer the base OT."""
     session, members = bound_session(channel), party.agreement.passive
     member = Member(name=party.name, members=members, session=session, entropy=party.entropy)
-    channel.send(_signed(party, own, session, member.start()))
+    channel.send(signed(party, own, session, member.start()))
     said = channel.receive(patience).expect(vfl_pb2.Shares)
-    keys = _verified(party, session, said.shares)
+    keys = verified(party, session, said.shares)
     sizes = {name: claimed(party, name, share.rows) for name, share in said.shares.items()}
-    buckets = bucket_count([opened.rows, *sizes.values()])
+    buckets = bucket_count([leader_size, *sizes.values()])
     if said.done > min(own.done, buckets - 1):
         raise RemoteProtocolError(
             f"begins with bucket {said.done}; {party.name} completed {own.done} of {buckets}"
         )
     own.begin(buckets, said.done)
-    offer = member.offer(keys, size=own.size, leader_size=opened.rows, buckets=buckets)
+    offer = member.offer(keys, size=own.size, leader_size=leader_size, buckets=buckets)
     channel.send(vfl_pb2.Offer(offer=offer))
     return member
 
 
-def _signed(party: Party, own: Brought, session: bytes, share: bytes) -> vfl_pb2.Share:
-    """Our share, signed for all passive parties: who relays it cannot change it."""
-    covered = _covered(party, session, party.name, own.size, share)
-    return vfl_pb2.Share(
-        rows=own.size,
-        done=own.done,
-        key=share,
-        certificate=party.keyring.identity.der,
-        signature=party.keyring.identity.sign("psi-share", *covered),
-    )
-
-
-def _verified(
-    party: Party, session: bytes, shares: Mapping[str, vfl_pb2.Share]
-) -> dict[str, bytes]:
-    """The keys of all passive parties, each proved to be its own."""
-    if set(shares) != set(party.agreement.passive):
-        raise RemoteProtocolError("sent shares of others than the passive parties")
-    for name, share in shares.items():
-        covered = _covered(party, session, name, share.rows, share.key)
-        signer = verify(
-            party.trust, share.certificate, share.signature, party.now(), "psi-share", *covered
-        )
-        if signer != name:
-            raise RemoteProtocolError(f"the share of {name} is signed by {signer}")
-    return {name: share.key for name, share in shares.items()}
-
-
-def _covered(
-    party: Party, session: bytes, sender: str, rows: int, share: bytes
-) -> tuple[bytes, ...]:
-    receivers = ",".join(party.agreement.passive).encode()
-    return session, party.digest, sender.encode(), receivers, rows.to_bytes(8, "big"), share
-
-
-def _alignment(party: Party, own: Brought, places: Sequence[Numbers], session: bytes) -> Alignment:
-    """Put our common rows into the order that every party computes by itself."""
-    party.watch.phase("ordering common rows")
-    secret = key(party.agreement.seed, "order", party.agreement.federation)
-    # Memory is short here: what can be read again is not kept.
-    order = common_order(lambda part: order_words(own.ids, own.rows(places), secret, part))
-    ranks = inverse(order)
-    rows = own.rows(places).take(order)
-    del order
-    # Which rows an official test file holds divides them alike only if all read the same files.
-    divided = sha256(party.holding.in_test[rows].data).digest()
-    digest = alignment_digest(own.prints(places, ranks), session, party.digest + divided)
-    return Alignment(rows.astype(np.int64), digest)
-
-
-def _enough(party: Party, common: int) -> None:
-    least = party.agreement.psi.minimum
-    if common < least:
-        raise PolicyError(
-            "no common rows" if not common else f"fewer common rows than psi.minimum = {least}",
-            "do the parties hold the same people, and IDs written alike?",
-        )
-
-
-def _same(ours: Alignment, theirs: bytes, peer: str) -> None:
-    if not compare_digest(ours.digest, theirs):
-        raise RemoteProtocolError(
-            f"{peer} holds other common rows than we do, or divides them otherwise",
-            "are IDs written alike, and do all read the same train and test files?",
-        )
-
-
 def _patience(party: Party, rows: int) -> float:
     return party.agreement.limits.step_seconds + SECONDS_PER_ROW * rows
-
-
-@contextmanager
-def _brought(party: Party) -> Iterator[Brought]:
-    """Our rows; what was kept of them goes once the intersection is over, or proved useless.
-
-    What the intersection refuses was said by a peer.
-    """
-    own = Brought(party)
-    try:
-        yield own
-    except PsiError as error:
-        own.remove()
-        raise RemoteProtocolError(f"intersection: {error}", error.hint) from error
-    own.remove()

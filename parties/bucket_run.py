@@ -16,7 +16,7 @@ from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
 from psi.leader import Leader
-from psi.leader_bucket import LeaderBucket
+from psi.leader_bucket import LeaderBucket, Matches
 from psi.member import Member
 from psi.shared_types import Bytes
 from psi.tags import find
@@ -50,10 +50,14 @@ def _collect(
     for name, said in hub.gather(patience).items():
         said.expect(vfl_pb2.Store)
         bucket.store(name, said.tensor(np.uint8, None, None))
-    found = bucket.finish()
+    keep(hub, own, number, bucket.finish())
+    party.watch.step()
+
+
+def keep(hub: Hub, own: Brought, number: int, found: Matches) -> None:
+    """Keep which rows of a bucket are common, and how each member knows them."""
     places = found.rows.astype("<u4").view(np.uint8).reshape(-1, PLACE)
     own.keep(number, np.concatenate([places, *(found.tags[name] for name in hub)], axis=1))
-    party.watch.step()
 
 
 def leader_places(hub: Hub, own: Brought) -> list[Numbers]:

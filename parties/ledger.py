@@ -11,6 +11,7 @@ from protocol.channel import Crossing, Way
 
 PHASES = ("psi", "forward", "backward", "unlearning", "control")
 _PSI = {"Share", "Shares", "Offer", "Answer", "Matrix", "Store", "Matches", "Aligned"}
+_PSI |= {"Blinded", "Evaluated", "Proof"}
 _BACKWARD = {"Step", "Gradient"}
 
 

@@ -24,6 +24,9 @@ Body: TypeAlias = (
     | vfl_pb2.Store
     | vfl_pb2.Matches
     | vfl_pb2.Aligned
+    | vfl_pb2.Blinded
+    | vfl_pb2.Evaluated
+    | vfl_pb2.Proof
     | vfl_pb2.Arrange
     | vfl_pb2.Done
     | vfl_pb2.Ask
@@ -50,6 +53,8 @@ WITH_TENSOR: frozenset[type[Body]] = frozenset(  # these bring one tensor, the o
         vfl_pb2.Matrix,
         vfl_pb2.Store,
         vfl_pb2.Matches,
+        vfl_pb2.Blinded,
+        vfl_pb2.Evaluated,
         vfl_pb2.Embedding,
         vfl_pb2.Step,
         vfl_pb2.Gradient,

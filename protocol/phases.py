@@ -33,6 +33,9 @@ class Phase(Enum):
     OFFERING = "offering"
     OFFERED = "offered"
     TRANSFERRING = "transferring"
+    BLINDING = "blinding"
+    EVALUATING = "evaluating"
+    PROVED = "proved"
     STORED = "stored"
     MATCHED = "matched"
     READY = "ready"
@@ -77,7 +80,11 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
     },
     Phase.RESUMING: {(Side.SPOKE, say.Resumed): Phase.READY},
     Phase.OPENED: {(Side.SPOKE, say.Share): Phase.SHARED},
-    Phase.SHARED: {(Side.HUB, say.Shares): Phase.OFFERING},
+    # With Blinded begins the hardened intersection, whose asks end with Shares.
+    Phase.SHARED: {
+        (Side.HUB, say.Shares): Phase.OFFERING,
+        (Side.HUB, say.Blinded): Phase.BLINDING,
+    },
     Phase.OFFERING: {(Side.SPOKE, say.Offer): Phase.OFFERED},
     Phase.OFFERED: {(Side.HUB, say.Answer): Phase.TRANSFERRING},
     # The hub begins with the next bucket before it has the store of the last.
@@ -87,6 +94,16 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
         (Side.HUB, say.Matches): Phase.MATCHED,
         (Side.SPOKE, say.Aligned): Phase.READY,
     },
+    Phase.BLINDING: {
+        (Side.HUB, say.Blinded): Phase.BLINDING,
+        (Side.HUB, say.Shares): Phase.EVALUATING,
+    },
+    Phase.EVALUATING: {
+        (Side.SPOKE, say.Evaluated): Phase.EVALUATING,
+        (Side.SPOKE, say.Proof): Phase.PROVED,
+    },
+    # A large store is said in parts; the hub knows its size.
+    Phase.PROVED: {(Side.SPOKE, say.Store): Phase.STORED},
     Phase.READY: {(Side.HUB, say.Ask): Phase.EMBEDDING, **_LEAD},
     Phase.ARRANGING: {(Side.SPOKE, say.Done): Phase.READY},
     Phase.SHOWING: {(Side.SPOKE, say.Embedding): Phase.READY},

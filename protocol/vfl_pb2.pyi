@@ -74,7 +74,7 @@ BY_INDEX: Order
 SHUFFLED: Order
 
 class Header(_message.Message):
-    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "open", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge", "show", "resume", "resumed", "look")
+    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "open", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "blinded", "evaluated", "proof", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge", "show", "resume", "resumed", "look")
     ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +91,9 @@ class Header(_message.Message):
     STORE_FIELD_NUMBER: _ClassVar[int]
     MATCHES_FIELD_NUMBER: _ClassVar[int]
     ALIGNED_FIELD_NUMBER: _ClassVar[int]
+    BLINDED_FIELD_NUMBER: _ClassVar[int]
+    EVALUATED_FIELD_NUMBER: _ClassVar[int]
+    PROOF_FIELD_NUMBER: _ClassVar[int]
     ARRANGE_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +122,9 @@ class Header(_message.Message):
     store: Store
     matches: Matches
     aligned: Aligned
+    blinded: Blinded
+    evaluated: Evaluated
+    proof: Proof
     arrange: Arrange
     done: Done
     ask: Ask
@@ -131,7 +137,7 @@ class Header(_message.Message):
     resume: Resume
     resumed: Resumed
     look: Look
-    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., show: _Optional[_Union[Show, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., look: _Optional[_Union[Look, _Mapping]] = ...) -> None: ...
+    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded: _Optional[_Union[Blinded, _Mapping]] = ..., evaluated: _Optional[_Union[Evaluated, _Mapping]] = ..., proof: _Optional[_Union[Proof, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., show: _Optional[_Union[Show, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., look: _Optional[_Union[Look, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
     __slots__ = ("version", "session", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
@@ -307,6 +313,22 @@ class Aligned(_message.Message):
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     digest: bytes
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
+
+class Blinded(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Evaluated(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Proof(_message.Message):
+    __slots__ = ("commitment", "proof")
+    COMMITMENT_FIELD_NUMBER: _ClassVar[int]
+    PROOF_FIELD_NUMBER: _ClassVar[int]
+    commitment: bytes
+    proof: bytes
+    def __init__(self, commitment: _Optional[bytes] = ..., proof: _Optional[bytes] = ...) -> None: ...
 
 class Resume(_message.Message):
     __slots__ = ("checkpoint",)

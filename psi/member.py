@@ -4,17 +4,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
 from psi.aes import KEY_BYTES
 from psi.base_ot import Choice, choose, chosen_keys
 from psi.buckets import capacity
 from psi.errors import PsiError
 from psi.member_bucket import MemberBucket, Secrets
 from psi.shared_types import Bytes, Entropy
+from psi.shares import Shares
 from psi.terms import Terms
 from psi.turns import Once, Turns
-from psi.zero_share import SHARE_BYTES, pair_key
 
 STEPS = ("start", "offer", "accept", "bucket")
 
@@ -34,8 +32,6 @@ class Member:
     """
 
     # What each step leaves for later ones.
-    _private: X25519PrivateKey  # start
-    _share: bytes  # start
     _pair_keys: list[bytes]  # offer
     _terms: Terms  # offer
     _once: Once  # offer
@@ -51,10 +47,8 @@ class Member:
         session: bytes,
         entropy: Entropy = os.urandom,
     ) -> None:
-        if name not in members or len(set(members)) != len(members):
-            raise PsiError(f"{name}: the members must be different names, {name} among them")
-        self._name, self._session, self._members = name, session, tuple(members)
-        self._entropy = entropy
+        self._name, self._session, self._entropy = name, session, entropy
+        self._shares = Shares(name, members, entropy)
         self._turns = Turns(name, STEPS)
 
     def start(self) -> bytes:
@@ -64,9 +58,7 @@ class Member:
             UsedTwice: the run was started before.
         """
         self._turns.take("start")
-        self._private = X25519PrivateKey.from_private_bytes(self._entropy(32))
-        self._share = self._private.public_key().public_bytes_raw()
-        return self._share
+        return self._shares.public
 
     def offer(
         self, shares: Mapping[str, bytes], *, size: int, leader_size: int, buckets: int = 1
@@ -85,12 +77,7 @@ class Member:
             UsedTwice: the offer was made before.
         """
         self._turns.take("offer")
-        self._refuse_bad_shares(shares)
-        self._pair_keys = [
-            pair_key(self._private, shares, self._session, (self._name, other))
-            for other in self._members
-            if other != self._name
-        ]
+        self._pair_keys = self._shares.pair_keys(shares, self._session)
         self._once = Once(self._name, buckets)
         self._terms = Terms(
             session=self._session,
@@ -133,20 +120,5 @@ class Member:
         bits = self._choice.bits
         secrets = Secrets(self._position_key, self._keys, bits, self._pair_keys)
         if self._once.over:
-            del self._choice, self._keys, self._pair_keys, self._private
+            del self._choice, self._keys, self._pair_keys, self._shares
         return MemberBucket(terms, hashes, secrets, self._entropy)
-
-    def _refuse_bad_shares(self, shares: Mapping[str, bytes]) -> None:
-        name = self._name
-        if set(shares) != set(self._members):
-            raise PsiError(
-                f"{name}: got {len(shares)} public shares, not one of each member",
-                hint=f"the members are {', '.join(self._members)}",
-            )
-        for member, share in shares.items():
-            if len(share) != SHARE_BYTES:
-                raise PsiError(f"{member}: public share has {len(share)} bytes, legal are 32")
-        if shares[name] != self._share:
-            raise PsiError(f"{name}: its own public share came back changed")
-        if len(set(shares.values())) != len(shares):
-            raise PsiError(f"{name}: two members sent the same public share")

@@ -38,6 +38,7 @@ def _run() -> dict[str, Any]:
         "software": {"vfl": "0.1.0", "torch": "2.13.0", "numpy": "2.1.3", "python": "3.11.9"},
         "parties": [{"name": n, "role": r, "width": w, "threads": 1} for n, r, w in parties],
         "common_rows": 1534,
+        "psi": {"security": "semi_honest"},
         "rows": {"learn": 1064, "validation": 163, "test": 307},
         "seconds": 31.2,
         "guarantee": "heuristic, audited",

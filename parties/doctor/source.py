@@ -132,9 +132,12 @@ def _read(examined: Examined) -> Finding:
         )
     except DataError as error:
         return fail("all rows", error)
-    limit = examined.config.agreement.limits.rows
-    if len(holding) > limit:
-        return trouble(
-            "all rows", f"{len(holding)} rows; limits.rows is {limit}", "agree on more", PolicyError
-        )
+    agreement = examined.config.agreement
+    limits = {"limits.rows": agreement.limits.rows}
+    if examined.active and agreement.psi.security == "hardened":
+        limits["psi.queries"] = agreement.psi.queries
+    for name, limit in limits.items():
+        if len(holding) > limit:
+            told = f"{len(holding)} rows; {name} is {limit}"
+            return trouble("all rows", told, "agree on more", PolicyError)
     return ok("all rows", f"{holding!r}, every one can be used")

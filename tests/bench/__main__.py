@@ -14,6 +14,7 @@ import torch  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
 from forgetting import accuracy, adult, digits, fashion  # noqa: E402
+from hardened import hardened  # noqa: E402
 from intersection import intersection, scale  # noqa: E402
 from ledger import Row, write  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -32,6 +33,7 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
         "intersection": intersection,
         "transport": transport,
         "scale": scale,
+        "hardened": hardened,
         "commands": commands,
         "steps": lambda tell: steps(data, tell),
         "accuracy": lambda tell: accuracy(data, tell),

@@ -100,6 +100,12 @@ def test_wrong_type_or_range_is_refused_without_a_cast(tmp_path: Path, value: st
     assert "training.epochs: " in refusal(tmp_path, text)
 
 
+@pytest.mark.parametrize("queries", [0, 2**20 + 1])
+def test_queries_out_of_range_are_refused(tmp_path: Path, queries: int) -> None:
+    text = edited("[training]", f"[psi]\nqueries = {queries}\n[training]")
+    assert "psi.queries: " in refusal(tmp_path, text)
+
+
 @pytest.mark.parametrize("rate", ["0.0", "-0.1", "nan", "inf"])
 def test_learning_rate_out_of_range_is_refused(tmp_path: Path, rate: str) -> None:
     text = edited("epochs = 2", f"learning_rate = {rate}")

@@ -32,6 +32,7 @@ from parties.data import Holding  # noqa: E402
 from parties.ledger import Ledger  # noqa: E402
 from parties.party import Party  # noqa: E402
 from parties.watch import Watch  # noqa: E402
+from protocol import vfl_pb2  # noqa: E402
 from protocol.errors import ProtocolError  # noqa: E402
 from protocol.grpc_line import Server, dial  # noqa: E402
 from protocol.keyring import issue, make_authority, read_keyring, trust  # noqa: E402
@@ -132,16 +133,21 @@ def align(party: Party, port: int) -> Alignment:
     address = f"127.0.0.1:{port}"
     if party.name != HUB:
         channel = join.greet(party, lambda: dial(address, party.keyring, HUB))
-        found = follow(party, channel)
+        opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.Open)
+        found = follow(party, channel, opened)
+        channel.receive(60).expect(vfl_pb2.Goodbye)  # closing at once might overtake what we said
         channel.close()
         return found
     seats = len(party.agreement.passive)
     with Server(
         address, party.keyring, lambda leaf: party.trust.check(leaf, party.now()), seats
     ) as server:
-        hub = join.welcome(party, server)
+        hub, _ = join.welcome(party, server)
         try:
-            return lead(party, hub)
+            found = lead(party, hub)
+            hub.move_to(vfl_pb2.Place(task=vfl_pb2.CLOSE, epoch=0, step=0, microbatch=0))
+            hub.broadcast(vfl_pb2.Goodbye())
+            return found
         finally:
             hub.close()
 

@@ -6,7 +6,7 @@ import pytest
 from runs import run
 from trio import federation
 
-from parties import align
+from parties import common_rows
 from parties.errors import PolicyError
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
@@ -38,13 +38,13 @@ def test_more_rows_than_agreed_are_refused(tmp_path: Path) -> None:
 def test_a_share_whose_signature_covers_something_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    covered = align._covered
+    covered = common_rows._covered
 
     def other(party, session, sender, rows, share):
         wrong = b"x" * 32 if party.name == sender == "left" else share
         return covered(party, session, sender, rows, wrong)
 
-    monkeypatch.setattr(align, "_covered", other)
+    monkeypatch.setattr(common_rows, "_covered", other)
     with pytest.raises(ProtocolError, match="the signature of left for 'psi-share' does not hold"):
         run(tmp_path)
 
@@ -52,13 +52,13 @@ def test_a_share_whose_signature_covers_something_else_is_refused(
 def test_parties_that_hold_other_common_rows_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alignment = align._alignment
+    alignment = common_rows._alignment
 
     def shorter(party, own, places, session):
         left_out = int(party.name == "right")
         return alignment(party, own, [places[0][left_out:]], session)
 
-    monkeypatch.setattr(align, "_alignment", shorter)
+    monkeypatch.setattr(common_rows, "_alignment", shorter)
     with pytest.raises(ProtocolError, match="holds other common rows"):
         run(tmp_path)
 

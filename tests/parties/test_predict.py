@@ -124,6 +124,15 @@ def test_settings_that_do_not_make_the_model_may_change(once: Path) -> None:
     assert ask(once, common(once)[:1], plan).held.all()
 
 
+def test_the_hardened_mode_predicts_the_same(once: Path) -> None:
+    ids = common(once)[:4]
+    hardened = agreement(psi={"security": "hardened", "queries": 4})
+    found = ask(once, ids, hardened).probabilities
+    np.testing.assert_array_equal(found, ask(once, ids).probabilities)
+    with pytest.raises(PolicyError, match=r"hub asks for 5 rows; psi\.queries = 4"):
+        ask(once, common(once)[:5], hardened)
+
+
 def test_nobody_in_common_is_refused(once: Path) -> None:
     lacking = sorted(set(table(once, "hub")) - set(table(once, "left")))[:2]
     with pytest.raises(PolicyError, match="no common rows"):

@@ -13,11 +13,11 @@ DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
 SHORT = ["training.epochs=2", "unlearning.retrains=2", "unlearning.fedora.iterations=2"]
 
 
-def simulate(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def simulate(out: Path, *options: str, config: Path = DIGITS) -> subprocess.CompletedProcess[str]:
     changes = [part for change in SHORT for part in ("--set", change)]
     command = [sys.executable, "-c", "from parties.cli import simulate_main; simulate_main()"]
     return subprocess.run(
-        [*command, str(DIGITS), "--out", str(out), *changes, *options],
+        [*command, str(config), "--out", str(out), *changes, *options],
         capture_output=True, text=True, cwd=ROOT, timeout=110, check=False,
     )  # fmt: skip
 

@@ -53,7 +53,7 @@ ARRANGEMENTS = (
 )
 REPORT = say.Report(held_square=1.5, moved_square=0.5)
 
-# One vertical run; every message of the vocabulary but Abort.
+# One vertical run; with the hardened one below it says every message but Abort.
 SCRIPT: list[Line_] = [
     (Side.SPOKE, HELLO, ()),
     (Side.HUB, WELCOME, ()),
@@ -104,6 +104,19 @@ SCRIPT: list[Line_] = [
     (Side.HUB, say.Goodbye(), ()),
 ]
 
+# The same run with the hardened intersection.
+HARDENED: list[Line_] = [
+    *SCRIPT[:5],
+    (Side.HUB, say.Blinded(), (blob(4, 32),)),
+    (Side.HUB, say.Blinded(), (blob(3, 32),)),
+    SCRIPT[5],
+    (Side.SPOKE, say.Evaluated(), (blob(4, 32),)),
+    (Side.SPOKE, say.Evaluated(), (blob(3, 32),)),
+    (Side.SPOKE, say.Proof(commitment=b"b" * 32, proof=b"p" * 64), ()),
+    SCRIPT[10],
+    *SCRIPT[13:],  # a store in parts
+]
+
 
 # What goes in the place of the intersection when a run goes on.
 OTHERWISE: dict[type[Body], Body] = {
@@ -118,7 +131,7 @@ def example(kind: type[Body]) -> Message:
         return Message(OTHERWISE[kind])
     if kind is say.Abort:
         return Message(say.Abort(code="local", reason="the disk is full"))
-    body, tensors = next((said, with_) for _, said, with_ in SCRIPT if type(said) is kind)
+    body, tensors = next((b, t) for _, b, t in SCRIPT + HARDENED if type(b) is kind)
     return Message(body, tensors)
 
 
@@ -181,9 +194,9 @@ class Pair:
         self.of(side).channel.send(body, *tensors, timeout=5)
         return self.of(side.other).channel.receive(5)
 
-    def play(self) -> Iterator[tuple[Line_, Message]]:
+    def play(self, script: list[Line_]) -> Iterator[tuple[Line_, Message]]:
         """The whole script: what was said, and what was heard."""
-        for side, body, tensors in SCRIPT:
+        for side, body, tensors in script:
             if isinstance(body, say.Welcome):
                 self.hub.channel.session = SESSION
             yield (side, body, tensors), self.carry(side, body, *tensors)

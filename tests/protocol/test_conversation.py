@@ -9,12 +9,14 @@ from conftest import Lines
 from talk import (
     ASK,
     DESCEND,
+    HARDENED,
     HUB,
     OTHERWISE,
     PLACE,
     SCRIPT,
     SESSION,
     SPOKE,
+    Line_,
     TappedLine,
     blob,
     floats,
@@ -31,9 +33,10 @@ from protocol.phases import Phase, Side
 from protocol.tensors import MAX_PAYLOAD
 
 
-def test_whole_conversation(lines: Lines) -> None:
+@pytest.mark.parametrize("script", [SCRIPT, HARDENED], ids=["semi_honest", "hardened"])
+def test_whole_conversation(lines: Lines, script: list[Line_]) -> None:
     talk = pair(*lines)
-    for (_, body, tensors), heard in talk.play():
+    for (_, body, tensors), heard in talk.play(script):
         assert heard.body == body
         for sent, received in zip(tensors, heard.tensors, strict=True):
             assert received.dtype == sent.dtype
@@ -42,13 +45,14 @@ def test_whole_conversation(lines: Lines) -> None:
     assert talk.spoke.channel.session == SESSION
 
 
-def test_script_says_every_message() -> None:
-    assert {type(body) for _, body, _ in SCRIPT} | {say.Abort} | set(OTHERWISE) == set(FIELDS)
+def test_scripts_say_every_message() -> None:
+    said = {type(body) for _, body, _ in SCRIPT + HARDENED}
+    assert said | {say.Abort} | set(OTHERWISE) == set(FIELDS)
 
 
 def test_facts_are_the_bytes_that_crossed(lines: Lines) -> None:
     talk = pair(*lines)
-    assert sum(1 for _ in talk.play()) == len(SCRIPT)
+    assert sum(1 for _ in talk.play(SCRIPT)) == len(SCRIPT)
     for side in (talk.hub, talk.spoke):
         for way, frames in ((Way.OUT, side.line.sent), (Way.IN, side.line.received)):
             assert sum(f.size for f in side.facts if f.way is way) == sum(map(len, frames))
@@ -59,7 +63,7 @@ def test_facts_are_the_bytes_that_crossed(lines: Lines) -> None:
 
 def test_facts_name_kind_peer_rows_and_payload(lines: Lines) -> None:
     talk = pair(*lines)
-    assert sum(1 for _ in talk.play()) == len(SCRIPT)
+    assert sum(1 for _ in talk.play(SCRIPT)) == len(SCRIPT)
     for speaker, peer in ((talk.hub, SPOKE), (talk.spoke, HUB)):
         told = [(fact.kind, fact.peer, fact.rows, fact.payload) for fact in speaker.facts]
         assert told == [

@@ -98,6 +98,8 @@ ALIGNMENT = [
     *(say.Matrix, say.Matrix, say.Store, say.Matches, say.Aligned),
 ]
 READY = [*GREETING, *ALIGNMENT]
+ASKED = [*ALIGNMENT[:2], say.Blinded, say.Blinded, say.Shares]
+HARDENED = [*ASKED, say.Evaluated, say.Evaluated, say.Proof, *ALIGNMENT[7:]]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,15 @@ READY = [*GREETING, *ALIGNMENT]
         [*GREETING, *ALIGNMENT[:9], say.Matrix],
         [*GREETING, *ALIGNMENT[:9], say.Store],
         [*GREETING, *ALIGNMENT[:9], say.Forget],
+        [*GREETING, say.Open, say.Blinded],
+        [*GREETING, *ALIGNMENT[:3], say.Blinded],
+        [*GREETING, *ASKED[:4], say.Evaluated],
+        [*GREETING, *ASKED, say.Blinded],
+        [*GREETING, *ASKED, say.Offer],
+        [*GREETING, *ASKED, say.Store],
+        [*GREETING, *HARDENED[:8], say.Evaluated],
+        [*GREETING, *HARDENED[:8], say.Proof],
+        [*GREETING, *HARDENED, say.Blinded],
         [*READY, say.Aligned],
         [*READY, say.Embedding],
         [*READY, say.Gradient],
@@ -149,7 +160,7 @@ READY = [*GREETING, *ALIGNMENT]
 def test_story_with_a_wrong_end_is_refused(story: list[type[Body]]) -> None:
     """What the table must say, whatever it says."""
     by_spoke = {say.Hello, say.Accept, say.Share, say.Offer, say.Store, say.Aligned, say.Done}
-    by_spoke |= {say.Embedding, say.Resumed}
+    by_spoke |= {say.Embedding, say.Resumed, say.Evaluated, say.Proof}
     talk = Conversation(Side.SPOKE)
     *before, last = [(talk.sent if kind in by_spoke else talk.received, kind) for kind in story]
     for tell, kind in before:

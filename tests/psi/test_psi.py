@@ -163,5 +163,5 @@ def test_keys_are_dropped_once_used() -> None:
     members["shop"].store()
     sides = (members["shop"].run, members["shop"].bucket, leader._pairings["shop"])
     kept = {name for side in sides for name in vars(side)}
-    assert not kept & {"_keys", "_pair_keys", "_choice", "_private", "_secrets"}
+    assert not kept & {"_keys", "_pair_keys", "_choice", "_shares", "_secrets"}
     assert leader.run._keys == {}

@@ -49,6 +49,16 @@ def test_a_request_without_its_file_is_refused(desk: Desk) -> None:
     refused(desk, HUB, 4, "request 'some' names no classes")
 
 
+@pytest.mark.parametrize(("party", "code"), [(HUB, 8), (SPOKE, 0)])
+def test_more_rows_than_a_hardened_leader_may_ask_for_are_seen(
+    desk: Desk, party: str, code: int
+) -> None:
+    desk.agreed[SPOKE] += '[psi]\nsecurity = "hardened"\nqueries = 19'
+    found = desk.findings(party, "--data-full")
+    assert found["all rows"]["exit"] == code
+    assert ("20 rows; psi.queries is 19" in found["all rows"]["said"]) == (party == HUB)
+
+
 def test_only_a_full_reading_finds_a_duplicate_id(desk: Desk) -> None:
     with (desk.folder / "bank.csv").open("a") as file:
         file.write(f"{SECRET},1,no\n")

@@ -19,7 +19,10 @@ REQUEST_PARTS = (
     *("entropy", "label_attack", "canary_audit", "purged", "kept"),
 )
 METHOD_PARTS = ("accuracy", "membership", "divergence", "cost")
-RUN_PARTS = ("parties", "rows", "seconds", "software", "guarantee", "seed", "session", "agreement")
+RUN_PARTS = (
+    *("parties", "rows", "seconds", "software", "guarantee", "seed", "session", "agreement"),
+    "psi",
+)
 
 
 class Reader(HTMLParser):
