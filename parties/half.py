@@ -277,7 +277,7 @@ class Half:
         }
         rate = rates.get(task, plan.learning_rate)
         if plan.optimiser == "adam":
-            return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay, fused=True)
+            return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
         return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)
 
 

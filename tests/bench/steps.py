@@ -75,7 +75,7 @@ def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, f
     """Steps a second of the federation and of one process, blocks of both in turn."""
     alone = one_process(config, data, tuple(changes))
     parameters = [p for net in alone.networks.values() for p in net.parameters()]
-    descent = torch.optim.Adam(parameters, fused=True)
+    descent = torch.optim.Adam(parameters)
     with TemporaryDirectory() as out, _federation(config, data, changes, Path(out)) as leading:
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         rates: dict[str, list[float]] = {"ours": [], "one": [], "two": []}
