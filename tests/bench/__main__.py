@@ -14,12 +14,15 @@ import torch  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
 from forgetting import accuracy, adult, digits, fashion  # noqa: E402
+from growth import growth  # noqa: E402
 from hardened import hardened  # noqa: E402
 from intersection import intersection, scale  # noqa: E402
 from ledger import Row, write  # noqa: E402
+from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 from steps import steps  # noqa: E402
+from trajectory import trajectory  # noqa: E402
 from transport import transport  # noqa: E402
 
 ROOT = HERE.parents[1]
@@ -35,7 +38,10 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
         "scale": scale,
         "hardened": hardened,
         "commands": commands,
+        "trajectory": trajectory,
         "steps": lambda tell: steps(data, tell),
+        "growth": growth,
+        "resume": resume,
         "accuracy": lambda tell: accuracy(data, tell),
         "digits": lambda tell: digits(data, tell),
         "adult": lambda tell: adult(data, tell),

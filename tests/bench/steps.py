@@ -76,7 +76,7 @@ def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, f
     alone = one_process(config, data, tuple(changes))
     parameters = [p for net in alone.networks.values() for p in net.parameters()]
     descent = torch.optim.Adam(parameters)
-    with TemporaryDirectory() as out, _federation(config, data, changes, Path(out)) as leading:
+    with TemporaryDirectory() as out, federation(config, data, changes, Path(out)) as (leading, _):
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         rates: dict[str, list[float]] = {"ours": [], "one": [], "two": []}
         for number in range(1, ROUNDS + 1):
@@ -118,10 +118,10 @@ def _alone(model: OneProcess, descent: torch.optim.Optimizer, epoch: int) -> flo
 
 
 @contextmanager
-def _federation(
+def federation(
     config: Path, data: Path, changes: Sequence[str], out: Path
-) -> Iterator[Federation]:
-    """The active party in this process, every passive party in one of its own."""
+) -> Iterator[tuple[Federation, list[int]]]:
+    """The active party in this process, the passive parties in others, whose numbers follow."""
     plan = Plan(config, tuple(changes), out, data)
     with certified(plan) as (read, pinned, keys):
         address = f"127.0.0.1:{_free_port()}"
@@ -133,7 +133,7 @@ def _federation(
         try:
             with listen(us, address) as server:
                 hub, offers = join.welcome(us, server)
-                yield begin(us, hub, offers)
+                yield begin(us, hub, offers), [child.pid for child in children]
                 hub.abort("over", "measured")
                 hub.close()
         finally:
