@@ -7,12 +7,13 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from parties.errors import StorageError
 from parties.sources.records import Array, Index
+from psi.id_list import IdList
 
 MEMORY = 512 << 20  # bytes of one store; beyond them it moves to a file
 
@@ -75,36 +76,6 @@ def _full(error: OSError) -> StorageError:
     )
 
 
-class Ids(Sequence[bytes]):
-    """Normalised IDs behind each other, without a Python object for each."""
-
-    def __init__(self, text: Array, ends: Index) -> None:
-        self._text, self._ends = text, ends
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    @overload
-    def __getitem__(self, at: int) -> bytes: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[bytes]: ...
-    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
-        if isinstance(at, slice):
-            return [self[row] for row in range(*at.indices(len(self)))]
-        row = range(len(self))[at]
-        start = int(self._ends[row - 1]) if row else 0
-        return self._text[start : int(self._ends[row])].tobytes()
-
-    def __iter__(self) -> Iterator[bytes]:
-        start = 0
-        for first in range(0, len(self), 10_000):
-            ends = self._ends[first : first + 10_000].tolist()
-            begin, block = start, self._text[start : ends[-1]].tobytes()
-            for end in ends:
-                yield block[start - begin : end - begin]
-                start = end
-
-
 class IdStore:
     """Collects IDs."""
 
@@ -119,21 +90,27 @@ class IdStore:
         self._ends.append(ends)
         self._size = int(ends[-1]) if len(ends) else self._size
 
-    def ids(self) -> Ids:
+    def ids(self) -> IdList:
         """All of them."""
-        return Ids(self._text.array(), self._ends.array())
+        return IdList(self._each())
 
     def digest(self) -> bytes:
         """SHA-256 of IDs and their ends."""
         return sha256(self._text.digest() + self._ends.digest()).digest()
 
+    def _each(self) -> Iterator[bytes]:
+        text, ends, start = self._text.array(), self._ends.array(), 0
+        for first in range(0, len(ends), 10_000):
+            some = ends[first : first + 10_000].tolist()
+            begin, block = start, text[start : some[-1]].tobytes()
+            for end in some:
+                yield block[start - begin : end - begin]
+                start = end
 
-def taken(ids: Sequence[bytes], rows: Index) -> Ids:
+
+def taken(ids: Sequence[bytes], rows: Index) -> IdList:
     """The IDs of the chosen rows."""
-    store = IdStore()
-    for first in range(0, len(rows), 10_000):
-        store.append([ids[row] for row in rows[first : first + 10_000].tolist()])
-    return store.ids()
+    return IdList(ids[row] for row in rows.tolist())
 
 
 def duplicates(ids: Sequence[bytes]) -> list[tuple[int, int]]:
