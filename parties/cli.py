@@ -24,7 +24,7 @@ from parties.options import (
     Role,
     SetOption,
 )
-from parties.predict_command import predict
+from parties.prediction.command import predict
 from parties.report_command import report
 from parties.teller import Teller, prepare_output
 from parties.usage import Command, Commands, check_hub

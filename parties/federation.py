@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from parties.active_network import build_active
-from parties.align import SECONDS_PER_ROW
+from parties.alignment.align import SECONDS_PER_ROW
 from parties.checkpoint import Checkpoints, Content
 from parties.features import Inputs, labels
 from parties.half import Half

@@ -7,10 +7,10 @@ from shutil import rmtree
 from typing import TypeVar
 
 from configs.schema import canonical
-from parties.align import follow, lead
-from parties.brought import PSI
+from parties.alignment.align import follow, lead
+from parties.alignment.brought import PSI
+from parties.alignment.differencing import refuse_small_change
 from parties.checkpoint import Checkpoints, Held
-from parties.differencing import refuse_small_change
 from parties.errors import ABSENT, StorageError
 from parties.federation import Federation
 from parties.options import Begin

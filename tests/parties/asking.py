@@ -13,15 +13,15 @@ from trio import PARTIES, agreement, seats
 
 from configs.agreement import Agreement
 from configs.schema import Config, _validated
-from parties.asked import Asked, all_held, by_caller
 from parties.memory_port import MemoryPort
 from parties.party import Party
-from parties.predict import predict
-from parties.predict_passive import answer_predictions
-from parties.predicting import Trained, take_trained_seat
-from parties.predictions import Predictions
+from parties.prediction.answer import answer_predictions
+from parties.prediction.ask import predict
+from parties.prediction.asked import Asked, all_held, by_caller
+from parties.prediction.predictions import Predictions
+from parties.prediction.serve import Service
+from parties.prediction.trained import Trained, take_trained_seat
 from parties.seating import Place
-from parties.serve import Service
 from protocol.errors import ProtocolError
 
 PASSIVE = ("left", "right")

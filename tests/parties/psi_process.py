@@ -27,7 +27,7 @@ from configs.agreement import Agreement  # noqa: E402
 from configs.schema import _validated  # noqa: E402
 from configs.seat import Seat  # noqa: E402
 from parties import join  # noqa: E402
-from parties.align import Alignment, follow, lead  # noqa: E402
+from parties.alignment.align import Alignment, follow, lead  # noqa: E402
 from parties.data import Holding  # noqa: E402
 from parties.ledger import Ledger  # noqa: E402
 from parties.party import Party  # noqa: E402

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from parties.brought import Brought, claimed
-from parties.bucket_run import bound_session, keep, session_of
-from parties.common_rows import Alignment, agree, concur, signed, verified
+from parties.alignment.brought import Brought, claimed
+from parties.alignment.bucket_run import bound_session, keep, session_of
+from parties.alignment.common_rows import Alignment, agree, concur, signed, verified
 from parties.errors import PolicyError
 from parties.party import Party
 from parties.workers import workers

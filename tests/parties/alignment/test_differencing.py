@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trio import agreement, certify, party, write_data
 
-from parties.differencing import SIZES, refuse_small_change
+from parties.alignment.differencing import SIZES, refuse_small_change
 from parties.errors import PolicyError, StorageError
 from parties.party import Party
 

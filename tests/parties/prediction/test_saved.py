@@ -17,7 +17,7 @@ from trio import agreement
 
 from configs.errors import ConfigError
 from parties.errors import EXIT_CODES, IntegrityError, StorageError, exit_code
-from parties.saved import read_saved
+from parties.prediction.saved import read_saved
 from protocol.errors import RemoteProtocolError
 
 Damage = Callable[[Path], None]

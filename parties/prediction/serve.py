@@ -14,9 +14,9 @@ from configs.seat import Data
 from parties import join
 from parties.errors import PartyError
 from parties.party import Party
-from parties.predict import Predictor
-from parties.predicting import Trained
-from parties.predictions import Probabilities
+from parties.prediction.ask import Predictor
+from parties.prediction.predictions import Probabilities
+from parties.prediction.trained import Trained
 from protocol.errors import PeerSilent, ProtocolError
 from protocol.hub import Hub
 from protocol.line import Line

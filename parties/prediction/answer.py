@@ -9,12 +9,12 @@ import torch
 
 from models.arithmetic import bounded
 from parties import join
-from parties.align import follow
+from parties.alignment.align import follow
 from parties.errors import ABSENT, public
 from parties.ledger import phase_of
 from parties.party import Party
 from parties.passes import widest_pass
-from parties.predicting import Trained, inputs, sought
+from parties.prediction.trained import Trained, inputs, sought
 from parties.schedule import Index
 from protocol import vfl_pb2
 from protocol.channel import Channel

@@ -1,7 +1,7 @@
 """The command ``vfl predict``: the same words at every party, whose role is the agreement's."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from configs.schema import Config
     from parties.join import Port
     from parties.party import Party
-    from parties.predicting import Trained
-    from parties.serve import Service
+    from parties.prediction.serve import Service
+    from parties.prediction.trained import Trained
     from parties.watch import Listener
 
 TELL_EVERY = 10.0  # seconds
@@ -91,12 +91,15 @@ def predict(  # noqa: PLR0913  a command has the options that it has
 
 def _predict(run: _Run, told: Teller) -> None:
     from configs.schema import read_config
+    from parties.folder import alone
 
     config = read_config(run.config, run.changes)
     config.seat(run.seat)
     role = config.agreement.parties[run.seat].role
     _refuse_words(run, role)
-    with told.view({run.seat: role}) as show:
+    folder = run.runs / config.agreement.federation / run.seat
+    held = alone(folder) if folder.is_dir() else nullcontext()
+    with held, told.view({run.seat: role}) as show:
         if role == "passive":
             _answer(run, config, show)
         elif run.serve is None:
@@ -129,7 +132,7 @@ def _refuse_words(run: _Run, role: str) -> None:
 def _seated(
     run: _Run, config: "Config", listener: "Listener", asked: "Sequence[bytes] | None"
 ) -> tuple["Party", "Trained"]:
-    from parties.predicting import take_trained_seat
+    from parties.prediction.trained import take_trained_seat
     from parties.seating import Place
 
     place = Place(run.runs, run.data, run.certificates)
@@ -137,7 +140,7 @@ def _seated(
 
 
 def _answer(run: _Run, config: "Config", show: "Listener") -> None:
-    from parties.predict_passive import answer_predictions
+    from parties.prediction.answer import answer_predictions
     from parties.seating import hub_address
     from protocol.grpc_line import dial
 
@@ -147,9 +150,9 @@ def _answer(run: _Run, config: "Config", show: "Listener") -> None:
 
 
 def _batch(run: _Run, config: "Config", show: "Listener", told: Teller) -> None:
-    from parties.asked import all_held, id_columns, read_ids
-    from parties.predict import predict as ask
-    from parties.predictions import check_out, write_predictions
+    from parties.prediction.ask import predict as ask
+    from parties.prediction.asked import all_held, id_columns, read_ids
+    from parties.prediction.predictions import check_out, write_predictions
 
     out = run.out or Path()
     check_out(out, force=run.force)
@@ -175,8 +178,8 @@ def _batch(run: _Run, config: "Config", show: "Listener", told: Teller) -> None:
 def _serve(run: _Run, config: "Config", show: "Listener", told: Teller) -> None:
     from threading import Thread
 
-    from parties.serve import Service
-    from parties.serve_http import listening, where
+    from parties.prediction.serve import Service
+    from parties.prediction.serve_http import listening, where
 
     address = where(run.serve or "")
     party, trained = _seated(run, config, show, None)

@@ -10,7 +10,7 @@ from test_processes import DIGITS, simulate
 from trio import agreement, federation
 
 from configs.agreement import Psi
-from parties import align_hardened, common_rows
+from parties.alignment import common_rows, hardened
 from parties.errors import PolicyError
 from parties.report.page import page
 from protocol import vfl_pb2
@@ -71,13 +71,13 @@ def test_more_asks_than_agreed_are_refused(tmp_path: Path) -> None:
 def test_a_member_refuses_more_asks_than_agreed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    affordable = align_hardened._affordable
+    affordable = hardened._affordable
 
     def boundless(party, who, asks):
         if party.name != "hub":
             affordable(party, who, asks)
 
-    monkeypatch.setattr(align_hardened, "_affordable", boundless)
+    monkeypatch.setattr(hardened, "_affordable", boundless)
     with pytest.raises(ProtocolError, match=r"hub asks for 240 rows; psi\.queries = 239"):
         run(tmp_path, psi=HARDENED | {"queries": 239})
 
@@ -137,7 +137,7 @@ def test_a_leader_that_asks_more_than_it_declared_is_refused(
             for channel in hub.channels.values():
                 channel.send(vfl_pb2.Blinded(), np.concatenate([block, block[:1]]))
 
-    monkeypatch.setattr(align_hardened, "_asked", twice)
+    monkeypatch.setattr(hardened, "_asked", twice)
     with pytest.raises(ProtocolError, match=r"asks: a block of points is uint8 \[241, 32\]"):
         run(tmp_path, psi=HARDENED)
 
@@ -145,7 +145,7 @@ def test_a_leader_that_asks_more_than_it_declared_is_refused(
 def test_a_leader_that_asks_again_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = align_hardened._asked
+    asked = hardened._asked
 
     def again(hub, leader, patience):
         blocks = []
@@ -155,7 +155,7 @@ def test_a_leader_that_asks_again_is_refused(
         for channel in hub.channels.values():
             channel.send(vfl_pb2.Blinded(), blocks[0])
 
-    monkeypatch.setattr(align_hardened, "_asked", again)
+    monkeypatch.setattr(hardened, "_asked", again)
     with pytest.raises(ProtocolError, match="said Blinded instead of Shares"):
         run(tmp_path, psi=HARDENED)
 
@@ -163,13 +163,13 @@ def test_a_leader_that_asks_again_is_refused(
 def test_a_member_that_uses_another_key_for_one_row_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = align_hardened.HardenedMember.answer
+    answer = hardened.HardenedMember.answer
 
     def cheat(self, shares):
         for block in answer(self, shares):
             yield np.concatenate([block[1:2], block[1:]]) if self._terms.member == "left" else block
 
-    monkeypatch.setattr(align_hardened.HardenedMember, "answer", cheat)
+    monkeypatch.setattr(hardened.HardenedMember, "answer", cheat)
     with pytest.raises(ProtocolError, match="left: the proof that it used one key"):
         run(tmp_path, psi=HARDENED)
 
@@ -202,7 +202,7 @@ def test_three_processes_align_in_the_hardened_mode(tmp_path: Path) -> None:
 
 
 def test_a_large_store_is_said_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(align_hardened, "SLOTS", 1000)
+    monkeypatch.setattr(hardened, "SLOTS", 1000)
     with federation(tmp_path, psi=HARDENED) as (leading, _):
         totals = leading.party.ledger._totals
         stores = [total.messages for (_, _, kind, _), total in totals.items() if kind == "Store"]

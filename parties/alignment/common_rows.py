@@ -8,8 +8,14 @@ from hmac import compare_digest
 
 import numpy as np
 
-from parties.brought import Brought, Numbers
-from parties.bucket_run import bound_session, leader_places, receive_tags, send_tags, session_of
+from parties.alignment.brought import Brought, Numbers
+from parties.alignment.bucket_run import (
+    bound_session,
+    leader_places,
+    receive_tags,
+    send_tags,
+    session_of,
+)
 from parties.errors import PolicyError
 from parties.party import Party
 from parties.schedule import Index, key

@@ -7,7 +7,7 @@ from typer.testing import CliRunner, Result
 
 from parties.cli import app
 
-DIGITS = Path(__file__).parents[2] / "configs" / "vertical" / "digits.toml"
+DIGITS = Path(__file__).parents[3] / "configs" / "vertical" / "digits.toml"
 
 
 def predict(seat: str, *options: str) -> Result:

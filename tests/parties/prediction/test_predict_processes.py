@@ -18,9 +18,9 @@ import pytest
 from asking import ask, made
 from trio import agreement
 
-from parties.predictions import write_predictions
+from parties.prediction.predictions import write_predictions
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CALL = "from parties.cli import main; main()"
 SERVING = re.compile(r"serving at (\S+)")
 Process = subprocess.Popen[str]

@@ -16,8 +16,8 @@ from trio import agreement
 from configs.errors import ConfigError
 from parties.errors import StorageError
 from parties.memory_port import MemoryPort
-from parties.serve import Latencies, Service, Unavailable
-from parties.serve_http import MAX_BODY, listening, where
+from parties.prediction.serve import Latencies, Service, Unavailable
+from parties.prediction.serve_http import MAX_BODY, listening, where
 from protocol.errors import RemoteProtocolError
 
 

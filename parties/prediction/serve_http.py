@@ -10,10 +10,10 @@ from time import perf_counter
 from typing import Any
 
 from configs.errors import ConfigError
-from parties.asked import by_caller, id_columns
 from parties.errors import DataError, PartyError, StorageError
-from parties.predictions import Predictions
-from parties.serve import Service, Unavailable
+from parties.prediction.asked import by_caller, id_columns
+from parties.prediction.predictions import Predictions
+from parties.prediction.serve import Service, Unavailable
 
 MAX_BODY = 1 << 20  # bytes
 PATIENCE = 30.0  # seconds that a caller may keep a connection idle, or take to say a request

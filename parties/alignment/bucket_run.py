@@ -9,7 +9,7 @@ from collections import deque
 
 import numpy as np
 
-from parties.brought import Brought, Numbers
+from parties.alignment.brought import Brought, Numbers
 from parties.party import Party
 from protocol import vfl_pb2
 from protocol.channel import Channel

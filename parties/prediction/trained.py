@@ -15,8 +15,8 @@ from configs.seat import Data
 from parties.data import Holding, read_holding
 from parties.features import DTYPES
 from parties.party import Party
+from parties.prediction.saved import network, read_saved
 from parties.preprocess import Fitted
-from parties.saved import network, read_saved
 from parties.schedule import Index
 from parties.seating import Place, take_seat
 from parties.sources.records import Progress

@@ -6,7 +6,7 @@ import pytest
 from runs import run
 from trio import federation
 
-from parties import common_rows
+from parties.alignment import common_rows
 from parties.errors import PolicyError
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError

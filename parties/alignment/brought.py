@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.alignment.kept import InFolder, InMemory, Kept
 from parties.errors import PolicyError
-from parties.kept import InFolder, InMemory, Kept
 from parties.party import Party
 from parties.schedule import Index
 from psi.buckets import cut

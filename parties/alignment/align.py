@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from parties import align_hardened
-from parties.brought import Brought, claimed
-from parties.bucket_run import bound_session, follow_buckets, lead_buckets, session_of
-from parties.common_rows import Alignment, agree, brought, concur, signed, verified
+from parties.alignment import hardened
+from parties.alignment.brought import Brought, claimed
+from parties.alignment.bucket_run import bound_session, follow_buckets, lead_buckets, session_of
+from parties.alignment.common_rows import Alignment, agree, brought, concur, signed, verified
 from parties.party import Party
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -26,14 +26,14 @@ def lead(party: Party, hub: Hub) -> Alignment:
         RemoteProtocolError: a party broke the protocol, or holds other common rows.
     """
     hub.move_to(vfl_pb2.Place(task=vfl_pb2.ALIGN, epoch=0, step=0, microbatch=0))
-    mode = align_hardened.lead if party.agreement.psi.security == "hardened" else _lead
+    mode = hardened.lead if party.agreement.psi.security == "hardened" else _lead
     with party.ledger.clock("psi"), brought(party) as own:
         return mode(party, hub, own)
 
 
 def follow(party: Party, channel: Channel, opened: vfl_pb2.Open) -> Alignment:
     """A passive party's side of the intersection, which the hub has ``opened``."""
-    mode = align_hardened.follow if party.agreement.psi.security == "hardened" else _follow
+    mode = hardened.follow if party.agreement.psi.security == "hardened" else _follow
     with party.ledger.clock("psi"), brought(party) as own:
         claimed(party, channel.terms.peer, opened.rows)
         return mode(party, channel, own, opened.rows)

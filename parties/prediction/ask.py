@@ -10,13 +10,13 @@ from torch import Tensor
 
 from parties import join
 from parties.active_network import ActiveNetwork
-from parties.align import lead
-from parties.asked import Asked
+from parties.alignment.align import lead
 from parties.errors import DataError, Diverged, public
 from parties.party import Party
 from parties.passes import widest_pass
-from parties.predicting import Trained, inputs, sought
-from parties.predictions import Predictions, Probabilities
+from parties.prediction.asked import Asked
+from parties.prediction.predictions import Predictions, Probabilities
+from parties.prediction.trained import Trained, inputs, sought
 from parties.schedule import Index
 from protocol import vfl_pb2
 from protocol.errors import PeerSilent

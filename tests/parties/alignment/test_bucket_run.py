@@ -10,7 +10,7 @@ import psi_process
 import pytest
 from runs import run
 
-from parties import bucket_run
+from parties.alignment import bucket_run
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.hub import Hub

@@ -18,12 +18,12 @@ from trio import PARTIES, agreement
 from configs.agreement import Agreement
 from configs.schema import _validated
 from parties import join
-from parties.asked import all_held, by_caller, read_ids
 from parties.data import Holding
 from parties.errors import DataError, Diverged, PolicyError
 from parties.memory_port import MemoryPort
-from parties.predict import Predictor, predict
-from parties.predictions import NOT_HELD, PREDICTED, Predictions, write_predictions
+from parties.prediction.ask import Predictor, predict
+from parties.prediction.asked import all_held, by_caller, read_ids
+from parties.prediction.predictions import NOT_HELD, PREDICTED, Predictions, write_predictions
 from parties.rows import split
 from protocol import vfl_pb2
 from protocol.errors import Aborted, LineBroken, RemoteProtocolError

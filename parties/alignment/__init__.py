@@ -1,0 +1,1 @@
+"""Entity alignment: finding the common rows by private set intersection, carried in messages."""
