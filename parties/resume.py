@@ -90,6 +90,9 @@ def join_in(party: Party, channel: Channel, ours: Checkpoints, build: Build) -> 
     """A passive party's side of ``begin``: its state, and the run that it is of."""
     said = channel.receive(party.agreement.limits.idle_seconds)
     if not isinstance(said.body, vfl_pb2.Resume):
+        if ours.held().numbers:
+            hub = channel.terms.peer
+            party.watch.warn(f"{hub} begins anew: our checkpoints of an unfinished run are removed")
         ours.clear()
         rows = follow(party, channel, said.expect(vfl_pb2.Open)).rows
         refuse_small_change(party, len(rows))

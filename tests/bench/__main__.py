@@ -11,6 +11,7 @@ for folder in (HERE, *(HERE.parent / name for name in ("parties", "protocol", "p
     sys.path.insert(0, str(folder))
 
 import torch  # noqa: E402
+from bad_input import bad_input  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
 from forgetting import accuracy, adult, digits, fashion  # noqa: E402
@@ -38,6 +39,7 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
         "scale": scale,
         "hardened": hardened,
         "commands": commands,
+        "bad input": bad_input,
         "trajectory": trajectory,
         "steps": lambda tell: steps(data, tell),
         "growth": growth,

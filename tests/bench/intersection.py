@@ -89,6 +89,10 @@ def scale(tell: Tell) -> Iterator[Row]:
     ten = timed(2, 10_000_000, tell)
     yield at_most("PSI: time at 1e7 IDs over 1e6", ten.seconds / two.seconds, 11, "")
     yield from _seen("1e7", ten, 0.7)
+    thirty = timed(3, 10_000_000, tell)
+    ratio = thirty.seconds / ten.seconds
+    yield at_most("PSI: 1e7 IDs, time of 3 processes over 2", ratio, 2.0, "")
+    yield from _seen("1e7", thirty, 0.7)
 
 
 def _seen(size: str, found: Timed, memory: float) -> Iterator[Row]:
