@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from parties import join
-from parties.checkpoint import Held
 from parties.compare import ORIGINAL, compare, train
 from parties.errors import exit_code, public
 from parties.federation import Federation
 from parties.final import save_half
 from parties.ground import ground
+from parties.held import Held
 from parties.learn import Epoch, accuracy, best_epoch
 from parties.measure import nothing, record
 from parties.party import Party

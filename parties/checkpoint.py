@@ -22,6 +22,7 @@ from safetensors.torch import load, save
 from configs.schema import differences
 from parties.durable import write
 from parties.errors import IntegrityError, StorageError
+from parties.held import NOTHING, Held
 from parties.plain import Tensors
 
 FORMAT = 1
@@ -34,17 +35,6 @@ class Content:
 
     values: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, Tensors] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The run whose checkpoints a party holds, and their numbers; the run is empty without any."""
-
-    run: bytes = b""
-    numbers: tuple[int, ...] = ()
-
-
-NOTHING = Held()
 
 
 class Checkpoints:

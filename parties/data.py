@@ -22,7 +22,6 @@ from parties.errors import DataError
 from parties.sources.csv_source import read_csv
 from parties.sources.idx_source import read_idx
 from parties.sources.npz_source import read_numpy
-from parties.sources.parquet_source import read_parquet
 from parties.sources.records import (
     ABSENT,
     SHOWN,
@@ -34,7 +33,6 @@ from parties.sources.records import (
     Records,
 )
 from parties.sources.sklearn_source import read_sklearn
-from parties.sources.sql_source import read_sql
 from parties.sources.store import duplicates, taken
 from parties.sources.table import Table
 
@@ -129,8 +127,12 @@ def _records(data: Data, folder: Path, classes: Sequence[str], progress: Progres
         case CsvData():
             return read_csv(data, folder, classes, progress)
         case ParquetData():
+            from parties.sources.parquet_source import read_parquet  # noqa: PLC0415  large
+
             return read_parquet(data, folder, classes, progress)
         case SqlData():
+            from parties.sources.sql_source import read_sql  # noqa: PLC0415  large
+
             return read_sql(data, folder, classes, progress)
         case NumpyData():
             return read_numpy(data, folder, classes)

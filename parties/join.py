@@ -8,8 +8,8 @@ from typing import Protocol
 
 from configs.errors import ConfigError
 from configs.schema import differences
-from parties.checkpoint import NOTHING, Held
 from parties.errors import ABSENT, ClocksApart, Superseded, at_the_door
+from parties.held import NOTHING, Held
 from parties.party import Party
 from parties.printable import printable
 from protocol import vfl_pb2

@@ -10,9 +10,10 @@ from configs.schema import canonical
 from parties.alignment.align import follow, lead
 from parties.alignment.brought import PSI
 from parties.alignment.differencing import refuse_small_change
-from parties.checkpoint import Checkpoints, Held
+from parties.checkpoint import Checkpoints
 from parties.errors import ABSENT, StorageError
 from parties.federation import Federation
+from parties.held import Held
 from parties.options import Begin
 from parties.party import Party
 from parties.schedule import Index

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from parties.checkpoint import NOTHING, Checkpoints, Content
+from parties.checkpoint import Checkpoints, Content
 from parties.errors import IntegrityError, StorageError
+from parties.held import NOTHING
 
 RUN, OTHER = b"r" * 16, b"o" * 16
 AGREEMENT = '{"seed":1,"training":{"epochs":5}}'

@@ -14,8 +14,8 @@ from configs.agreement import Agreement
 from configs.schema import Config, _validated
 from configs.seat import Seat
 from parties import join
-from parties.checkpoint import Held
 from parties.federation import Federation
+from parties.held import Held
 from parties.memory_port import MemoryPort
 from parties.party import Party
 from parties.passive import Answerer
