@@ -2,12 +2,18 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from conftest import SPOKE
-from door import AGREEMENT, SEATS, Trial
+from door import AGREEMENT, SEATS, Trial, made
 
 from configs.schema import canonical, read_config
 from parties.checkpoint import Checkpoints, Content
+
+
+@pytest.fixture
+def trial(tmp_path: Path, keys: Path) -> Trial:
+    return made(tmp_path, keys)
 
 
 def leave(trial: Trial, agreement: str, data: str, numbers: range) -> Path:
