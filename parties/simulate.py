@@ -141,7 +141,10 @@ def _unsaid(children: dict[str, subprocess.Popen[str]]) -> Failed | None:
     """A child that ended badly without a word."""
     for name, child in children.items():
         if child.poll():
-            return Failed(f"{name}: ended with exit code {child.returncode}", "", 1)
+            killed = child.returncode < 0
+            how = f"signal {-child.returncode}" if killed else f"exit code {child.returncode}"
+            hint = "the same command goes on from the last checkpoint" if killed else ""
+            return Failed(f"{name}: ended with {how}", hint, 1)
     return None
 
 
