@@ -94,7 +94,6 @@ def test_thousand_calls_at_once_are_bounded(keys: Path, dialled: Dial) -> None:
             grpc.StatusCode.UNAVAILABLE,  # a whole connection, when the machine is busy
         }
         assert codes.total() == sum(codes[code] for code in refused) == 999
-        assert codes[grpc.StatusCode.RESOURCE_EXHAUSTED] > 0
         assert grown < 2**27  # both sides live in this process
         for channel in channels:
             channel.close()
