@@ -11,7 +11,7 @@ import numpy as np
 
 from parties import join
 from parties.compare import ORIGINAL, compare, train
-from parties.errors import exit_code, public
+from parties.errors import StorageError, exit_code, public
 from parties.federation import Federation
 from parties.final import save_half
 from parties.ground import ground
@@ -78,7 +78,7 @@ def _lead(federation: Federation, publish: Publish) -> dict[str, Any]:
     except Exception as error:
         known = exit_code(error) is not None
         metrics["failure"] = str(error) if known else f"unexpected {type(error).__name__}"
-        publish(metrics | _sums(party))
+        _publish_partial(party, publish, metrics | _sums(party))
         raise
     metrics |= _sums(party)
     metrics["run"]["seconds"] = party.ledger.elapsed
@@ -86,6 +86,14 @@ def _lead(federation: Federation, publish: Publish) -> dict[str, Any]:
     publish(metrics)
     federation.goodbye()
     return metrics
+
+
+def _publish_partial(party: Party, publish: Publish, metrics: dict[str, Any]) -> None:
+    """What there is; that it cannot be written must not hide why the run failed."""
+    try:
+        publish(metrics)
+    except (StorageError, ValueError) as error:
+        party.watch.warn(f"no partial report: {error}")
 
 
 def _sums(party: Party) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class Checkpoints:
             IntegrityError: of another party, other data or another version, or all are damaged.
         """
         found: dict[int, dict[str, Any]] = {}
-        manifests = sorted(self.folder.glob("*.json"))
+        manifests = sorted(self.folder.glob("[0-9]*.json"))
         for path in manifests:
             manifest = _manifest(path)
             if manifest is not None and self._whole(manifest):
@@ -84,7 +84,7 @@ class Checkpoints:
             StorageError: the file system refuses; the checkpoints before stay.
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files = {name: self._store(save(group)) for name, group in content.tensors.items()}
+        files = {name: self._store(save(_dense(group))) for name, group in content.tensors.items()}
         manifest = {
             "format": FORMAT,
             "number": number,
@@ -115,7 +115,9 @@ class Checkpoints:
     def settle(self, oldest: int, newest: float = float("inf")) -> None:
         """Remove every checkpoint outside ``oldest`` to ``newest``, and what only they needed."""
         needed: set[str] = set()
-        for path in self.folder.glob("*.json"):
+        for path in self.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
+            path.unlink()
+        for path in self.folder.glob("[0-9]*.json"):
             if not oldest <= int(path.stem) <= newest:
                 path.unlink()
             elif manifest := _manifest(path):
@@ -185,6 +187,11 @@ class Checkpoints:
 
     def _blob(self, digest: str) -> Path:
         return self.folder / f"{digest}.safetensors"
+
+
+def _dense(group: Tensors) -> Tensors:
+    """Tensors as the file has them; a party's own module may hold them otherwise."""
+    return {name: tensor.contiguous() for name, tensor in group.items()}
 
 
 def _manifest(path: Path) -> dict[str, Any] | None:

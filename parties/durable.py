@@ -27,6 +27,9 @@ def write(path: Path, content: bytes) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise StorageError(f"cannot write {path}: {error.strerror}", "is the disk full?") from error
+    except BaseException:  # told to stop in the middle
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def private(path: str, flags: int) -> int:

@@ -124,13 +124,13 @@ class Federation:
 
     def checkpoint(self) -> None:
         """Have every party write its state; all do before the run goes on."""
-        if self._journal.replaying:
-            return
+        if self._journal.replaying or (self._number and not self._journal.grown):
+            return  # nothing was done since the last one: it would only look like progress
         self._number += 1
         save = vfl_pb2.Save(checkpoint=self._number)
         self._arrange(vfl_pb2.CHECKPOINT, vfl_pb2.Arrange(save=save))
         self._checkpoints.write(self._number, self.run, self._content())
-        self._saved = monotonic()
+        self._saved, self._journal.grown = monotonic(), False
 
     def settle(self) -> None:
         """Have every party remove the older checkpoints, which remember what was forgotten."""
@@ -232,9 +232,9 @@ class Federation:
 
     def goodbye(self) -> None:
         """End the conversation: the run is over, and its checkpoints with it."""
-        self._checkpoints.clear()
         self._move(vfl_pb2.CLOSE)
         self._hub.broadcast(vfl_pb2.Goodbye())
+        self._checkpoints.clear()
 
     # --- reading --------------------------------------------------------------------------------
 

@@ -16,7 +16,13 @@ from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.credentials import hesitate, verify
 from protocol.envelope import VERSION
-from protocol.errors import IdentityError, LineBroken, PeerSilent, RemoteProtocolError
+from protocol.errors import (
+    IdentityError,
+    LineBroken,
+    PeerSilent,
+    ProtocolError,
+    RemoteProtocolError,
+)
 from protocol.hub import Hub
 from protocol.line import Line
 from protocol.message import Message
@@ -67,6 +73,9 @@ def greet(
                 error.hint = error.hint or f"is {hub} started, and its address right?"
                 raise
             sleep(random.uniform(0.2, 1.0))  # noqa: S311  jitter, no secret
+        except ProtocolError:
+            channel.close()
+            raise
     try:
         _accept(party, channel, nonce, welcome)
     except Exception as error:
@@ -185,10 +194,11 @@ def _arrive(
     arrived[name] = channel
     try:
         offers[name] = _seat(party, channel, session, before)
-    except Superseded as error:
+    except (Superseded, LineBroken) as error:  # it may come again
         channel.abort(*at_the_door(error))
         channel.close()
         party.watch.warn(str(error))
+        del arrived[name]
         if before is not None:
             arrived[name] = before
 

@@ -30,6 +30,7 @@ class Journal:
 
     def __init__(self, entries: Sequence[Entry] = ()) -> None:
         self._entries, self._passed = list(entries), 0
+        self.grown = False  # since it was read or last written
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -66,6 +67,7 @@ class Journal:
         entry = Entry(name, to_plain(value, tensors), diverged(), tensors)
         self._entries[start:] = [entry]
         self._passed = len(self._entries)
+        self.grown = True
         return value
 
 

@@ -77,7 +77,9 @@ class Ledger:
         return {"totals": totals, "seconds": dict(self._seconds), "elapsed": self.elapsed}
 
     def carry(self, sums: dict[str, Any]) -> None:
-        """Go on from the sums of a checkpoint."""
+        """Go on from the sums of a checkpoint; what came after it will be done again."""
+        self._totals.clear()
+        self._seconds.clear()
         for peer, way, kind, task, total in sums["totals"]:
             self._totals[peer, Way(way), kind, task].add(Total(**total))
         for phase, seconds in sums["seconds"].items():

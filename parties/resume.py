@@ -102,7 +102,9 @@ def join_in(party: Party, channel: Channel, ours: Checkpoints, build: Build) -> 
     if number not in held.numbers:
         raise RemoteProtocolError(f"resumes checkpoint {number}, which was not offered")
     ours.settle(number, number)
-    state = State.read(party, ours.read(number), build)
+    content = ours.read(number)
+    state = State.read(party, content, build)
+    party.ledger.carry(content.values["ledger"])
     channel.send(vfl_pb2.Resumed(digest=_digest(party, state.features.rows, channel)))
     party.watch.note(f"going on from checkpoint {number}")
     return state, held.run
@@ -161,11 +163,13 @@ class Losses:
 
     def bear(self, error: Exception) -> None:
         """Go on waiting after ``error``, or raise it: not every error passes by waiting."""
+        seconds = self._party.agreement.limits.rejoin_seconds
+        if not passes(error) or not seconds:
+            raise error
         newest = max(checkpoints(self._party).held().numbers, default=0)
         self._fruitless = 1 if newest > self._newest else self._fruitless + 1
         self._newest = max(newest, self._newest)
-        seconds = self._party.agreement.limits.rejoin_seconds
-        if not passes(error) or not seconds or self._fruitless > FRUITLESS:
+        if self._fruitless > FRUITLESS:
             raise error
         self._lost = error
         self._party.watch.warn(f"{error}; waiting up to {seconds:g} s for it to come back")

@@ -57,7 +57,11 @@ def test_only_this_account_may_read_them(held: Checkpoints) -> None:
 
 
 def test_settling_leaves_nothing_of_older_ones(held: Checkpoints) -> None:
+    (held.folder / ".000002.json.tmp").touch()  # of a process that was killed while it wrote
+    (held.folder / "copy.json").touch()  # somebody's own
     held.settle(3)
+    assert not list(held.folder.glob(".*.tmp"))
+    (held.folder / "copy.json").unlink()
     assert held.held().numbers == (3,)
     assert len(files(held, "safetensors")) == 2
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 from runs import FEDORA, QUICK, TRAINING
-from trio import PARTIES, agreement, certify, party, write_data
+from trio import LIMITS, PARTIES, agreement, certify, party, write_data
 
 from parties.active import run_active
+from parties.federation import Federation
 from parties.memory_port import MemoryPort
 from parties.party import Party
 from parties.passive import run_passive
 from protocol.channel import Crossing
+from protocol.errors import PeerSilent
 
 REQUESTS = (
     {"name": "first", "classes": ["a"], "fraction": 0.5, "canaries": 5},
@@ -132,3 +134,21 @@ def test_crash_after_crash_ends_as_if_there_were_none(tmp_path: Path, undisturbe
     for crash in (("left", 60), ("hub", 130), ("right", 90), ("hub", 40), ("left", 101)):
         play(tmp_path, crash)
     assert play(tmp_path).files == undisturbed.files
+
+
+def test_a_loss_that_always_comes_back_ends_the_run_and_counts_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three times in a row without new work: then the party that is lost is named."""
+    prepare(tmp_path)
+    tries: list[int] = []
+
+    def lost(federation: Federation, name: str) -> None:
+        tries.append(federation.party.ledger.total("Embedding").rows)
+        raise PeerSilent("left: says nothing")
+
+    monkeypatch.setattr("parties.compare._read", lost)
+    with pytest.raises(PeerSilent, match="left: says nothing"):
+        play(tmp_path, limits=LIMITS | {"rejoin_seconds": 5.0})
+    assert 3 <= len(tries) <= 5
+    assert len(set(tries)) == 1
