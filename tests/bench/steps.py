@@ -54,7 +54,7 @@ def steps(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
 
 
 def _config(folder: Path, passives: int) -> Path:
-    """The shipped income run with a top of one layer of 64, as in the table that is to be met.
+    """The shipped income run with a top of one layer of 64.
 
     With one passive party the active one brings the employer's columns beside its own.
     """
