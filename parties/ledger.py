@@ -13,13 +13,14 @@ PHASES = ("psi", "forward", "backward", "unlearning", "control")
 _PSI = {"Share", "Shares", "Offer", "Answer", "Matrix", "Store", "Matches", "Aligned"}
 _PSI |= {"Blinded", "Evaluated", "Proof"}
 _BACKWARD = {"Step", "Gradient"}
+_PASSES = _BACKWARD | {"Ask", "Show", "Look", "Embedding"}
 
 
 def phase_of(kind: str, task: str) -> str:
     """The phase of the report to which a message counts."""
     if kind in _PSI:
         return "psi"
-    if kind not in _BACKWARD | {"Ask", "Look", "Embedding"}:
+    if kind not in _PASSES:
         return "control"
     if task in ("unlearn", "reference"):
         return "unlearning"

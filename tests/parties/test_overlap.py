@@ -1,0 +1,46 @@
+"""Ways to hide the network: what they change in a run, and what they must not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import TRAINING, run
+from trio import agreement
+
+from configs.agreement import Agreement
+
+
+def losses(folder: Path, **training: Any) -> list[float]:
+    folder.mkdir()
+    metrics = run(folder, training={**TRAINING, "epochs": 4, **training})
+    assert metrics["run"]["overlap"] == training.get("overlap", "none")
+    return [epoch["loss"] for epoch in metrics["training"]["epochs"]]
+
+
+def test_micro_batches_learn_the_same_but_for_rounding(tmp_path: Path) -> None:
+    exact = losses(tmp_path / "exact")
+    found = losses(tmp_path / "halves", overlap="microbatch")
+    assert found == pytest.approx(exact, rel=1e-9)
+
+
+def test_a_pipeline_learns_from_gradients_that_are_one_step_late(tmp_path: Path) -> None:
+    exact, late = losses(tmp_path / "exact"), losses(tmp_path / "late", overlap="pipeline")
+    assert late != exact
+    assert late[-1] < late[0]
+    assert late == pytest.approx(exact, rel=0.2)
+    assert late == losses(tmp_path / "again", overlap="pipeline")
+
+
+@pytest.mark.parametrize("overlap", ["microbatch", "pipeline"])
+def test_unlearning_follows_every_way_of_training(tmp_path: Path, overlap: str) -> None:
+    request = ({"name": "half", "classes": ["a"], "fraction": 0.5},)
+    metrics = run(tmp_path, training={**TRAINING, "overlap": overlap}, unlearn=request)
+    names = [method["name"] for method in metrics["requests"][0]["methods"]]
+    assert names[:4] == ["original", "fedora", "fine-tune", "gradient-ascent"]
+    assert names[-1] == "retrain-paired"
+
+
+def test_an_odd_batch_cannot_be_halved() -> None:
+    plan = agreement(training={"batch": 15, "overlap": "microbatch"})
+    with pytest.raises(ValueError, match="batch must be even"):
+        Agreement.model_validate(plan, strict=False)
