@@ -83,7 +83,10 @@ class Checkpoints:
         Raises:
             StorageError: the file system refuses; the checkpoints before stay.
         """
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StorageError(f"cannot use {self.folder}: {error.strerror}") from error
         files = {name: self._store(save(_dense(group))) for name, group in content.tensors.items()}
         manifest = {
             "format": FORMAT,

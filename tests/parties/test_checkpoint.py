@@ -56,6 +56,12 @@ def test_only_this_account_may_read_them(held: Checkpoints) -> None:
     assert all(path.stat().st_mode & 0o077 == 0 for path in held.folder.iterdir())
 
 
+def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file")
+    with pytest.raises(StorageError, match=r"cannot use .*checkpoints: File exists"):
+        store(tmp_path).write(1, RUN, content(1))
+
+
 def test_settling_leaves_nothing_of_older_ones(held: Checkpoints) -> None:
     (held.folder / ".000002.json.tmp").touch()  # of a process that was killed while it wrote
     (held.folder / "copy.json").touch()  # somebody's own
