@@ -1,0 +1,25 @@
+import math
+
+import pytest
+import torch
+
+from unlearning.calibration import entropy_factor
+from unlearning.objectives import entropy
+
+
+def test_a_known_factor_is_found_again() -> None:
+    logits = torch.randn(40, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    target = entropy(1.7 * logits).mean().item()
+    assert entropy_factor(logits, target) == pytest.approx(1.7, rel=1e-9)
+
+
+def test_two_classes_by_hand() -> None:
+    # H(p) of logits (c, 0) with c = log 3 is that of p = (3/4, 1/4).
+    target = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
+    factor = entropy_factor(torch.tensor([[1.0, 0.0]]), target)
+    assert factor == pytest.approx(math.log(3), rel=1e-6)
+
+
+@pytest.mark.parametrize(("target", "factor"), [(0.0, 16.0), (2.0, 1 / 16)])
+def test_a_target_out_of_reach_gives_the_nearest_factor(target: float, factor: float) -> None:
+    assert entropy_factor(torch.tensor([[1.0, 0.0, 0.5]]), target) == pytest.approx(factor)

@@ -1,0 +1,77 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from unlearning.audit.lira import Arm, audit, confidence, wasserstein
+
+
+def test_confidence_of_nine_tenths() -> None:
+    logits = torch.tensor([0.9, 0.06, 0.04]).log()
+    assert confidence(logits, torch.tensor(0)).item() == pytest.approx(math.log(9), rel=1e-6)
+
+
+def test_confidence_stays_finite_where_the_probability_rounds_to_one() -> None:
+    logits = torch.tensor([[[800.0, 0.0, 0.0]]])
+    assert confidence(logits, torch.tensor([0])).item() == pytest.approx(800 - math.log(2))
+
+
+def test_confidence_of_many_models_reads_each_row_s_label() -> None:
+    logits = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([0, 3, 4, 1])
+    p = logits.double().softmax(-1)[:, torch.arange(4), labels]
+    assert torch.allclose(confidence(logits, labels), (p / (1 - p)).log())
+
+
+def normal(mean: float, seed: int, runs: int = 64, rows: int = 50) -> Arm:
+    generator = np.random.default_rng(seed)
+    hardness = np.random.default_rng(7).normal(0, 3, rows)  # the same rows in every arm
+    return Arm.whole(hardness + mean + generator.normal(0, 1, (runs, rows)))
+
+
+def judge(first: Arm, second: Arm) -> tuple[float, float]:
+    found = audit(first, second, np.random.default_rng(0))
+    return found.auc, found.error
+
+
+def test_two_populations_of_one_kind_are_not_told_apart() -> None:
+    aucs = [judge(normal(0, seed), normal(0, 100 + seed))[0] for seed in range(20)]
+    assert np.mean(aucs) == pytest.approx(0.5, abs=0.005)
+
+
+def test_a_shift_of_one_standard_deviation_is_found() -> None:
+    # Φ(1 / √2) = 0.760 with known Gaussians; those fitted to 48 runs lose a little.
+    auc, error = judge(normal(1, 1), normal(0, 2))
+    assert 0.73 < auc < 0.765
+    assert 0 < error < 0.02
+
+
+def test_a_population_that_scatters_more_is_found_too() -> None:
+    wide = normal(0, 1)
+    spread = Arm.whole(wide.values.mean(axis=0) + 3 * (wide.values - wide.values.mean(axis=0)))
+    assert judge(spread, normal(0, 2))[0] > 0.65
+
+
+def test_only_values_that_are_taken_count() -> None:
+    taken = np.tile(np.array([[True, False], [False, True]]), (32, 25))
+    noise = normal(0, 1)
+    planted = np.where(taken, noise.values, 1e6)
+    auc, _ = judge(Arm(planted, taken), normal(0, 2))
+    assert auc == pytest.approx(0.5, abs=0.05)
+
+
+def test_too_few_runs_are_refused() -> None:
+    with pytest.raises(ValueError, match="15 runs"):
+        audit(normal(0, 1, runs=15), normal(0, 2), np.random.default_rng(0))
+
+
+def test_other_rows_are_refused() -> None:
+    with pytest.raises(ValueError, match="other rows"):
+        audit(normal(0, 1, rows=4), normal(0, 2, rows=5), np.random.default_rng(0))
+
+
+def test_the_distance_of_two_gaussians_by_hand() -> None:
+    first = Arm.whole(np.array([[0.0], [2.0]]))  # mean 1, variance 2
+    second = Arm.whole(np.array([[3.0], [5.0]]))  # mean 4, variance 2
+    assert wasserstein(first, second) == pytest.approx([3.0])
