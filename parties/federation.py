@@ -1,6 +1,7 @@
 """The active party's grip on the whole model: its own state, and the spokes that hold the rest."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -24,6 +25,14 @@ from protocol import vfl_pb2
 from protocol.hub import Hub
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """How far halves move towards a fresh initialisation, as shares from 0 to 1."""
+
+    bottom: float
+    top: float
 
 
 class Federation:
@@ -59,7 +68,7 @@ class Federation:
         self.run, self._number = run, number
         self._journal = Journal(_entries(content))
         begin = {name: rows.numpy() for name, rows in content.tensors["start"].items()}
-        self._start = RowSets(seed=state.rows.seed, share=state.rows.share, **begin)
+        self._start = RowSets(seed=state.rows.seed, shares=state.rows.shares, **begin)
         if self._journal.replaying:
             state.rewind(self._start)
         self.passes.labels = content.tensors["labels"]["labels"]
@@ -179,10 +188,15 @@ class Federation:
         """A primal sub-step without retained rows (FedORA with δ = 0)."""
         self._together(task, vfl_pb2.Arrange(primal=order))
 
-    def climb(self, step_size: float) -> None:
+    def climb(self, step_size: float, task: vfl_pb2.Task) -> None:
         """A step along the held gradient."""
         climb = vfl_pb2.Climb(step_size=step_size)
-        self._together(vfl_pb2.ASCEND, vfl_pb2.Arrange(climb=climb))
+        self._together(task, vfl_pb2.Arrange(climb=climb))
+
+    def shrink(self, shrink: Shrink, stream: str, task: vfl_pb2.Task) -> None:
+        """Move every half towards one that ``stream`` draws, and begin the task anew there."""
+        order = vfl_pb2.Shrink(stream=stream, bottom=shrink.bottom, top=shrink.top)
+        self._together(task, vfl_pb2.Arrange(shrink=order))
 
     def weigh(self, task: vfl_pb2.Task) -> list[vfl_pb2.Report]:
         """The passive parties' reports of their held gradients and changes."""
@@ -239,8 +253,8 @@ class Federation:
     # --- reading --------------------------------------------------------------------------------
 
     def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Tensor:
-        """The model's outputs for ``rows`` by index, [rows, classes]; see ``Passes.logits``."""
-        return self.passes.logits(rows, task)
+        """The model's outputs for ``rows`` by index, [rows, classes]; see ``Passes.read``."""
+        return self.passes.read(rows, task).logits
 
     # --- inside ---------------------------------------------------------------------------------
 
