@@ -67,6 +67,12 @@ class Ensemble:
         for theta, direction in zip(self.parameters.values(), directions, strict=True):
             theta.add_(per_model(factors, theta) * direction)
 
+    @torch.no_grad()
+    def scale(self, factors: Tensor, *prefixes: str) -> None:
+        """θ ← a θ, in place; ``factors`` is a, one per model, ``[N]``."""
+        for theta in self.beginning(*prefixes):
+            theta.mul_(per_model(factors, theta))
+
     def networks(self) -> Iterator[dict[str, Tensor]]:
         """The parameters of each model by itself."""
         for number in range(len(self)):

@@ -14,13 +14,19 @@ class ConcatHead(nn.Module):
     def __init__(self, widths: Sequence[int], hidden: Sequence[int], classes: int) -> None:
         super().__init__()
         self.widths = tuple(widths)
-        self.perceptron = mlp(sum(widths), hidden, classes)
+        self.perceptron: nn.Sequential = mlp(sum(widths), hidden, classes)
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
         """Map embeddings, each ``[batch, width of that party]``, to logits ``[batch, classes]``."""
         _expect(embeddings, self.widths)
         logits: Tensor = self.perceptron(torch.cat(list(embeddings), dim=1))
         return logits
+
+    @torch.no_grad()
+    def sharpen(self, factor: float) -> None:
+        """Multiply all logits by ``factor``, in place: a temperature that the weights bear."""
+        for parameter in self.perceptron[-1].parameters():
+            parameter.mul_(factor)
 
 
 class SumHead(nn.Module):

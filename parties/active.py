@@ -16,7 +16,7 @@ from parties.federation import Federation
 from parties.final import save_half
 from parties.ground import ground
 from parties.held import Held
-from parties.learn import Epoch, accuracy, best_epoch, train
+from parties.learn import Epoch, accuracy, best_epoch, early_epoch, train
 from parties.measure import nothing, record
 from parties.methods.choice import method
 from parties.methods.method import ORIGINAL
@@ -107,7 +107,8 @@ def _story(federation: Federation, metrics: dict[str, Any]) -> None:
     chosen = federation.once("requests", list[Chosen], lambda: _choose(federation))
     federation.plant(chosen)
     planted = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
-    epochs = train(federation, vfl_pb2.LEARN, ORIGINAL, "training")
+    early = early_epoch(federation.agreement)
+    epochs = train(federation, vfl_pb2.LEARN, ORIGINAL, "training", early)
     metrics["training"] = _training(federation, epochs)
     tested = federation.once("test", float, lambda: accuracy(federation, vfl_pb2.TEST))
     metrics["run"]["test_accuracy"] = tested

@@ -16,9 +16,11 @@ from protocol import vfl_pb2
 from protocol.envelope import task_name
 from protocol.errors import RemoteProtocolError
 from unlearning.ascent import ascent_step
-from unlearning.primal_dual import LiteralDual, Pull, free_of_charge, primal_step
+from unlearning.primal_dual import LiteralDual, Pull, free_of_charge, primal_direction, primal_step
 
 Block = tuple[Tensor, ...]
+EARLY = "early copy"  # of the model, at which FedORA may begin
+NEXT = "next early copy"  # takes its place once a request is done
 _ANCHORED = (vfl_pb2.UNLEARN, vfl_pb2.CVFU)  # tasks with primal steps
 
 
@@ -129,12 +131,17 @@ class Half:
         self._begin(task)
 
     def purge(self) -> list[str]:
-        """Drop everything that remembers earlier rows; says what there was."""
+        """Drop everything that remembers earlier rows; says what there was.
+
+        A copy that was kept while unlearning, to begin the next request at, stays.
+        """
         self._end()
+        stays = {NEXT: self._slots.pop(NEXT)} if NEXT in self._slots else {}
         gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots)]
         gone += [f"optimiser state of {task}" for task in self._ended]
         gone.append("held gradients, anchor and dual of the unlearning")
         self._slots.clear()
+        self._slots |= {EARLY: stays[NEXT]} if stays else {}
         self._ended.clear()
         return gone
 
@@ -239,13 +246,17 @@ class Half:
 
     def _primal(self, order: vfl_pb2.Primal, retain: Block | None) -> None:
         """One primal sub-step (FedORA, Eq. 34); ``retain`` is the gradient of L_r on a batch."""
-        primal_step(
-            self.model.block,
-            retain,
-            Pull(self._work.held, self._price(order), self._work.anchor),
-            primal=order.step_size,
-            proximal=self._proximal,
-        )
+        pull = Pull(self._work.held, self._price(order), self._work.anchor)
+        block, descent, proximal = self.model.block, self._work.optimiser, self._proximal
+        if descent is None:
+            primal_step(block, retain, pull, primal=order.step_size, proximal=proximal)
+            return
+        directions = primal_direction(block, retain, pull, proximal)
+        for parameter, direction in zip(block, directions, strict=True):
+            parameter.grad = direction
+        for group in descent.param_groups:
+            group["lr"] = order.step_size
+        self._descend()
 
     @property
     def _proximal(self) -> float:

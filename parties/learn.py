@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from configs.agreement import Agreement
 from parties.batch import Batch, Use
 from parties.federation import Federation
+from parties.half import EARLY
 from protocol import vfl_pb2
 
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
@@ -38,15 +40,29 @@ class Plan:
     batch: int
     patience: int | None = None
     labels: Tensor | None = None  # of all common rows, where others than the truth are taught
+    early: int | None = None  # the epoch after which every party keeps a copy as ``EARLY``
 
 
-def train(federation: Federation, rows: vfl_pb2.Rows, stream: str, name: str) -> list[Epoch]:
-    """Train a fresh model on ``rows``, preprocessing included."""
+def train(
+    federation: Federation,
+    rows: vfl_pb2.Rows,
+    stream: str,
+    name: str,
+    early: int | None = None,
+) -> list[Epoch]:
+    """Train a fresh model on ``rows``, preprocessing included; ``early`` as in ``Plan``."""
     federation.fresh(stream, rows, vfl_pb2.TRAIN)
     plan = federation.agreement.training
-    return learn(
-        federation, Plan(name, vfl_pb2.TRAIN, rows, plan.epochs, plan.batch, plan.patience)
-    )
+    how = (plan.epochs, plan.batch, plan.patience)
+    return learn(federation, Plan(name, vfl_pb2.TRAIN, rows, *how, early=early))
+
+
+def early_epoch(agreement: Agreement) -> int | None:
+    """After which epoch of training a copy is kept; None where nobody will start from it."""
+    plan = agreement.unlearning
+    if not agreement.unlearn or plan.method != "fedora" or plan.fedora.start != "early":
+        return None
+    return max(1, round(plan.fedora.early * agreement.training.epochs))
 
 
 def learn(federation: Federation, plan: Plan) -> list[Epoch]:
@@ -62,6 +78,8 @@ def learn(federation: Federation, plan: Plan) -> list[Epoch]:
         epochs.append(_recorded(federation, plan, number))
         if federation.diverged:
             break
+        if number == plan.early:
+            federation.keep(EARLY, plan.task)
         if plan.patience is None:
             continue
         if best_epoch(epochs) == number:

@@ -38,4 +38,6 @@ def _rate(agreement: Agreement, task: vfl_pb2.Task) -> float | None:
         vfl_pb2.TOP_ONLY: plan.top_only.learning_rate,
         vfl_pb2.CORRECT: plan.ico_like.learning_rate,
     }
+    if plan.fedora.primal == "optimiser":
+        rates[vfl_pb2.UNLEARN] = plan.fedora.primal_step
     return rates.get(task)

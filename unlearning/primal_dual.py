@@ -82,6 +82,19 @@ class Pull:
 
 
 @torch.no_grad()
+def primal_direction(
+    block: Sequence[Tensor], retain: Sequence[Tensor] | None, pull: Pull, proximal: float
+) -> list[Tensor]:
+    """Return what a block descends along; ``retain`` is ∇L_r on a batch, None when δ = 0."""
+    prices, found = _per_parameter(pull.price, len(block)), []
+    for i, (theta, g_u, start) in enumerate(zip(block, pull.gradients, pull.anchor, strict=True)):
+        # FedORA Eq 27/34: ∂L_r/∂θ − ∂L_u/∂θ ∘ Ω + ρ (θ − θ₀).
+        direction = proximal * (theta - start) - prices[i] * g_u
+        found.append(direction if retain is None else direction + retain[i])
+    return found
+
+
+@torch.no_grad()
 def primal_step(
     block: Sequence[Tensor],
     retain: Sequence[Tensor] | None,
@@ -90,13 +103,10 @@ def primal_step(
     primal: float,
     proximal: float,
 ) -> None:
-    """Move one party's ``block`` in place; ``retain`` is ∇L_r on a batch, None when δ = 0."""
-    prices = _per_parameter(pull.price, len(block))
-    for i, (theta, g_u, start) in enumerate(zip(block, pull.gradients, pull.anchor, strict=True)):
-        # FedORA Eq 27/34: θ ← θ − τ (∂L_r/∂θ − ∂L_u/∂θ ∘ Ω + ρ (θ − θ₀)).
-        direction = proximal * (theta - start) - prices[i] * g_u
-        if retain is not None:
-            direction += retain[i]
+    """Move one party's ``block`` in place, θ ← θ − τ d, along ``primal_direction``."""
+    for theta, direction in zip(
+        block, primal_direction(block, retain, pull, proximal), strict=True
+    ):
         theta.sub_(direction, alpha=primal)
 
 

@@ -5,7 +5,9 @@ threshold outside is either met already or can never be met.
 """
 
 import math
+from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -17,9 +19,43 @@ def uniform(classes: int, weight: float, fraction: float = 0.95) -> float:
     return _legal("uniform", fraction * weight * math.log(classes), classes, weight)
 
 
-def heldout(scores: Tensor, classes: int, weight: float, factor: float = 1.0) -> float:
-    """Return γ from the original model's scores on validation rows of the forgotten classes."""
-    return _legal("heldout", _scaled(scores, classes, weight, factor), classes, weight)
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A mean score and its standard error."""
+
+    mean: float
+    error: float
+
+
+def class_matched(scores: Tensor, truth: Tensor, wanted: Tensor) -> Level:
+    """Return the level of held-out ``scores``, ``[rows]``, in the class mix of ``wanted``.
+
+    A class without held-out rows teaches nothing, and the others stand for it.
+
+    Raises:
+        ValueError: no held-out row has one of the wanted classes.
+    """
+    classes, counts = torch.unique(wanted, return_counts=True)
+    groups = [scores[truth == label].double() for label in classes]
+    known = [(group, int(count)) for group, count in zip(groups, counts, strict=True) if len(group)]
+    if not known:
+        raise ValueError("no held-out row has a class of the rows to forget")
+    total = sum(count for _, count in known)
+    mean = sum(count / total * float(group.mean()) for group, count in known)
+    variance = sum(
+        (count / total) ** 2 * float(group.var(correction=0)) / len(group) for group, count in known
+    )
+    return Level(mean, math.sqrt(variance))
+
+
+def heldout(level: Level, classes: int, weight: float, margin: float = 0.0) -> float:
+    """Return γ from the original's level on validation rows of the forgotten classes.
+
+    ``margin`` standard errors below it, so that the constraint only presses on rows of which the
+    model is surer than chance explains; never below the smallest score.
+    """
+    lowest = -weight * math.log(classes)
+    return _legal("heldout", max(lowest, level.mean - margin * level.error), classes, weight)
 
 
 def proxy(scores: Tensor, classes: int, weight: float, factor: float = 1.0) -> float:

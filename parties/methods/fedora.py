@@ -9,21 +9,27 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
+from typing import cast
 
+import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from configs.agreement import MlpTop
 from configs.unlearning import Fedora
+from parties.active_network import ActiveNetwork
 from parties.batch import Answered, Batch, Use
 from parties.federation import Federation
+from parties.half import EARLY, NEXT
 from parties.learn import HOLD, SOUND, validate
 from parties.methods.method import ORIGINAL, Facts
 from parties.methods.shrink_perturb import shrink_of
 from parties.methods.threshold import Threshold, threshold
 from parties.methods.top_only import FRESH_TOP
 from protocol import vfl_pb2
+from unlearning.calibration import entropy_factor
 from unlearning.guarantee import Guarantee
-from unlearning.objectives import forgetting_scores
+from unlearning.objectives import entropy, forgetting_scores
 from unlearning.primal_dual import Dual, extrapolated, retain_steps
 from unlearning.step_sizes import StepRule, StepSizes
 from unlearning.stopping import Decision, Limits, Progress, decide
@@ -62,6 +68,7 @@ class Start:
 
     threshold: Threshold
     accuracy: float
+    original: Tensor  # logits on the validation rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,9 @@ class FedOra:
         start = federation.once("start of fedora", Start, lambda: _start(federation))
         federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         went = unlearn(federation, start.threshold.gamma, start.accuracy)
+        factor = calibrate(federation, start.original)
         return Facts(
+            {"calibration": factor},
             iterations=[asdict(each) for each in went.iterations],
             stopped=went.decision.value,
             threshold=start.threshold,
@@ -89,7 +98,32 @@ def _start(federation: Federation) -> Start:
     original = federation.once("original on validation rows", Tensor, read, durable=False)
     truth = federation.labels[federation.rows.validation]
     accuracy = (original.argmax(dim=1) == truth).double().mean().item()
-    return Start(threshold(federation, original), accuracy)
+    return Start(threshold(federation, original), accuracy, original)
+
+
+def calibrate(federation: Federation, original: Tensor) -> float | None:
+    """Make the top as sure of held-out rows as the original was; the factor of its logits.
+
+    Rows of classes that lost some are left out where there are others: Retrain is less sure of them.
+    None where it was not agreed, or the votes are the parties' own and the top cannot weigh them.
+    """
+    plan = federation.agreement.unlearning.fedora
+    if not plan.calibrate or not isinstance(federation.agreement.top, MlpTop):
+        return None
+    return federation.once("calibration", float, lambda: _calibrate(federation, original))
+
+
+def _calibrate(federation: Federation, original: Tensor) -> float:
+    rows, labels = federation.rows, federation.labels
+    outside = ~torch.isin(labels[rows.validation], labels[rows.forgotten].unique())
+    chosen = outside if outside.any() else torch.ones_like(outside)
+    present = federation.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
+    if federation.diverged:
+        return 1.0
+    target = float(entropy(original[chosen].double()).mean())
+    factor = entropy_factor(present[chosen], target)
+    cast(ActiveNetwork, federation.half.model.network).top.sharpen(factor)
+    return factor
 
 
 def unlearn(federation: Federation, gamma: float, accuracy: float) -> Unlearned:
@@ -143,9 +177,12 @@ class _Run:
         federation.party.watch.phase("fedora", self._plan.iterations * (self._sub_steps + 1))
         federation.keep(SOUND, vfl_pb2.UNLEARN)
         self._begin()
+        early = math.ceil(self._plan.early * self._plan.iterations)
         for k in range(self._plan.iterations):
             walk = federation.once(f"fedora, iteration {k + 1}", Walk, partial(self._walk, k))
             self._arrive(walk)
+            if self._plan.start == "early" and k + 1 == early:
+                federation.keep(NEXT, vfl_pb2.UNLEARN)
             if walk.looked and walk.sound:
                 federation.keep(SOUND, vfl_pb2.UNLEARN)
             if walk.decision.stops:
@@ -158,6 +195,9 @@ class _Run:
     def _begin(self) -> None:
         """Move to where the first iteration starts, which is θ₀ of the proximal term as well."""
         match self._plan.start:
+            case "early":
+                federation = self._federation
+                federation.restore(EARLY, federation.stream, vfl_pb2.UNLEARN)
             case "fresh-top":
                 self._federation.shrink(FRESH_TOP, START, vfl_pb2.UNLEARN)
             case "shrink":
@@ -205,15 +245,16 @@ class _Run:
             if first:
                 self._ascend(k, score[0], batch.reports)
             loss = cross_entropy(batch.logits, batch.labels)
+            order = self._order(k, len(losses))
             losses.append(loss.item())
-            return Use(loss, vfl_pb2.Gradient(primal=self._order(first=first)))
+            return Use(loss, vfl_pb2.Gradient(primal=order))
 
         federation.passes.sweep(
             vfl_pb2.UNLEARN, chain(self._forget_asks(k), self._retain_asks()), act
         )
         if not self._sub_steps and not federation.diverged:  # δ = 0
             self._ascend(k, score[0], federation.weigh(vfl_pb2.UNLEARN))
-            federation.primal(self._order(first=True), vfl_pb2.UNLEARN)
+            federation.primal(self._order(k, 0), vfl_pb2.UNLEARN)
         return self._progress(k, score[0], losses)
 
     def _forget_asks(self, k: int) -> Iterator[vfl_pb2.Ask]:
@@ -273,16 +314,19 @@ class _Run:
             )
         )
 
-    def _order(self, *, first: bool) -> vfl_pb2.Primal:
-        """τ, and Ω or what a party needs to move its own Ω."""
+    def _order(self, k: int, place: int) -> vfl_pb2.Primal:
+        """τ of one sub-step, and Ω or what a party needs to move its own Ω."""
+        step, count = self._steps.primal, max(1, self._sub_steps)
+        if self._plan.anneal:
+            step *= self._plan.anneal.factor((k * count + place) / (self._plan.iterations * count))
         if self._plan.dual == "scalar":
-            return vfl_pb2.Primal(step_size=self._steps.primal, price=self._dual.price)
+            return vfl_pb2.Primal(step_size=step, price=self._dual.price)
         literal = vfl_pb2.LiteralDual(
-            step_size=self._steps.dual if first else None,
+            step_size=None if place else self._steps.dual,
             threshold=self._dual.threshold,
             cap=self._plan.price_cap,
         )
-        return vfl_pb2.Primal(step_size=self._steps.primal, literal=literal)
+        return vfl_pb2.Primal(step_size=step, literal=literal)
 
     def _progress(self, k: int, score: float, losses: list[float]) -> Progress:
         """What ``decide`` needs to know of an iteration."""

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from parties.errors import PolicyError
@@ -37,8 +36,9 @@ def threshold(federation: Federation, original: Tensor) -> Threshold:
             gamma = thresholds.proxy(scores, classes, plan.weight, plan.entropy_factor)
             return Threshold(gamma, "proxy")
         federation.party.watch.warn("the reference model diverged; the threshold is 'heldout'")
-    scores = _class_matched(federation, original)
-    return Threshold(thresholds.heldout(scores, classes, plan.weight), "heldout")
+    level = _class_matched(federation, original)
+    gamma = thresholds.heldout(level, classes, plan.weight, plan.margin)
+    return Threshold(gamma, "heldout")
 
 
 def _reference(federation: Federation) -> Tensor:
@@ -50,14 +50,14 @@ def _reference(federation: Federation) -> Tensor:
     return federation.logits(vfl_pb2.FORGOTTEN, vfl_pb2.REFERENCE)
 
 
-def _class_matched(federation: Federation, logits: Tensor) -> Tensor:
-    """The mean score of validation rows, weighted by the classes of D_u."""
+def _class_matched(federation: Federation, logits: Tensor) -> thresholds.Level:
+    """The score of validation rows, in the class mix of D_u."""
     rows, weight = federation.rows, federation.agreement.unlearning.fedora.weight
-    scores, truth = forgetting_scores(logits, weight), federation.labels[rows.validation]
-    classes, counts = torch.unique(federation.labels[rows.forgotten], return_counts=True)
-    means = torch.stack([scores[truth == label].mean() for label in classes])
-    known = ~means.isnan()  # a class without validation rows teaches nothing
-    if not known.any():
-        raise PolicyError("no validation row has a class of D_u", "enlarge split.validation")
-    shares = counts[known] / counts[known].sum()
-    return torch.dot(means[known], shares.to(means.dtype))
+    labels = federation.labels
+    scores = forgetting_scores(logits, weight)
+    try:
+        return thresholds.class_matched(scores, labels[rows.validation], labels[rows.forgotten])
+    except ValueError as error:
+        raise PolicyError(
+            "no validation row has a class of D_u", "enlarge split.validation"
+        ) from error

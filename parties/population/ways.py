@@ -11,7 +11,6 @@ from torch import Tensor
 
 from configs.unlearning import Baseline, Fedora
 from models.ensemble import Ensemble, square_norms
-from parties.methods.threshold import class_matched
 from parties.population.draw import Draw
 from parties.population.fedora import Course, Unlearning
 from parties.population.steps import Lesson, gradients, learn, losses
@@ -195,11 +194,14 @@ def _thresholds(trained: Trained, plan: Fedora) -> list[float]:
             logits = together.logits(trained.original, together.rows.validation)
             truth = together.labels[together.rows.validation]
             return [
-                class_matched(
-                    forgetting_scores(one, plan.weight),
-                    truth,
-                    together.labels[sets.forgotten],
-                ).threshold(plan, classes)
+                thresholds.heldout(
+                    thresholds.class_matched(
+                        forgetting_scores(one, plan.weight), truth, together.labels[sets.forgotten]
+                    ),
+                    classes,
+                    plan.weight,
+                    plan.margin,
+                )
                 for one, sets in zip(logits, trained.sets, strict=True)
             ]
         case "proxy":
@@ -235,7 +237,8 @@ def _calibrate(trained: Trained, models: Ensemble) -> None:
             for one, other in zip(after, before, strict=True)
         ]
     )
-    models.scale_last(factors)
+    last = max(int(name.split(".")[2]) for name in models.parameters if name.startswith("top."))
+    models.scale(factors, f"top.perceptron.{last}.")
 
 
 def _outside(trained: Trained) -> Tensor:

@@ -167,7 +167,7 @@ def _scored(first: Arm, second: Arm, ours: Sequence[Runs], theirs: Sequence[Runs
 def _log_ratio(
     values: Floats, first: tuple[Floats, Floats], second: tuple[Floats, Floats]
 ) -> Floats:
-    """log N(φ; first) − log N(φ; second), ``[runs, rows]``."""
+    """Log N(φ; first) − log N(φ; second), ``[runs, rows]``."""
     (mean_a, var_a), (mean_b, var_b) = first, second
     found: Floats = (
         0.5 * np.log(var_b / var_a)
