@@ -68,6 +68,12 @@ class Ensemble:
             theta.add_(per_model(factors, theta) * direction)
 
     @torch.no_grad()
+    def take(self, other: "Ensemble", number: int) -> None:
+        """One model becomes what it is in ``other``, in place."""
+        for mine, theirs in zip(self.beginning(), other.beginning(), strict=True):
+            mine[number] = theirs[number]
+
+    @torch.no_grad()
     def scale(self, factors: Tensor, *prefixes: str) -> None:
         """θ ← a θ, in place; ``factors`` is a, one per model, ``[N]``."""
         for theta in self.beginning(*prefixes):
@@ -86,5 +92,5 @@ def per_model(numbers: Tensor, like: Tensor) -> Tensor:
 
 def square_norms(tensors: Sequence[Tensor]) -> Tensor:
     """Squared norms over all tensors together, ``[N]``, in float64."""
-    parts = [each.double().square().flatten(1).sum(dim=1) for each in tensors]
+    parts = [each.detach().double().square().flatten(1).sum(dim=1) for each in tensors]
     return torch.stack(parts).sum(dim=0)

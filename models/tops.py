@@ -14,7 +14,7 @@ class ConcatHead(nn.Module):
     def __init__(self, widths: Sequence[int], hidden: Sequence[int], classes: int) -> None:
         super().__init__()
         self.widths = tuple(widths)
-        self.perceptron: nn.Sequential = mlp(sum(widths), hidden, classes)
+        self.perceptron = mlp(sum(widths), hidden, classes)
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
         """Map embeddings, each ``[batch, width of that party]``, to logits ``[batch, classes]``."""
@@ -25,7 +25,8 @@ class ConcatHead(nn.Module):
     @torch.no_grad()
     def sharpen(self, factor: float) -> None:
         """Multiply all logits by ``factor``, in place: a temperature that the weights bear."""
-        for parameter in self.perceptron[-1].parameters():
+        last = list(self.perceptron.children())[-1]
+        for parameter in last.parameters():
             parameter.mul_(factor)
 
 

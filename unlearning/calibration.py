@@ -18,7 +18,7 @@ HALVINGS = 50
 def entropy_factor(logits: Tensor, target: float) -> float:
     """Return c > 0 with which the mean entropy of ``c · logits`` is ``target``, in nats.
 
-    ``logits`` are ``[rows, classes]``. The entropy falls as c grows; a target out of reach gives the
+    ``logits`` are ``[rows, classes]``. The entropy falls as c grows; one out of reach gives the
     nearest factor, from 1/16 to 16.
     """
     exact = logits.double()

@@ -9,27 +9,23 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import cast
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from configs.agreement import MlpTop
 from configs.unlearning import Fedora
-from parties.active_network import ActiveNetwork
 from parties.batch import Answered, Batch, Use
 from parties.federation import Federation
 from parties.half import EARLY, NEXT
 from parties.learn import HOLD, SOUND, validate
+from parties.methods.calibrate import calibrate
 from parties.methods.method import ORIGINAL, Facts
 from parties.methods.shrink_perturb import shrink_of
 from parties.methods.threshold import Threshold, threshold
 from parties.methods.top_only import FRESH_TOP
 from protocol import vfl_pb2
-from unlearning.calibration import entropy_factor
 from unlearning.guarantee import Guarantee
-from unlearning.objectives import entropy, forgetting_scores
+from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, extrapolated, retain_steps
 from unlearning.step_sizes import StepRule, StepSizes
 from unlearning.stopping import Decision, Limits, Progress, decide
@@ -99,31 +95,6 @@ def _start(federation: Federation) -> Start:
     truth = federation.labels[federation.rows.validation]
     accuracy = (original.argmax(dim=1) == truth).double().mean().item()
     return Start(threshold(federation, original), accuracy, original)
-
-
-def calibrate(federation: Federation, original: Tensor) -> float | None:
-    """Make the top as sure of held-out rows as the original was; the factor of its logits.
-
-    Rows of classes that lost some are left out where there are others: Retrain is less sure of them.
-    None where it was not agreed, or the votes are the parties' own and the top cannot weigh them.
-    """
-    plan = federation.agreement.unlearning.fedora
-    if not plan.calibrate or not isinstance(federation.agreement.top, MlpTop):
-        return None
-    return federation.once("calibration", float, lambda: _calibrate(federation, original))
-
-
-def _calibrate(federation: Federation, original: Tensor) -> float:
-    rows, labels = federation.rows, federation.labels
-    outside = ~torch.isin(labels[rows.validation], labels[rows.forgotten].unique())
-    chosen = outside if outside.any() else torch.ones_like(outside)
-    present = federation.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
-    if federation.diverged:
-        return 1.0
-    target = float(entropy(original[chosen].double()).mean())
-    factor = entropy_factor(present[chosen], target)
-    cast(ActiveNetwork, federation.half.model.network).top.sharpen(factor)
-    return factor
 
 
 def unlearn(federation: Federation, gamma: float, accuracy: float) -> Unlearned:

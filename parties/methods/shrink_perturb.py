@@ -30,4 +30,9 @@ class ShrinkPerturb:
 
 def shrink_of(share: float, top: Top) -> Shrink:
     """What an agreed share and word for the top mean."""
-    return Shrink(share, {"keep": 0.0, "shrink": share, "fresh": 1.0}[top])
+    return Shrink(share, share_of_top(share, top))
+
+
+def share_of_top(share: float, top: Top) -> float:
+    """What becomes of the top while bottoms shrink by ``share``."""
+    return {"keep": 0.0, "shrink": share, "fresh": 1.0}[top]

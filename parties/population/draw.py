@@ -48,8 +48,8 @@ class Draw:
 def draw(together: Together, request: Request, runs: int) -> Draw:
     """Draw the memberships for a request by classes.
 
-    With canaries the pool is twice their number, all of them with a wrong label, and each run plants
-    half; the other rows of the request are learned and forgotten by every run.
+    With canaries the pool is twice their number, all with a wrong label, and each run plants half;
+    the other rows of the request are learned and forgotten by every run.
 
     Raises:
         PolicyError: the request names no classes, has too few rows, or the runs are too few.

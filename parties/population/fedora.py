@@ -4,8 +4,9 @@ Letters of the paper as in ``unlearning.primal_dual``. All models take the same 
 look at validation rows that may end a real run early is left out, so no model ends before another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 import numpy as np
 import torch
@@ -20,7 +21,6 @@ from parties.rows import RowSets
 from protocol import vfl_pb2
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, retain_steps
-from unlearning.step_sizes import StepSizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Unlearning:
         self._descent = None
         if plan.primal == "optimiser":
             training = course.together.agreement.training
-            self._descent = optimiser(models.beginning(), training.optimiser, plan.primal_step)
+            self._descent = optimiser(models.beginning(), training)
         self._done = 0
 
     def run(self) -> None:
         """All iterations, in place."""
         plan = self._course.plan
-        order = self._retained()
+        order = _retained(self._course)
         for k in range(plan.iterations):
             held = self._hold(k)
             for _ in range(self._sub_steps):
@@ -67,9 +67,6 @@ class Unlearning:
                 self._move(gradients(loss, self._models), held)
             if not self._sub_steps:
                 self._move(None, held)
-
-    def _retained(self) -> "_Endless":
-        return _Endless(self._course, self._course.plan.batch)
 
     def _hold(self, k: int) -> list[Tensor]:
         """g_u of every model; its dual ascends and its steps adapt on the way."""
@@ -102,7 +99,7 @@ class Unlearning:
             )
         )
         total, held = torch.zeros(len(rows)), None
-        for part in rows.split(1024, dim=1):
+        for part in torch.split(rows, 1024, dim=1):
             logits = self._models(course.together.batch(part))
             each = forgetting_scores(logits.flatten(0, 1), plan.weight).view(part.shape)
             figure = each.sum(dim=1) / rows.shape[1]
@@ -137,22 +134,9 @@ class Unlearning:
         self._descent.step()
 
 
-class _Endless:
+def _retained(course: Course) -> Iterator[Tensor]:
     """Batches of D_r, epoch after epoch."""
-
-    def __init__(self, course: Course, size: int) -> None:
-        labels = course.together.labels
-        self._lesson = Lesson(
-            course.sets, course.streams, vfl_pb2.RETAIN, labels, 0, size, learning_rate=0.0
-        )
-        self._epoch, self._coming = 0, iter(())  # type: ignore[var-annotated]
-
-    def __next__(self) -> Tensor:
-        for rows in self._coming:
-            return rows  # type: ignore[no-any-return]
-        self._epoch += 1
-        self._coming = batches(self._lesson, self._epoch)
-        return next(self._coming)
-
-
-__all__ = ["Course", "StepSizes", "Unlearning"]
+    labels, size = course.together.labels, course.plan.batch
+    rows = (course.sets, course.streams, vfl_pb2.RETAIN)
+    lesson = Lesson(*rows, labels, epochs=0, batch=size, learning_rate=0.0)
+    return chain.from_iterable(batches(lesson, epoch) for epoch in count(1))

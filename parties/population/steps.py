@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from configs.agreement import Training
 from models.ensemble import Ensemble
 from parties.population.together import Together
 from parties.rows import RowSets
@@ -37,7 +38,7 @@ class Lesson:
     batch: int
     learning_rate: float
     only: tuple[str, ...] = ()
-    kind: str = "adam"
+    optimiser: str = "adam"
     momentum: float = 0.0
     weight_decay: float = 0.0
     steps: int | None = None
@@ -47,7 +48,7 @@ class Lesson:
 def learn(together: Together, models: Ensemble, lesson: Lesson) -> None:
     """Train the models in place, every one on its own rows in its own order."""
     chosen = models.beginning(*lesson.only)
-    descent = optimiser(chosen, lesson.kind, lesson.learning_rate, lesson)
+    descent = optimiser(chosen, lesson)
     done = 0
     for epoch in range(1, lesson.epochs + 1):
         for rows in batches(lesson, epoch):
@@ -61,15 +62,12 @@ def learn(together: Together, models: Ensemble, lesson: Lesson) -> None:
         lesson.after(epoch)
 
 
-def optimiser(
-    chosen: Sequence[Tensor], kind: str, rate: float, plan: Lesson | None = None
-) -> torch.optim.Optimizer:
+def optimiser(chosen: Sequence[Tensor], plan: Lesson | Training) -> torch.optim.Optimizer:
     """The optimiser of all models; element by element it is each model's own."""
-    decay = plan.weight_decay if plan else 0.0
-    if kind == "adam":
+    rate, decay = plan.learning_rate, plan.weight_decay
+    if plan.optimiser == "adam":
         return torch.optim.Adam(chosen, rate, weight_decay=decay, fused=True)
-    momentum = plan.momentum if plan else 0.0
-    return torch.optim.SGD(chosen, rate, momentum=momentum, weight_decay=decay)
+    return torch.optim.SGD(chosen, rate, momentum=plan.momentum, weight_decay=decay)
 
 
 def batches(lesson: Lesson, epoch: int) -> Iterator[Tensor]:
@@ -85,7 +83,7 @@ def batches(lesson: Lesson, epoch: int) -> Iterator[Tensor]:
     if len({len(order) for order in orders}) > 1:
         raise ValueError("the models of a population learn from equally many rows")
     order = torch.from_numpy(np.stack(orders))
-    return iter(order.split(lesson.batch, dim=1))
+    return iter(torch.split(order, lesson.batch, dim=1))
 
 
 def losses(together: Together, models: Ensemble, rows: Tensor, labels: Tensor) -> Tensor:

@@ -57,17 +57,19 @@ class Together:
 
     def _network(self, stream: str) -> Whole:
         active, agreement = self.agreement.active, self.agreement
-        bottoms, top = {}, None
+        bottoms: dict[str, nn.Module] = {}
+        top: nn.Module | None = None
         for name in sorted({*agreement.feature_parties, active}):
             half = seeded(torch_seed(agreement.seed, "weights", stream, name), self._half(name))
-            if name == active:
+            if isinstance(half, ActiveNetwork):
                 top = half.top
-                half = half.bottom
-            if half is not None:
+                if half.bottom is not None:
+                    bottoms[name] = half.bottom
+            else:
                 bottoms[name] = half
         if top is None:
             raise LookupError("an agreement has an active party")
-        return Whole(bottoms, top).to(DTYPES[agreement.dtype])  # type: ignore[arg-type]
+        return Whole(bottoms, top).to(DTYPES[agreement.dtype])
 
     def _half(self, name: str) -> Callable[[], nn.Module]:
         agreement, plan = self.agreement, self.agreement.parties[name]
@@ -108,9 +110,10 @@ class Together:
 def read_together(
     config: Path, data: Path | None, changes: Sequence[str] = (), most: int | None = None
 ) -> Together:
-    """Read every party's data and join it by plain sets; preprocessing is fitted on all training rows.
+    """Read every party's data and join it by plain sets.
 
-    ``most`` bounds the training rows: a fixed part of them takes no part at all.
+    Preprocessing is fitted on all training rows, so it is the same for every model. ``most`` bounds
+    the training rows: the others take no part at all.
     """
     read = read_config(config, tuple(changes))
     agreement = read.agreement

@@ -1,4 +1,4 @@
-"""Likelihood-ratio audits per example: can an unlearned model be told from one that never saw x?
+"""Likelihood-ratio audits per example: unlearned, or never seen.
 
 Many models are trained, half of them with x; each that saw it unlearns it. For every example x two
 Gaussians are fitted to the models' confidences φ(x), one per arm, and held-out models are scored by

@@ -1,0 +1,111 @@
+"""A population computes what its parties would compute with each other, to rounding."""
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trio import agreement, federation, forget_some, inputs, networks
+
+from models.ensemble import Ensemble
+from parties.federation import Federation
+from parties.learn import Plan, learn
+from parties.methods.choice import method
+from parties.methods.method import ORIGINAL
+from parties.passive import Answerer
+from parties.population.together import Together, Whole
+from parties.population.trained import Trained
+from parties.population.ways import unlearned
+from protocol import vfl_pb2
+
+BATCH, RATE = 16, 0.01
+FEDORA: dict[str, Any] = {
+    "iterations": 4,
+    "retain_share": 0.3,
+    "batch": 16,
+    "primal_step": 0.02,
+    "utility_loss": 1.0,
+    "check_every": 100,
+}
+PAPER = {
+    "start": "original",
+    "primal": "plain",
+    "anneal": False,
+    "calibrate": False,
+    "adaptive": {},
+    "policy": "uniform",
+}
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "fine-tune": ("fine-tune", {}),
+    "gradient-ascent": ("gradient-ascent", {"ascent": {"steps": 4, "clip": 0.5}}),
+    "relabel": ("relabel", {}),
+    "top-only": ("top-only", {"top_only": {"epochs": 3}}),
+    "shrink-perturb": ("shrink-perturb", {"shrink_perturb": {"top": "fresh"}}),
+    "ico-like": ("ico-like", {"ico_like": {"steps": 9, "share": 0.5}}),
+    "cvfu": ("cvfu", {"cvfu": {"epochs": 3}}),
+    "fedora": ("fedora", {"fedora": FEDORA}),
+    "fedora-heldout": ("fedora", {"fedora": FEDORA | {"margin": 0.0, "dual_step": 1.0}}),
+    "fedora-fresh-top": ("fedora", {"fedora": FEDORA | {"start": "fresh-top"}}),
+    "fedora-shrink": ("fedora", {"fedora": FEDORA | {"start": "shrink", "shrink_top": "shrink"}}),
+    "fedora-paper": ("fedora", {"fedora": FEDORA | PAPER}),
+    "fedora-proxy": ("fedora", {"fedora": FEDORA | PAPER | {"policy": "proxy", "score_rows": 20}}),
+    "fedora-no-rows": ("fedora", {"fedora": FEDORA | PAPER | {"retain_share": 0.0}}),
+}
+
+
+def whole(leading: Federation, answerers: Mapping[str, Answerer]) -> Whole:
+    """The present model of all parties as one module."""
+    halves = networks(leading, answerers)
+    hub = halves["hub"]
+    bottoms = {"hub": hub.bottom, "left": halves["left"], "right": halves["right"]}
+    return Whole(bottoms, hub.top)
+
+
+def votes() -> dict[str, Any]:
+    parties = agreement()["parties"]
+    return {
+        "parties": {name: each | {"width": 3} for name, each in parties.items()},
+        "top": {"kind": "sum"},
+    }
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way_equals_that_of_the_parties(tmp_path: Path, way: str) -> None:
+    name, unlearning = WAYS[way]
+    changes = votes() if name == "cvfu" else {}
+    training = {"batch": BATCH, "learning_rate": RATE, "epochs": 2}
+    with federation(tmp_path, unlearning=unlearning, training=training, **changes) as found:
+        leading, answerers = found
+        forget_some(leading)
+        leading.fresh(ORIGINAL, vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        plan = Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 2, BATCH, early=1)
+        early: list[Whole] = []
+        keep = leading.keep
+
+        def watched(slot: str, task: vfl_pb2.Task) -> None:
+            keep(slot, task)
+            if slot == "early copy":
+                early.append(copy.deepcopy(whole(leading, answerers)))
+
+        leading.keep = watched  # type: ignore[method-assign]
+        learn(leading, plan)
+        leading.keep(ORIGINAL, vfl_pb2.TRAIN)
+        original = copy.deepcopy(whole(leading, answerers))
+        values = {each: inputs(leading, answerers)[each] for each in ("hub", "left", "right")}
+        together = Together(leading.agreement, leading.rows, values, leading.labels)
+        trained = Trained(
+            together,
+            [leading.rows] * 2,
+            ["", ""],
+            Ensemble.of([original, original]),
+            Ensemble.of([early[0], early[0]]),
+        )
+        method(name).run(leading)
+        expected = Ensemble.of([whole(leading, answerers)]).parameters
+        models = unlearned(trained, name)  # type: ignore[arg-type]
+        moved = 0.0
+        for each, tensor in models.parameters.items():
+            assert (tensor - expected[each]).abs().max() < 1e-8, each
+            moved = max(moved, (tensor - trained.original.parameters[each]).abs().max().item())
+        assert moved > 1e-4
