@@ -14,7 +14,7 @@ from torch import Tensor
 
 from configs.unlearning import Fedora
 from models.ensemble import Ensemble, per_model, square_norms
-from parties.methods.fedora import step_sizes
+from parties.methods.form import step_sizes
 from parties.population.steps import Lesson, batches, gradients, losses, optimiser, per_epoch
 from parties.population.together import Together
 from parties.rows import RowSets
