@@ -15,6 +15,8 @@ from configs.seat import Seat
 from models import arithmetic
 from parties.fedora import unlearn
 from parties.learn import Plan, learn
+from parties.passive import Answerer
+from parties.state import State
 from protocol import vfl_pb2
 from unlearning import thresholds
 
@@ -91,3 +93,16 @@ def test_backbone_learns_and_unlearns(
             assert arithmetic.all_finite(network.parameters())
             assert arithmetic.squared_distance(network.parameters(), before[name]) > 0
         assert torch.isfinite(leading.logits(vfl_pb2.FORGOTTEN)).all()
+        if overlap == "pipeline":
+            leading.checkpoint()
+            for answerer in answerers.values():
+                assert_same_after_reading(answerer)
+
+
+def assert_same_after_reading(answerer: Answerer) -> None:
+    """The newest checkpoint gives back every parameter, bit by bit."""
+    ours, here = answerer._checkpoints, answerer._state.half.model.network
+    content = ours.read(ours.held().numbers[-1])
+    read = State.read(answerer._party, content, answerer._network).half.model.network
+    pairs = zip(here.parameters(), read.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
