@@ -200,6 +200,16 @@ def test_label_that_is_no_class_is_refused(tmp_path: Path) -> None:
     assert "a label that is no class in 1 row of data_batch_1.bin (1)" in said
 
 
+def test_label_that_is_no_class_is_named_by_its_own_batch(tmp_path: Path) -> None:
+    (tmp_path / "data_batch_2.bin").write_bytes(binary([1, 2, 99]))
+    (tmp_path / "test_batch.bin").write_bytes(binary([99, 2, 3]))
+    files = (Path("data_batch_1.bin"), Path("data_batch_2.bin"))
+    data = cifar(tmp_path, binary(LABELS), label=True, train=files, test=Path("test_batch.bin"))
+    assert "1 row of data_batch_2.bin (2)" in refusal(tmp_path, data, True)
+    (tmp_path / "data_batch_2.bin").write_bytes(binary([1, 2, 3]))
+    assert "1 row of test_batch.bin (0)" in refusal(tmp_path, data, True)
+
+
 def test_two_batches_of_one_name_are_refused(tmp_path: Path) -> None:
     data = cifar(tmp_path, binary(LABELS), test=Path("other/data_batch_1.bin"))
     assert "two batches bear one name" in refusal(tmp_path, data)
