@@ -7,7 +7,7 @@ builds them, without its weights, and with three changes:
   remember forgotten rows. So there are no buffers, and no dropout either.
 * A stem for small images: a 3x3 convolution and no pooling, with stride 1 up to 32 pixels and 2
   above. A party often holds only a strip of each image, and a stem made for 224 pixels would leave
-  nothing of it. Without max-pooling every gradient has a deterministic way to be computed on a GPU.
+  nothing of it.
 * The last layer is linear and as wide as the party's embeddings.
 """
 

@@ -12,7 +12,7 @@ import numpy as np
 from configs.seat import Noise
 from parties.errors import DataError
 from parties.schedule import key, normals
-from parties.sources.records import Records
+from parties.sources.records import Array, Records
 
 
 def with_noise(records: Records, noise: Noise) -> Records:
@@ -35,5 +35,5 @@ def with_noise(records: Records, noise: Noise) -> Records:
     return replace(records, images=images, digest=sha256(records.digest + told).digest())
 
 
-def _drawn(seed: int, identity: bytes, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _drawn(seed: int, identity: bytes, count: int) -> Array:
     return normals(key(seed, "feature noise", sha256(identity).hexdigest()), count)

@@ -67,6 +67,22 @@ def test_resnet18_answers_for_strips(shape: tuple[int, int, int]) -> None:
     assert resnet18(shape, 7)(torch.zeros(2, *shape)).shape == (2, 7)
 
 
+@pytest.mark.parametrize("name", BACKBONES)
+def test_every_gradient_has_a_deterministic_way_on_a_gpu(name: str) -> None:
+    """Torch lists adaptive pooling as having none; over all pixels it is a mean, which has one."""
+    walked: set[str] = set()
+    waiting = [BACKBONES[name]((3, 16, 8), 2)(torch.zeros(1, 3, 16, 8)).grad_fn]
+    seen = set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            walked.add(node.name())
+            waiting += [before for before, _ in node.next_functions]
+    assert "MeanBackward1" in walked
+    assert not any("Adaptive" in each or "MaxPool" in each for each in walked)
+
+
 def test_same_seed_builds_the_same_backbone() -> None:
     first, second = (seeded(3, lambda: densenet121((1, 8, 8), 2)) for _ in range(2))
     pairs = zip(first.parameters(), second.parameters(), strict=True)
