@@ -26,6 +26,12 @@ class CnnBottom(Table):
     channels: Widths = (16, 32)
 
 
+class BackboneBottom(Table):
+    """A network of the literature for images, with GroupNorm and a stem for small images."""
+
+    kind: Literal["resnet18", "resnet50", "densenet121"]
+
+
 class ModuleBottom(Table):
     """A party's own ``nn.Module``: its seat names the import path, here is its source's hash."""
 
@@ -33,7 +39,9 @@ class ModuleBottom(Table):
     source: Pin
 
 
-Bottom: TypeAlias = Annotated[MlpBottom | CnnBottom | ModuleBottom, Field(discriminator="kind")]
+Bottom: TypeAlias = Annotated[
+    MlpBottom | CnnBottom | BackboneBottom | ModuleBottom, Field(discriminator="kind")
+]
 
 
 class Party(Table):
@@ -163,6 +171,7 @@ class Limits(Table):
     checkpoint_seconds: Pause = 10.0  # between two checkpoints, at least
     magnitude: Positive = 1e4  # of an element of an embedding or gradient
     rows: Count = 20_000_000  # that a party may bring to the intersection
+    pass_rows: Count = 4096  # of one question about many rows: fewer need less memory
 
 
 class Agreement(Table):

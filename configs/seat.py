@@ -42,6 +42,13 @@ class Part(Table):
         return span
 
 
+class Noise(Table):
+    """Gaussian noise on this party's pixels: feature-noise heterogeneity between the parties."""
+
+    sigma: Fraction  # of pixels that go from 0 to 1
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+
 class Source(Table):
     """What every kind of data has."""
 
@@ -134,18 +141,24 @@ class NumpyData(Source):
     label: str | None = None
 
 
-class SklearnData(Source):
+class ImageSource(Source):
+    """What all images have."""
+
+    part: Part = Part()
+    noise: Noise | None = None
+
+
+class SklearnData(ImageSource):
     """A data set that comes with scikit-learn."""
 
     kind: Literal["sklearn"]
     name: Literal["digits", "breast_cancer", "iris", "wine"]
     features: bool = True
-    part: Part = Part()
     columns: tuple[int, ...] | None = None  # of a table
     label: bool = False
 
 
-class IdxData(Source):
+class IdxData(ImageSource):
     """Images and labels in the idx format of MNIST."""
 
     kind: Literal["idx"]
@@ -153,11 +166,57 @@ class IdxData(Source):
     test_images: PathText | None = None
     labels: PathText | None = None
     test_labels: PathText | None = None
-    part: Part = Part()
+
+
+class MedMnistData(ImageSource):
+    """Images and labels in one .npz archive, by default in the arrays that MedMNIST has."""
+
+    kind: Literal["medmnist"]
+    path: PathText
+    train: Annotated[tuple[str, ...], Field(min_length=1)] = ("train", "val")  # parts to learn from
+    test: str | None = "test"
+    names: tuple[str, str] = ("{}_images", "{}_labels")  # of a part's arrays
+    features: bool = True
+    label: bool = False
+
+    @field_validator("names")
+    @classmethod
+    def _with_a_place(cls, names: tuple[str, str]) -> tuple[str, str]:
+        if any(name.count("{}") != 1 for name in names):
+            raise ValueError("each name has one {}, in whose place the part's name stands")
+        return names
+
+
+class CifarData(ImageSource):
+    """CIFAR's batches, binary or pickled; pickles are taken apart and never run."""
+
+    kind: Literal["cifar"]
+    name: Literal["cifar10", "cifar100"]  # of cifar100 the fine labels
+    train: Annotated[tuple[PathText, ...], Field(min_length=1)]
+    test: PathText | None = None
+    features: bool = True
+    label: bool = False
+
+
+class TinyImageNetData(ImageSource):
+    """The folder of Tiny ImageNet; its validation images are the test rows."""
+
+    kind: Literal["tiny-imagenet"]
+    path: PathText
+    features: bool = True
+    label: bool = False
 
 
 Data: TypeAlias = Annotated[
-    CsvData | ParquetData | SqlData | NumpyData | SklearnData | IdxData,
+    CsvData
+    | ParquetData
+    | SqlData
+    | NumpyData
+    | SklearnData
+    | IdxData
+    | MedMnistData
+    | CifarData
+    | TinyImageNetData,
     Field(discriminator="kind"),
 ]
 
@@ -173,6 +232,8 @@ class Seat(Table):
     denied_file: PathText | None = None  # more of them, one a line; read again when it changes
     strict: bool = False  # refuse what is else a warning about identities
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    # Where this party's half of the model is computed; a GPU needs a CUDA build of torch.
+    device: Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$")] = "cpu"
     module: str | None = None  # import path of this party's own bottom, "package.module:Class"
     unlearn: dict[Name, PathText] = Field(default={})  # request -> file of IDs, one a line
     data: Data

@@ -8,6 +8,7 @@ from configs.agreement import Agreement, MlpTop
 from models.seeded import seeded
 from models.tops import ConcatHead, SumHead
 from parties.bottom import build_bottom
+from parties.device import device_of, embed
 from parties.features import DTYPES
 from parties.party import Party
 from parties.schedule import torch_seed
@@ -35,13 +36,13 @@ class ActiveNetwork(nn.Module):
         """
         if self.bottom is None:
             raise LookupError("the active party has no bottom model")
-        embeddings: Tensor = self.bottom(features)
-        return embeddings
+        return embed(self.bottom, features)
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
         """Logits, [batch, classes], from all parties' embeddings in the order of the agreement."""
-        logits: Tensor = self.top(embeddings)
-        return logits
+        device = device_of(self.top)
+        logits: Tensor = self.top([each.to(device) for each in embeddings])
+        return logits.cpu()
 
 
 def build_active(party: Party, stream: str, features: Tensor | None) -> ActiveNetwork:
@@ -55,4 +56,4 @@ def build_active(party: Party, stream: str, features: Tensor | None) -> ActiveNe
         return ActiveNetwork(agreement, bottom)
 
     seed = torch_seed(agreement.seed, "weights", stream, name)
-    return seeded(seed, build).to(DTYPES[agreement.dtype])
+    return seeded(seed, build).to(party.device, DTYPES[agreement.dtype])

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from configs.agreement import CnnBottom, MlpBottom, ModuleBottom, Party
+from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom, Party
 from configs.errors import ConfigError
 from models.bottoms import cnn, mlp
 
@@ -27,11 +27,28 @@ def build_bottom(plan: Party, module: str | None, shape: tuple[int, ...]) -> nn.
                 size *= side
             return nn.Sequential(nn.Flatten(), mlp(size, hidden, width))
         case CnnBottom(channels=channels):
-            if len(shape) != 3:
-                raise ConfigError("bottom kind 'cnn' needs images", "use kind 'mlp' for tables")
-            return cnn((shape[0], shape[1], shape[2]), channels, width)
+            return cnn(_image("cnn", shape), channels, width)
+        case BackboneBottom(kind=kind):
+            return _backbone(kind, _image(kind, shape), width)
         case ModuleBottom(source=source):
             return _own(module, source, shape, width)
+
+
+def _image(kind: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise ConfigError(f"bottom kind '{kind}' needs images", "use kind 'mlp' for tables")
+    return shape[0], shape[1], shape[2]
+
+
+def _backbone(kind: str, shape: tuple[int, int, int], width: int) -> nn.Module:
+    from models.backbones import BACKBONES  # noqa: PLC0415  large
+
+    try:
+        return BACKBONES[kind](shape, width)
+    except ValueError as error:
+        raise ConfigError(
+            str(error), "give the party a larger part, or agree on a ResNet"
+        ) from error
 
 
 def _own(path: str | None, source: str, shape: tuple[int, ...], width: int) -> nn.Module:

@@ -193,8 +193,8 @@ class Checkpoints:
 
 
 def _dense(group: Tensors) -> Tensors:
-    """Tensors as the file has them; a party's own module may hold them otherwise."""
-    return {name: tensor.contiguous() for name, tensor in group.items()}
+    """Tensors as the file has them; a party's own module or device may hold them otherwise."""
+    return {name: tensor.cpu().contiguous() for name, tensor in group.items()}
 
 
 def _manifest(path: Path) -> dict[str, Any] | None:

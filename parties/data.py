@@ -8,19 +8,26 @@ from typing import assert_never
 import numpy as np
 
 from configs.seat import (
+    CifarData,
     CsvData,
     Data,
     IdxData,
+    ImageSource,
+    MedMnistData,
     NumpyData,
     ParquetData,
     Sample,
     SklearnData,
     SqlData,
     TableSource,
+    TinyImageNetData,
 )
 from parties.errors import DataError
+from parties.sources.cifar_source import read_cifar
 from parties.sources.csv_source import read_csv
+from parties.sources.feature_noise import with_noise
 from parties.sources.idx_source import read_idx
+from parties.sources.medmnist_source import read_medmnist
 from parties.sources.npz_source import read_numpy
 from parties.sources.records import (
     ABSENT,
@@ -45,7 +52,7 @@ class Holding:
         ids: normalised and unique.
         in_test: [rows], True where the row comes from the official test file.
         table: [rows] of feature columns.
-        images: [rows, 1, h, w], pixels from 0 to 1.
+        images: [rows, channels, h, w], pixels from 0 to 1.
         labels: [rows], class index; only at the active party.
         digest: SHA-256 of what was read; another one means that the data changed.
     """
@@ -92,6 +99,8 @@ def read_holding(
     """
     _refuse_misplaced_labels(data, active)
     records = _records(data, folder, classes, progress)
+    if isinstance(data, ImageSource) and data.noise is not None:
+        records = with_noise(records, data.noise)
     later = duplicates(records.ids)
     if later and not (isinstance(data, TableSource) and data.dedupe):
         raise _duplicates(records, later)
@@ -122,7 +131,9 @@ def _refuse_misplaced_labels(data: Data, active: bool) -> None:
         raise DataError("the active party's data has no labels", f"set {option} in its seat")
 
 
-def _records(data: Data, folder: Path, classes: Sequence[str], progress: Progress) -> Records:
+def _records(  # noqa: PLR0911  one for each kind
+    data: Data, folder: Path, classes: Sequence[str], progress: Progress
+) -> Records:
     match data:
         case CsvData():
             return read_csv(data, folder, classes, progress)
@@ -140,6 +151,16 @@ def _records(data: Data, folder: Path, classes: Sequence[str], progress: Progres
             return read_sklearn(data, classes)
         case IdxData():
             return read_idx(data, folder, classes)
+        case MedMnistData():
+            return read_medmnist(data, folder, classes)
+        case CifarData():
+            return read_cifar(data, folder, classes)
+        case TinyImageNetData():
+            from parties.sources.tiny_imagenet_source import (  # noqa: PLC0415  needs Pillow
+                read_tiny_imagenet,
+            )
+
+            return read_tiny_imagenet(data, folder, classes, progress)
     assert_never(data)
 
 

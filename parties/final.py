@@ -22,7 +22,7 @@ MODEL, ROWS, PREPROCESSING, TRAFFIC, MANIFEST = (
 def save_half(party: Party, state: State, run: bytes) -> None:
     """Write our half of the model, row map, preprocessing and traffic, and their digests."""
     parts = {
-        name: tensor.detach().contiguous()
+        name: tensor.detach().cpu().contiguous()
         for name, tensor in state.half.model.network.state_dict().items()
     }
     files = {
@@ -41,6 +41,7 @@ def save_half(party: Party, state: State, run: bytes) -> None:
         "agreement": party.digest.hex(),
         "architecture": party.agreement.architecture,
         "threads": party.seat.threads,
+        "device": party.seat.device,
         "torch": torch.__version__,
         "sha256": {name: sha256(content).hexdigest() for name, content in files.items()},
     }

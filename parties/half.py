@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from configs.agreement import Agreement
 from models import arithmetic
 from parties.checkpoint import Content
+from parties.device import device_of
 from parties.features import Inputs
 from parties.optimiser import optimiser
 from parties.plain import Tensors
@@ -170,8 +171,9 @@ class Half:
         for i, each in enumerate(models):
             each.network.load_state_dict(tensors[f"network {i}"])
         self._model = models[0] if models else None
+        device = device_of(models[0].network) if models else torch.device("cpu")
         self._slots = {
-            name: (models[place], _block(tensors[f"copy {name}"]))
+            name: (models[place], _block(tensors[f"copy {name}"], device))
             for name, place in values["slots"].items()
         }
         self._ended = dict.fromkeys(values["ended"])
@@ -179,12 +181,12 @@ class Half:
             self._begin(values["task"])
         work = self._work
         work.anchor, work.held, work.mark = (
-            _block(tensors[f"work {name}"]) for name in ("anchor", "held", "mark")
+            _block(tensors[f"work {name}"], device) for name in ("anchor", "held", "mark")
         )
         work.moved = values["moved"]
         if values["dual"]:
             threshold, cap = values["dual"]
-            prices = _block(tensors["work prices"])
+            prices = _block(tensors["work prices"], device)
             work.dual = LiteralDual(threshold=threshold, cap=cap, prices=prices)
         self._load_momenta(tensors["optimiser"])
 
@@ -308,5 +310,5 @@ def _named(block: Block) -> Tensors:
     return {f"{place:04}": tensor for place, tensor in enumerate(block)}
 
 
-def _block(named: Tensors) -> Block:
-    return tuple(named[name] for name in sorted(named))
+def _block(named: Tensors, device: torch.device) -> Block:
+    return tuple(named[name].to(device) for name in sorted(named))

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import torch
+
 from configs.agreement import Agreement
 from configs.schema import canonical, digest
 from configs.seat import Seat
@@ -33,6 +35,11 @@ class Party:
     watch: Watch
     ledger: Ledger
     predicts: bytes = b""  # the run whose model we predict with; empty: we train
+
+    @property
+    def device(self) -> torch.device:
+        """Where our half of the model is computed; ``take_seat`` has seen that it is there."""
+        return torch.device(self.seat.device)
 
     @property
     def digest(self) -> bytes:

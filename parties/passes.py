@@ -28,7 +28,6 @@ from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
 from protocol.tensors import MAX_PAYLOAD
 
-WIDEST_PASS = 4096  # rows; more would make others wait too long for their turn
 # Tasks that go back to an earlier model, or do without, instead of failing.
 _MAY_DIVERGE = (
     vfl_pb2.UNLEARN,
@@ -298,7 +297,7 @@ def widest_pass(agreement: Agreement) -> int:
     """Rows of one question, whose answers must fit into one message."""
     widest = max(party.width or 0 for party in agreement.parties.values())
     row = widest * np.dtype(agreement.dtype).itemsize
-    return int(max(1, min(WIDEST_PASS, MAX_PAYLOAD // row)))
+    return int(max(1, min(agreement.limits.pass_rows, MAX_PAYLOAD // row)))
 
 
 def _place(task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> vfl_pb2.Place:

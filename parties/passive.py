@@ -14,6 +14,7 @@ from models.seeded import seeded
 from parties import join
 from parties.bottom import build_bottom
 from parties.checkpoint import Checkpoints, Content
+from parties.device import device_of, embed
 from parties.errors import public
 from parties.features import Inputs
 from parties.final import save_half
@@ -99,9 +100,10 @@ class Answerer:
         if self._party.agreement.training.overlap == "pipeline":
             # The weights move before this batch's gradient comes: its graph needs them as they are.
             stashed = {name: each.clone() for name, each in network.named_parameters()}
-            embedding: Tensor = functional_call(network, stashed, (batch,))
+            placed = batch.to(device_of(network))
+            embedding: Tensor = functional_call(network, stashed, (placed,)).cpu()
         else:
-            embedding = network(batch)
+            embedding = embed(network, batch)
         self._embedded.append((embedding, self._channel.place))
         self._send(embedding.detach())
 
@@ -109,7 +111,7 @@ class Answerer:
     def _show(self, ask: vfl_pb2.Ask) -> None:
         """Send embeddings from which nobody learns."""
         self._embedded.clear()
-        self._send(self._state.half.model.network(self._features(ask)))
+        self._send(embed(self._state.half.model.network, self._features(ask)))
 
     def _features(self, ask: vfl_pb2.Ask) -> Tensor:
         inputs = self._state.half.model.inputs
@@ -158,7 +160,7 @@ class Answerer:
         plan, shape = party.agreement.parties[name], tuple(inputs.values.shape[1:])
         seed = torch_seed(party.agreement.seed, "weights", stream, name)
         network = seeded(seed, lambda: build_bottom(plan, party.seat.module, shape))
-        return network.to(inputs.values.dtype)
+        return network.to(party.device, inputs.values.dtype)
 
     def _forget(self, rows: Index) -> None:
         """Learn which rows must go: D_u of the request that follows."""

@@ -42,7 +42,7 @@ class Fitted:
     Attributes:
         numeric: in the order of their columns in the output.
         categorical: categories of each column, None for an absent value; they follow.
-        image: [1, h, w] of images, which pass unchanged.
+        image: [channels, h, w] of images, which pass unchanged.
         warnings: what the caller may show, such as constant columns.
     """
 
@@ -64,7 +64,7 @@ class Fitted:
         return len(self.numeric) + sum(map(len, self.categorical.values()))
 
     def transform(self, holding: Holding, rows: Index) -> Features:
-        """The chosen rows: [rows, width] float64, or images [rows, 1, h, w] float32.
+        """The chosen rows: [rows, width] float64, or float32 images [rows, channels, h, w].
 
         A category that no training row had is all zeros.
 

@@ -38,6 +38,17 @@ def words(key: bytes, count: int) -> NDArray[np.uint64]:
     return np.frombuffer(encryptor.update(bytes(8 * count)), "<u8")
 
 
+def normals(key: bytes, count: int) -> NDArray[np.float64]:
+    """``count`` draws from the standard normal distribution, by Box and Muller."""
+    half = (count + 1) // 2
+    encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+    words = np.frombuffer(encryptor.update(bytes(16 * half)), "<u8").reshape(2, half)
+    # 53 bits each; the first in (0, 1], since its logarithm is taken.
+    first, second = (words[0] >> 11) + 1.0, (words[1] >> 11) + 0.0
+    radius, angle = np.sqrt(-2.0 * np.log(first / 2.0**53)), second * (2.0 * np.pi / 2.0**53)
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+
 def shares(key: bytes, ids: Sequence[bytes]) -> NDArray[np.float64]:
     """A number in [0, 1) for every ID: the same at every party that holds the ID."""
     words = [hmac(key, identifier, "sha256")[:8] for identifier in ids]

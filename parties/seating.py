@@ -12,6 +12,7 @@ from configs.errors import ConfigError
 from configs.schema import Config
 from configs.seat import Seat
 from parties.data import Holding, read_holding
+from parties.device import ready
 from parties.errors import DataError
 from parties.identity import identify
 from parties.ledger import Ledger
@@ -53,7 +54,7 @@ def take_seat(
         watch.warn(warning)
     watch.phase("reading data")
     torch.set_num_threads(seat.threads)
-    torch.use_deterministic_algorithms(True)
+    ready(seat.device)
     folder = place.data or config.path.parent / (seat.folder or Path())
     holding = (read or read_holding)(
         seat.data,

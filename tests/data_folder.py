@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from configs.seat import CsvData, Data, IdxData, NumpyData, ParquetData, SklearnData, SqlData
+from configs.seat import (
+    CifarData,
+    CsvData,
+    Data,
+    IdxData,
+    MedMnistData,
+    NumpyData,
+    ParquetData,
+    SklearnData,
+    SqlData,
+    TinyImageNetData,
+)
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 
@@ -21,6 +32,12 @@ def files(data: Data) -> list[Path]:
             named = [data.path, data.test_path]
         case IdxData():
             named = [data.images, data.labels, data.test_images, data.test_labels]
+        case MedMnistData():
+            named = [data.path]
+        case CifarData():
+            named = [*data.train, data.test]
+        case TinyImageNetData():
+            named = [data.path / "val" / "val_annotations.txt"]
         case SklearnData() | SqlData():
             named = []
     return [path for path in named if path is not None]

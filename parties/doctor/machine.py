@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 
-from configs.agreement import CnnBottom, MlpBottom, ModuleBottom
+from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom
 from configs.errors import ConfigError
 from parties.bottom import own_class
+from parties.device import ready
 from parties.doctor.finding import Examined, Finding, fail, ok, unknown, warning
 from parties.doctor.places import is_there
 from parties.doctor.source import data_files
@@ -24,6 +25,7 @@ LIBRARIES = ("vfl", "torch", "grpcio", "protobuf")
 _FILES = 256  # open ones: certificates, libraries, lines
 _BARE = 600 << 20  # bytes of a party that has no data: interpreter, torch, gRPC, audits
 _PER_BYTE = 20  # of a text table: cells while it is read; 16 were measured
+_BACKBONES = {"resnet18": 11_200_000, "resnet50": 23_600_000, "densenet121": 7_000_000}
 _COPIES = 8  # of a model: weights, gradient, two moments, kept copies
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -58,6 +60,7 @@ def check_numbers(examined: Examined) -> Iterator[Finding]:
         f"{examined.config.agreement.dtype}, deterministic algorithms, {threads} of {cores} "
         f"cores, CPU {torch.backends.cpu.get_cpu_capability()}",
     )
+    yield _device(examined)
     if threads > cores:
         yield warning(
             "threads", f"{threads} threads on {cores} cores", f"threads = {cores} in the seat"
@@ -68,6 +71,16 @@ def check_numbers(examined: Examined) -> Iterator[Finding]:
             "the last run here had another number of threads",
             "figures may differ in their last digits",
         )
+
+
+def _device(examined: Examined) -> Finding:
+    """Whether the half of the model can be computed where the seat says."""
+    name = examined.seat.device
+    try:
+        ready(name)
+    except ConfigError as error:
+        return fail("device", error)
+    return ok("device", "main memory" if name == "cpu" else f"{name}, deterministic")
 
 
 def check_module(examined: Examined) -> Iterator[Finding]:
@@ -126,6 +139,8 @@ def _weights(examined: Examined) -> int:
         case CnnBottom(channels=channels):
             layers = [9 * size for size in (1, *channels, plan.width or 0)]
     count = sum(a * b for a, b in pairwise(layers)) if plan.width else 0
+    if isinstance(plan.bottom, BackboneBottom):
+        count += _BACKBONES[plan.bottom.kind]
     if examined.active and agreement.top.kind == "mlp":
         inputs = sum(each.width or 0 for each in agreement.parties.values())
         outputs = len(agreement.labels.classes)

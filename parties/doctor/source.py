@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from configs.seat import Columns, CsvData, Source
+from configs.seat import Columns, CsvData, Source, TinyImageNetData
 from parties.data import read_holding
 from parties.doctor.finding import Examined, Finding, fail, ok, trouble
 from parties.doctor.places import is_there
@@ -17,7 +17,12 @@ _HEAD = 1 << 16  # bytes that are looked at
 def data_files(examined: Examined) -> list[Path]:
     """Every file that the data table of the seat names."""
     data = examined.seat.data
-    named = [getattr(data, field) for field in type(data).model_fields]
+    if isinstance(data, TinyImageNetData):  # a folder, in which every image is a file
+        return [examined.folder / data.path / "val" / "val_annotations.txt"]
+    named: list[object] = []
+    for field in type(data).model_fields:
+        value = getattr(data, field)
+        named += value if isinstance(value, tuple) else [value]
     return [examined.folder / path for path in named if isinstance(path, Path)]
 
 

@@ -12,6 +12,8 @@ def form(plan: Fedora) -> dict[str, Any]:
         "dual": plan.dual,
         "start": plan.start,
         "score": plan.score,
+        "primal": plan.primal,
+        "anneal": plan.anneal is not None,
         "adaptive": plan.adaptive is not None,
         "extrapolate": plan.extrapolate,
         "retain_share": plan.retain_share,

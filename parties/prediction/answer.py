@@ -10,6 +10,7 @@ import torch
 from models.arithmetic import bounded
 from parties import join
 from parties.alignment.align import follow
+from parties.device import embed
 from parties.errors import ABSENT, public
 from parties.ledger import phase_of
 from parties.party import Party
@@ -117,7 +118,7 @@ class Answerer:
                 f"{self._channel.terms.peer} asks for {len(rows)} rows; "
                 f"legal are {most} at most, between 0 and {count - 1}"
             )
-        embedding, report = self._network(self._inputs[rows]), None
+        embedding, report = embed(self._network, self._inputs[rows]), None
         if not bounded([embedding], self._party.agreement.limits.magnitude):
             embedding, report = torch.zeros_like(embedding), vfl_pb2.Report(diverged=True)
         self._channel.send(vfl_pb2.Embedding(report=report), embedding.numpy())

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from configs.schema import Config
 from configs.seat import Data
 from parties.data import Holding, read_holding
+from parties.device import ready
 from parties.features import DTYPES
 from parties.party import Party
 from parties.prediction.saved import network, read_saved
@@ -47,9 +48,10 @@ def take_trained_seat(
         ConfigError, DataError, IdentityError, StorageError: see ``take_seat``.
     """
     agreement = config.agreement
-    module = config.seat(name).module
+    seat = config.seat(name)
     saved = read_saved(place.out / agreement.federation / name, name, agreement)
-    trained = Trained(network(saved, name, agreement, module), saved.fitted)
+    built = network(saved, name, agreement, seat.module).to(ready(seat.device))
+    trained = Trained(built, saved.fitted)
     party = take_seat(config, name, place, listener, partial(_read, saved.fitted, asked))
     return replace(party, predicts=saved.run), trained
 

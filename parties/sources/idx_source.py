@@ -19,7 +19,7 @@ import numpy.typing as npt
 from configs.seat import IdxData
 from parties.errors import DataError
 from parties.sources.files import MAX_BYTES, file_bytes, refuse_bomb
-from parties.sources.records import UNKNOWN, Index, Records, cropped, joined, row_ids
+from parties.sources.records import Records, cropped, joined, numbered, row_ids
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -75,14 +75,9 @@ def _records(
         unit="row",
         numbers=np.arange(size),
         ids=row_ids(name, np.arange(size)),
-        images=None if images is None else cropped(images, data.part, WHITE, file),
-        labels=None if labels is None else _class_indices(labels, len(classes)),
+        images=None if images is None else cropped(images[:, None], data.part, WHITE, file),
+        labels=None if labels is None else numbered(labels, len(classes)),
     )
-
-
-def _class_indices(labels: Bytes, classes: int) -> Index:
-    indices = labels.astype(np.int64)
-    return np.where(indices < classes, indices, UNKNOWN)
 
 
 def _unpacked(file: str, content: bytes, rank: int) -> Bytes:

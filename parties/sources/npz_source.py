@@ -36,7 +36,7 @@ def read_numpy(data: NumpyData, folder: Path, classes: Sequence[str]) -> Records
 def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
     file, content = path.name, file_bytes(folder, path, data.origin)
     columns = data.id.columns if isinstance(data.id, Columns) else ()
-    arrays = _arrays(file, content, {*columns, *filter(None, (data.features, data.label))})
+    arrays = plain_arrays(file, content, {*columns, *filter(None, (data.features, data.label))})
     parts = [_texts(file, column, arrays[column]) for column in columns]
     numbers = np.arange(_rows(file, arrays))
     ids, empty = normalised(parts) if parts else (row_ids(file, numbers), [])
@@ -53,7 +53,12 @@ def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) 
     )
 
 
-def _arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Array]:
+def plain_arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Array]:
+    """The ``wanted`` arrays of an archive, whose unpacked size is bounded first.
+
+    Raises:
+        DataError: it is no archive of plain arrays, unpacks to too much, or lacks one of them.
+    """
     try:
         with zipfile.ZipFile(BytesIO(content)) as members:
             size = sum(member.file_size for member in members.infolist())

@@ -32,15 +32,15 @@ class Records:
     """The records of all files of a seat, in their order.
 
     Attributes:
-        files: name of each file for errors, and how many records it has; the second is the test
-            file.
+        files: name of each file for errors, and how many records it has.
         unit: what ``numbers`` count, "line" (from 1) or "row" (from 0).
         numbers: place of each record in its file.
         ids: normalised ID of each record.
         table: feature columns.
-        images: [rows, 1, h, w].
+        images: [rows, channels, h, w].
         labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``.
         digest: SHA-256 of all that was read.
+        trains: how many of the files hold training rows; those after them hold the test rows.
     """
 
     files: tuple[tuple[str, int], ...]
@@ -51,6 +51,7 @@ class Records:
     images: Images | None = None
     labels: Index | None = None
     digest: bytes = b""
+    trains: int = 1
 
     def place(self, record: int) -> str:
         """Where a record stands."""
@@ -63,11 +64,13 @@ class Records:
         return counted(file, self.unit, self.numbers[alike])
 
     def in_test(self) -> Mask:
-        """[rows], True where the record stands in the test file."""
-        return np.repeat([False, True][: len(self.files)], [count for _, count in self.files])
+        """[rows], True where the record stands in a test file."""
+        counts = [count for _, count in self.files]
+        return np.repeat([at >= self.trains for at in range(len(counts))], counts)
 
     def _file(self, record: int) -> str:
-        return self.files[0 if record < self.files[0][1] else 1][0]
+        ends = np.cumsum([count for _, count in self.files])
+        return self.files[int(np.searchsorted(ends, record, side="right"))][0]
 
 
 def counted(file: str, unit: str, numbers: Index | Sequence[int], count: int | None = None) -> str:
@@ -106,8 +109,14 @@ def class_indices(texts: Sequence[str], classes: Sequence[str]) -> Index:
     return np.array([known.get(text, UNKNOWN) for text in texts], np.int64)
 
 
-def joined(parts: Sequence[Records]) -> Records:
-    """The records of files that were read whole, as those of one seat.
+def numbered(labels: Array, classes: int) -> Index:
+    """Labels that are indices of classes already."""
+    indices = labels.astype(np.int64)
+    return np.where((indices >= 0) & (indices < classes), indices, UNKNOWN)
+
+
+def joined(parts: Sequence[Records], trains: int = 1) -> Records:
+    """The records of files that were read whole, as those of one seat; ``trains`` come first.
 
     Raises:
         DataError: some files have what others lack, or images of another size.
@@ -127,6 +136,7 @@ def joined(parts: Sequence[Records]) -> Records:
         table=tables[0].joined(tables[1:]) if tables else None,
         images=np.concatenate(images) if images else None,
         labels=np.concatenate(labels) if labels else None,
+        trains=trains,
     )
     return replace(whole, digest=_digest(whole))
 
@@ -165,17 +175,21 @@ def paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
 
 
 def cropped(images: Array, part: Part, scale: int, file: str) -> Images:
-    """[rows, h, w] → this party's rectangle of each image, divided by ``scale``: [rows, 1, h, w].
+    """[rows, channels, h, w] → this party's rectangle of each image, divided by ``scale``.
 
     Raises:
         DataError: the rectangle does not lie in the images.
     """
-    height, width = images.shape[1:]
+    rows, columns = rectangle(images.shape[-2], images.shape[-1], part, file)
+    return np.divide(images[..., rows, columns], scale, dtype=np.float32)
+
+
+def rectangle(height: int, width: int, part: Part, file: str) -> tuple[slice, slice]:
+    """The rows and columns of pixels that this party holds; raises like ``cropped``."""
     rows, columns = part.rows or (0, height), part.columns or (0, width)
     if rows[1] > height or columns[1] > width:
         raise DataError(
             f"part rows {list(rows)}, columns {list(columns)} is not inside the images of {file}",
             f"they have {height} rows and {width} columns",
         )
-    rectangles = images[:, None, slice(*rows), slice(*columns)]
-    return np.divide(rectangles, scale, dtype=np.float32)
+    return slice(*rows), slice(*columns)

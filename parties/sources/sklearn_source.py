@@ -42,7 +42,7 @@ def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
 def _images(data: SklearnData, bundled: Any) -> Images:
     if data.columns is not None:
         raise DataError(f"{data.name} has images, no columns", "choose pixels with part")
-    return cropped(bundled.images.astype(np.uint8), data.part, DARKEST, data.name)
+    return cropped(bundled.images.astype(np.uint8)[:, None], data.part, DARKEST, data.name)
 
 
 def _table(data: SklearnData, bundled: Any) -> Table:

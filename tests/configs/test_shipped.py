@@ -39,6 +39,21 @@ DOCUMENTED: dict[str, dict[str, tuple[int, int, tuple[int, ...]]]] = {
         "left": (70_000, 10_000, (1, 28, 14)),
         "right": (70_000, 10_000, (1, 28, 14)),
     },
+    **{
+        name: {
+            "office": (rows, test, (0,)),
+            "left": (rows, test, half),
+            "right": (rows, test, half),
+        }
+        for name, rows, test, half in (
+            ("medmnist", 107_180, 7180, (3, 28, 14)),
+            ("pneumonia", 5856, 624, (1, 28, 14)),
+            ("cifar10", 60_000, 10_000, (3, 32, 16)),
+            ("cifar10-subset", 12_000, 2000, (3, 32, 16)),
+            ("cifar100", 60_000, 10_000, (3, 32, 16)),
+            ("tiny-imagenet", 110_000, 10_000, (3, 64, 32)),
+        )
+    },
 }
 COMMON = {
     "digits": 1533,
@@ -47,12 +62,23 @@ COMMON = {
     "credit": 27_000,
     "income": 48_842,
     "fashion": 70_000,
+    "medmnist": 107_180,
+    "pneumonia": 5856,
+    "cifar10": 60_000,
+    "cifar10-subset": 12_000,
+    "cifar100": 60_000,
+    "tiny-imagenet": 110_000,
 }
 LABELS = {
     "breast": [212, 357],
     "credit": [23_364, 6636],
     "income": [37_155, 11_687],
     "fashion": [7000] * 10,
+    "pneumonia": [1583, 4273],
+    "cifar10": [6000] * 10,
+    "cifar10-subset": [1200] * 10,
+    "cifar100": [600] * 100,
+    "tiny-imagenet": [550] * 200,
 }
 
 

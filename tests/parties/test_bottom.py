@@ -11,7 +11,7 @@ import torch
 from own_net import Bottom
 from runs import run
 
-from configs.agreement import CnnBottom, MlpBottom, ModuleBottom, Party
+from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom, Party
 from configs.errors import ConfigError
 from parties.bottom import build_bottom, source_digest
 from parties.in_process import in_process
@@ -28,6 +28,8 @@ def plan(bottom) -> Party:
         (MlpBottom(hidden=(7,)), (3,)),
         (MlpBottom(hidden=()), (1, 4, 4)),
         (CnnBottom(kind="cnn", channels=(4,)), (1, 28, 14)),
+        (BackboneBottom(kind="resnet18"), (3, 8, 4)),
+        (BackboneBottom(kind="densenet121"), (1, 8, 8)),
     ],
 )
 def test_every_kind_gives_embeddings_of_the_agreed_width(bottom, shape) -> None:
@@ -35,9 +37,16 @@ def test_every_kind_gives_embeddings_of_the_agreed_width(bottom, shape) -> None:
     assert network(torch.zeros(2, *shape)).shape == (2, 5)
 
 
-def test_a_table_cannot_feed_a_cnn() -> None:
-    with pytest.raises(ConfigError, match="needs images"):
-        build_bottom(plan(CnnBottom(kind="cnn")), None, (3,))
+@pytest.mark.parametrize("bottom", [CnnBottom(kind="cnn"), BackboneBottom(kind="resnet50")])
+def test_a_table_cannot_feed_a_network_for_images(bottom) -> None:
+    with pytest.raises(ConfigError, match=f"'{bottom.kind}' needs images"):
+        build_bottom(plan(bottom), None, (3,))
+
+
+def test_a_strip_too_narrow_for_a_densenet_is_refused() -> None:
+    with pytest.raises(ConfigError, match="8 pixels a side") as caught:
+        build_bottom(plan(BackboneBottom(kind="densenet121")), None, (3, 32, 4))
+    assert "larger part" in caught.value.hint
 
 
 def own(source: str) -> Party:

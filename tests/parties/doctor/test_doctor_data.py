@@ -1,8 +1,15 @@
 """What the doctor sees of data without reading it, and what only a full reading shows."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 from conftest import HUB, SPOKE
 from desk import SECRET, Desk, refused
+
+from configs.schema import _validated
+from configs.seat import Seat
+from parties.doctor.source import data_files
 
 
 def test_data_that_is_absent_is_refused(desk: Desk) -> None:
@@ -64,3 +71,16 @@ def test_only_a_full_reading_finds_a_duplicate_id(desk: Desk) -> None:
         file.write(f"{SECRET},1,no\n")
     assert desk.ask(HUB).exit_code == 0
     refused(desk, HUB, 4, "1 duplicate IDs", "--data-full")
+
+
+def test_every_batch_and_the_folder_of_images_are_looked_at(tmp_path: Path) -> None:
+    """Files in a list, and a folder that stands for its annotations."""
+    cifar = {"kind": "cifar", "name": "cifar10", "train": ["a.bin", "b.bin"], "test": "t.bin"}
+    tiny = {"kind": "tiny-imagenet", "path": "tiny"}
+    for data, names in (
+        (cifar, ["a.bin", "b.bin", "t.bin"]),
+        (tiny, ["tiny/val/val_annotations.txt"]),
+    ):
+        seat = _validated(Seat, {"data": data}, tmp_path, "")
+        examined = SimpleNamespace(seat=seat, folder=tmp_path)
+        assert data_files(examined) == [tmp_path / name for name in names]

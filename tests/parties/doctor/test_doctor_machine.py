@@ -23,6 +23,23 @@ def test_more_threads_than_cores_are_seen(desk: Desk) -> None:
     assert "1000 threads on" in desk.findings(HUB)["threads"]["said"]
 
 
+def test_a_gpu_that_is_not_there_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert desk.findings(HUB)["device"]["said"] == "main memory"
+    desk.seat(HUB, top='device = "cuda"')
+    found = desk.findings(HUB)["device"]
+    assert found["exit"] == 3
+    assert "sees 0 CUDA devices here" in found["said"]
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "densenet121"])
+def test_memory_of_a_backbone_is_that_of_its_parameters(name: str) -> None:
+    from models.backbones import BACKBONES  # noqa: PLC0415  large
+
+    built = sum(each.numel() for each in BACKBONES[name]((3, 8, 8), 64).parameters())
+    assert machine._BACKBONES[name] == pytest.approx(built, rel=0.02)
+
+
 def test_another_torch_than_in_the_last_run_is_seen(desk: Desk) -> None:
     state = desk.folder / "runs" / "trial" / HUB
     state.mkdir(parents=True)

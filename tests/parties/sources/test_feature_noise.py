@@ -1,0 +1,87 @@
+"""Feature-noise heterogeneity: the same at every start, as wide as said, inside the legal range."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reading import held, refusal
+
+from configs.seat import Noise, Sample, SklearnData
+from parties.schedule import key, normals
+from parties.sources.feature_noise import with_noise
+from parties.sources.records import Records
+
+DIGITS = SklearnData(kind="sklearn", name="digits")
+HERE = Path()
+PINNED = [-1.347512473614073, -1.3937343662717683, 0.9135852612080453]
+
+
+def noisy(sigma: float = 0.2, seed: int = 1, **changes: object) -> SklearnData:
+    return DIGITS.model_copy(update={"noise": Noise(sigma=sigma, seed=seed), **changes})
+
+
+def test_noise_is_the_same_at_every_start() -> None:
+    first, second = held(HERE, noisy()), held(HERE, noisy())
+    np.testing.assert_equal(first.images, second.images)
+    assert first.digest == second.digest
+
+
+def test_noise_belongs_to_the_row_and_not_to_its_place() -> None:
+    whole, some = held(HERE, noisy()), held(HERE, noisy(sample=Sample(keep=0.1, seed=4)))
+    place = {identity: at for at, identity in enumerate(whole.ids)}
+    assert whole.images is not None
+    assert some.images is not None
+    same = whole.images[[place[identity] for identity in some.ids]]
+    np.testing.assert_equal(some.images, same)
+
+
+def test_pixels_stay_legal_and_ids_stay_the_same() -> None:
+    clean, found = held(HERE, DIGITS), held(HERE, noisy(sigma=1.0))
+    assert found.images is not None
+    assert (found.images.min(), found.images.max()) == (0.0, 1.0)
+    assert list(found.ids) == list(clean.ids)
+    assert found.digest != clean.digest
+
+
+@pytest.mark.parametrize("other", [noisy(sigma=0.1), noisy(seed=2)])
+def test_other_noise_is_other_data(other: SklearnData) -> None:
+    one, two = held(HERE, noisy()), held(HERE, other)
+    assert one.digest != two.digest
+    assert not np.array_equal(one.images, two.images)  # type: ignore[arg-type]
+
+
+def test_noise_is_as_wide_as_said_where_nothing_is_clipped() -> None:
+    grey = np.full((400, 1, 5, 5), 0.5, np.float32)
+    ids = [b"%d" % at for at in range(400)]
+    records = Records(files=(("x", 400),), unit="row", numbers=np.arange(400), ids=ids, images=grey)
+    images = with_noise(records, Noise(sigma=0.05)).images
+    assert images is not None
+    assert images.dtype == np.float32
+    # 10,000 draws: mean and deviation of the deviations are 0.0005 and 0.00035.
+    assert abs(images.mean() - 0.5) < 0.0025
+    assert abs(images.std() - 0.05) < 0.0018
+    assert abs(np.corrcoef(images[:-1].ravel(), images[1:].ravel())[0, 1]) < 0.05
+
+
+def test_noise_on_a_table_is_refused() -> None:
+    wine = noisy(name="wine")
+    assert "noise on data without images" in refusal(HERE, wine)
+
+
+def test_normals_are_normal() -> None:
+    drawn = np.sort(normals(key(3, "test"), 20_001))
+    # Quantiles of the standard normal distribution; five standard errors of each.
+    for share, quantile, error in (
+        (0.5, 0.0, 0.045),
+        (0.8413447, 1.0, 0.054),
+        (0.0227501, -2.0, 0.1),
+    ):
+        assert abs(drawn[int(share * 20_001)] - quantile) < error
+    assert np.isfinite(drawn).all()
+
+
+def test_normals_are_those_of_the_key_alone() -> None:
+    one, two = normals(key(3, "test"), 5), normals(key(3, "test"), 5)
+    np.testing.assert_equal(one, two)
+    assert one.shape == (5,)
+    np.testing.assert_allclose(one[:3], PINNED, rtol=1e-12)

@@ -1,0 +1,164 @@
+"""Tests of MedMNIST archives: small ones in the original format, one real one, and each refusal."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from reading import held, refusal
+
+from configs.errors import ConfigError
+from configs.schema import _validated
+from configs.seat import Columns, MedMnistData, Part
+from parties.data import read_holding
+from tests.data_folder import needed
+
+GENERATOR = np.random.default_rng(0)
+GREY = {part: GENERATOR.integers(0, 256, (rows, 4, 6), np.uint8) for part, rows in
+        (("train", 3), ("val", 2), ("test", 2))}  # fmt: skip
+LABELS = {"train": [[7], [0], [7]], "val": [[1], [2]], "test": [[0], [1]]}
+
+
+def archive(folder: Path, arrays: dict[str, Any] | None = None, **options: Any) -> MedMnistData:
+    whole = {f"{part}_images": images for part, images in GREY.items()}
+    whole |= {f"{part}_labels": np.array(labels, np.uint8) for part, labels in LABELS.items()}
+    np.savez_compressed(folder / "mnist.npz", allow_pickle=True, **whole | (arrays or {}))
+    return MedMnistData(kind="medmnist", path=Path("mnist.npz"), **options)
+
+
+def test_training_and_validation_rows_are_learned_from(tmp_path: Path) -> None:
+    holding = held(tmp_path, archive(tmp_path, label=True), active=True)
+    assert list(holding.ids) == [
+        b"train:0", b"train:1", b"train:2", b"val:0", b"val:1", b"test:0", b"test:1",
+    ]  # fmt: skip
+    assert holding.in_test.tolist() == [False] * 5 + [True] * 2
+    assert holding.labels is not None
+    assert holding.images is not None
+    assert holding.labels.tolist() == [7, 0, 7, 1, 2, 0, 1]
+    whole = np.concatenate([GREY["train"], GREY["val"], GREY["test"]])
+    np.testing.assert_equal(holding.images, whole[:, None].astype("f4") / 255)
+
+
+def test_parts_of_colour_images(tmp_path: Path) -> None:
+    colour = {
+        f"{part}_images": GENERATOR.integers(0, 256, (len(images), 4, 6, 3), np.uint8)
+        for part, images in GREY.items()
+    }
+    data = archive(tmp_path, colour, part=Part(columns=(2, 5)))
+    holding = held(tmp_path, data)
+    assert holding.images is not None
+    assert holding.images.shape == (7, 3, 4, 3)
+    np.testing.assert_equal(
+        holding.images[1, 2], colour["train_images"][1, :, 2:5, 2].astype("f4") / 255
+    )
+
+
+def test_labels_alone(tmp_path: Path) -> None:
+    holding = held(tmp_path, archive(tmp_path, label=True, features=False), active=True)
+    assert (holding.images, len(holding)) == (None, 7)
+
+
+def test_arrays_of_other_names(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", x_train=GREY["train"], y_train=np.array([1, 0, 2]))
+    data = MedMnistData(
+        kind="medmnist", path=Path("x.npz"), train=("train",), test=None,
+        names=("x_{}", "y_{}"), label=True,
+    )  # fmt: skip
+    assert list(held(tmp_path, data, active=True).ids) == [b"train:0", b"train:1", b"train:2"]
+
+
+def test_a_name_without_a_place_for_the_part_is_refused() -> None:
+    data = {"kind": "medmnist", "path": "x.npz", "names": ["images", "{}_labels"]}
+    with pytest.raises(ConfigError, match="whose place the part"):
+        _validated(MedMnistData, data, Path("seat"), "")
+
+
+def test_absent_part_is_refused_with_the_arrays_there(tmp_path: Path) -> None:
+    data = archive(tmp_path).model_copy(update={"test": "exam"})
+    assert "no array 'exam_images' | it has" in refusal(tmp_path, data)
+
+
+def test_part_named_twice_is_refused(tmp_path: Path) -> None:
+    data = archive(tmp_path, train=("train", "test"))
+    assert "one part of the archive twice" in refusal(tmp_path, data)
+
+
+@pytest.mark.parametrize(
+    "images",
+    [np.zeros((3, 4, 6)), np.zeros((3, 4), np.uint8), np.zeros((3, 4, 6, 2), np.uint8),
+     np.zeros((3, 0, 6), np.uint8)],
+)  # fmt: skip
+def test_images_of_another_shape_or_type_are_refused(tmp_path: Path, images: Any) -> None:
+    said = refusal(tmp_path, archive(tmp_path, {"train_images": images}))
+    assert "the images of part 'train' of mnist.npz are" in said
+
+
+@pytest.mark.parametrize("labels", [np.zeros((3, 14), np.uint8), np.zeros(3), np.array(["a"] * 3)])
+def test_labels_of_another_shape_or_type_are_refused(tmp_path: Path, labels: Any) -> None:
+    said = refusal(tmp_path, archive(tmp_path, {"train_labels": labels}, label=True), True)
+    assert "one class a row" in said
+
+
+def test_another_number_of_labels_than_images_is_refused(tmp_path: Path) -> None:
+    data = archive(tmp_path, {"val_labels": np.array([1, 2, 3])}, label=True)
+    assert "part 'val' of mnist.npz has 2 images and 3 labels" in refusal(tmp_path, data, True)
+
+
+@pytest.mark.parametrize("label", [10, -1])
+def test_label_that_is_no_class_is_refused(tmp_path: Path, label: int) -> None:
+    data = archive(tmp_path, {"val_labels": np.array([1, label])}, label=True)
+    said = refusal(tmp_path, data, True)
+    assert "a label that is no class in 1 row of part 'val' of mnist.npz (1)" in said
+
+
+def test_images_of_another_size_in_one_part_are_refused(tmp_path: Path) -> None:
+    data = archive(tmp_path, {"test_images": np.zeros((2, 3, 6), np.uint8)})
+    assert "differ in size" in refusal(tmp_path, data)
+
+
+def test_part_outside_the_images_is_refused(tmp_path: Path) -> None:
+    said = refusal(tmp_path, archive(tmp_path, part=Part(columns=(2, 7))))
+    assert "is not inside the images" in said
+
+
+def test_pickled_images_are_refused(tmp_path: Path) -> None:
+    data = archive(tmp_path, {"train_images": np.array([{}], dtype=object)})
+    assert "no archive of plain arrays" in refusal(tmp_path, data)
+
+
+def test_archive_that_unpacks_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parties.sources.files.MAX_RATIO", 0)
+    monkeypatch.setattr("parties.sources.files._SMALL", 100)
+    assert "unpacks to" in refusal(tmp_path, archive(tmp_path))
+
+
+def test_id_columns_are_refused(tmp_path: Path) -> None:
+    data = archive(tmp_path, id=Columns(columns=("id",)))
+    assert "no ID columns" in refusal(tmp_path, data)
+
+
+def test_seat_that_takes_nothing_is_refused(tmp_path: Path) -> None:
+    assert "neither images nor labels" in refusal(tmp_path, archive(tmp_path, features=False))
+
+
+def test_labels_at_a_passive_party_are_refused(tmp_path: Path) -> None:
+    assert "labels at a passive party" in refusal(tmp_path, archive(tmp_path, label=True))
+
+
+def test_pneumonia_halves_are_those_of_the_archive() -> None:
+    path = Path("medmnist/pneumoniamnist_reassembled.npz")
+    left = MedMnistData(kind="medmnist", path=path, part=Part(columns=(0, 14)))
+    right = left.model_copy(update={"part": Part(columns=(14, 28))})
+    folder = needed(left)
+    halves = [
+        read_holding(data, folder=folder, classes=("normal", "pneumonia"), active=False)
+        for data in (left, right)
+    ]
+    whole = np.concatenate([half.images for half in halves if half.images is not None], axis=3)
+    with np.load(folder / path) as original:
+        np.testing.assert_equal(whole[5000, 0], original["val_images"][292].astype("f4") / 255)
+    assert whole.shape == (5856, 1, 28, 28)
+    assert halves[0].in_test.sum() == 624
+    assert list(halves[0].ids) == list(halves[1].ids)

@@ -1,0 +1,108 @@
+"""Every backbone learns and unlearns between parties, a few steps on a handful of images."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import trio
+from trio import LIMITS, TRAIN, UNLEARN, federation, forget_some, networks
+
+from configs.schema import _validated
+from configs.seat import Seat
+from models import arithmetic
+from parties.fedora import unlearn
+from parties.learn import Plan, learn
+from parties.passive import Answerer
+from parties.state import State
+from protocol import vfl_pb2
+from unlearning import thresholds
+
+ROWS, CLASSES = 16, ["dark", "bright"]
+HALVES = {"left": [0, 8], "right": [8, 16]}
+
+
+def write_images(folder: Path, rows: int = ROWS) -> None:
+    """Colour images of 8 x 16 pixels in MedMNIST's form, bright at the top where the label is 1."""
+    generator, arrays = np.random.default_rng(2), {}
+    for part, count in (("train", rows), ("val", rows // 4)):
+        label = np.arange(count) % 2
+        images = generator.integers(0, 60, (count, 8, 16, 3))
+        images[label == 1, :4] += 180
+        arrays |= {f"{part}_images": images.astype(np.uint8), f"{part}_labels": label[:, None]}
+    np.savez(folder / "images.npz", **arrays)
+
+
+def image_seats(folder: Path, requests: Iterable[str] = ()) -> dict[str, Seat]:
+    """Labels at the hub, half of each image at the others."""
+    data: dict[str, Any] = {"kind": "medmnist", "path": "images.npz", "test": None}
+    plan = {name: {**data, "part": {"columns": span}} for name, span in HALVES.items()}
+    plan["hub"] = {**data, "features": False, "label": True}
+    return {
+        name: _validated(Seat, {"folder": str(folder), "data": each}, folder, "")
+        for name, each in plan.items()
+    }
+
+
+def parties(kind: str) -> dict[str, Any]:
+    bottom = {"role": "passive", "width": 8, "bottom": {"kind": kind}}
+    return {"hub": {"role": "active"}, "left": bottom, "right": bottom}
+
+
+@pytest.mark.parametrize(
+    ("kind", "overlap", "share"),
+    [
+        ("resnet18", "none", 0.0),
+        ("resnet18", "pipeline", 0.1),
+        ("resnet50", "none", 0.0),
+        ("densenet121", "none", 0.0),
+    ],
+)
+def test_backbone_learns_and_unlearns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, overlap: str, share: float
+) -> None:
+    monkeypatch.setattr(trio, "write_data", write_images)
+    monkeypatch.setattr(trio, "seats", image_seats)
+    changes: dict[str, Any] = {
+        "dtype": "float32",
+        "parties": parties(kind),
+        "labels": {"classes": CLASSES},
+        "limits": LIMITS | {"checkpoint_seconds": 1e6, "step_seconds": 60.0},
+        "training": {"learning_rate": 1e-4, "batch": 5, "epochs": 2, "overlap": overlap},
+        "unlearning": {"fedora": {
+            "policy": "uniform", "iterations": 2, "batch": 12, "primal_step": 0.01,
+            "retain_share": share,
+            "dual_step": 1.0, "check_every": 9, "utility_loss": 1.0,
+        }},
+    }  # fmt: skip
+    with federation(tmp_path, ROWS, **changes) as (leading, answerers):
+        leading.fresh("stream", vfl_pb2.LEARN, TRAIN)
+        epochs = learn(leading, Plan("training", TRAIN, vfl_pb2.LEARN, 2, 5))
+        assert epochs[-1].loss < epochs[0].loss
+        whole = networks(leading, answerers)
+        before = {name: arithmetic.snapshot(each.parameters()) for name, each in whole.items()}
+        leading.keep("trained", TRAIN)
+        forget_some(leading, 4)
+        leading.restore("trained", "stream", UNLEARN)
+        found = unlearn(leading, thresholds.uniform(2, 2.0), 0.0)
+        first, last = found.iterations[0], found.iterations[-1]
+        assert last.forgetting > first.forgetting
+        for name, network in whole.items():
+            assert arithmetic.all_finite(network.parameters())
+            assert arithmetic.squared_distance(network.parameters(), before[name]) > 0
+        assert torch.isfinite(leading.logits(vfl_pb2.FORGOTTEN)).all()
+        if overlap == "pipeline":
+            leading.checkpoint()
+            for answerer in answerers.values():
+                assert_same_after_reading(answerer)
+
+
+def assert_same_after_reading(answerer: Answerer) -> None:
+    """The newest checkpoint gives back every parameter, bit by bit."""
+    ours, here = answerer._checkpoints, answerer._state.half.model.network
+    content = ours.read(ours.held().numbers[-1])
+    read = State.read(answerer._party, content, answerer._network).half.model.network
+    pairs = zip(here.parameters(), read.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)

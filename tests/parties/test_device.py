@@ -1,0 +1,123 @@
+"""Devices: a party's half may lie elsewhere, and what crosses its edge lies in main memory."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from runs import run
+from torch import nn
+from trio import TRAIN, federation
+
+from configs.errors import ConfigError
+from configs.schema import _validated
+from configs.seat import Seat
+from parties.device import device_of, embed, ready
+from parties.half import _block
+
+SEAT = {"data": {"kind": "sklearn", "name": "digits"}}
+
+
+def test_cpu_is_what_a_seat_says_without_a_word() -> None:
+    assert _validated(Seat, SEAT, Path("seat"), "").device == "cpu"
+
+
+@pytest.mark.parametrize("name", ["meta", "gpu", "cuda:", "cuda:x", "mps", ""])
+def test_device_of_another_name_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="device"):
+        _validated(Seat, SEAT | {"device": name}, Path("seat"), "")
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:1"])
+def test_absent_gpu_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="sees 0 CUDA devices here") as caught:
+        ready(name)
+    assert 'device = "cpu" in the seat' in caught.value.hint
+
+
+def test_gpu_beyond_those_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ConfigError, match="sees 2 CUDA devices"):
+        ready("cuda:2")
+
+
+def test_work_is_deterministic_once_a_device_is_ready() -> None:
+    """In a process of its own, since both settings are the process's."""
+    script = (
+        "import os, torch\n"
+        "from parties.device import ready\n"
+        "torch.cuda.is_available, torch.cuda.device_count = (lambda: True), (lambda: 1)\n"
+        "assert ready('cuda').type == 'cuda'\n"
+        "assert os.environ['CUBLAS_WORKSPACE_CONFIG'] == ':4096:8'\n"
+        "assert torch.are_deterministic_algorithms_enabled()\n"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", script], cwd=root, check=True)
+
+
+def test_network_without_parameters_lies_in_main_memory() -> None:
+    assert device_of(nn.Flatten()) == torch.device("cpu")
+
+
+class Elsewhere(nn.Module):
+    """Says that it lies on another device, and sees where its features come from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, device="meta"))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        assert features.device.type == "meta"
+        return torch.ones(len(features), 2)
+
+
+def test_features_follow_the_network_and_embeddings_come_back() -> None:
+    assert embed(Elsewhere(), torch.ones(3, 2)).device.type == "cpu"
+
+
+def test_blocks_of_a_checkpoint_follow_the_network() -> None:
+    (found,) = _block({"0000": torch.ones(3)}, torch.device("meta"))
+    assert found.device.type == "meta"
+
+
+def test_all_parts_of_a_half_lie_where_the_seat_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a fresh half is moved to is the party's device, at both roles."""
+    moved: list[torch.device] = []
+    original = nn.Module.to
+
+    def to(module: nn.Module, *where: object) -> nn.Module:
+        moved.extend(each for each in where if isinstance(each, torch.device))
+        return original(module, *where)
+
+    monkeypatch.setattr(nn.Module, "to", to)
+    with federation(tmp_path) as (leading, _):
+        leading.fresh("stream", 1, TRAIN)
+    assert moved == [torch.device("cpu")] * 3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="NOT RUN: no GPU")
+@pytest.mark.parametrize("where", [("left",), ("hub", "left", "right")])
+def test_a_run_on_a_gpu_ends_near_that_on_the_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...]
+) -> None:
+    import trio  # noqa: PLC0415
+
+    for name in ("cpu", "gpu"):
+        (tmp_path / name).mkdir()
+    on_cpu = run(tmp_path / "cpu")
+    plain = trio.seats
+
+    def seats(*given: object) -> dict[str, Seat]:
+        found = plain(*given)  # type: ignore[arg-type]
+        placed = {name: found[name].model_copy(update={"device": "cuda"}) for name in where}
+        return found | placed
+
+    monkeypatch.setattr(trio, "seats", seats)
+    on_gpu = run(tmp_path / "gpu")
+    one, other = (each["training"]["epochs"][-1]["loss"] for each in (on_cpu, on_gpu))
+    assert other == pytest.approx(one, rel=1e-6)
