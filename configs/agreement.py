@@ -2,22 +2,14 @@
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]  # also a DNS label
-Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
-Positive: TypeAlias = Annotated[float, Field(gt=0)]
-Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**31)]
+from configs.evaluation import Backdoor, Evaluation, refuse_misplaced
+from configs.table import Count, Fraction, Name, Pin, Positive, Table
+
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000)]
 Pause: TypeAlias = Annotated[float, Field(ge=0, le=1_000_000)]  # seconds; may be none
-Pin: TypeAlias = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Widths: TypeAlias = tuple[Annotated[int, Field(ge=1, le=65_536)], ...]
-
-
-class Table(BaseModel):
-    """A table of a config: unknown keys and silent casts are refused, nothing changes later."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class MlpBottom(Table):
@@ -151,6 +143,9 @@ class Request(Table):
     canaries: Annotated[int, Field(ge=0, lt=2**31)] = (
         0  # rows among them that train on a wrong label
     )
+    backdoor: Backdoor | None = (
+        None  # an audit of its own: a run with it says nothing of a clean one
+    )
 
     @model_validator(mode="after")
     def _legal(self) -> Self:
@@ -158,6 +153,8 @@ class Request(Table):
             raise ValueError("a class is named twice")
         if not self.classes and self.fraction != 1:
             raise ValueError("fraction goes with classes; a file of IDs is taken whole")
+        if self.backdoor and self.canaries:
+            raise ValueError("canaries and a backdoor would disturb each other: one of them a run")
         return self
 
 
@@ -258,6 +255,7 @@ class Agreement(Table):
     training: Training = Training()
     unlearn: tuple[Request, ...] = ()
     unlearning: Unlearning = Unlearning()
+    evaluation: Evaluation = Evaluation()
     limits: Limits = Limits()
 
     @property
@@ -318,4 +316,10 @@ class Agreement(Table):
         names = [request.name for request in self.unlearn]
         if len(set(names)) < len(names):
             raise ValueError("two requests bear one name")
+        return self
+
+    @model_validator(mode="after")
+    def _backdoor_can_be_planted(self) -> Self:
+        planted = [request.backdoor for request in self.unlearn if request.backdoor]
+        refuse_misplaced(planted, self.passive, self.labels.classes)
         return self

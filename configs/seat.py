@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from configs.address import checked_address, checked_target
-from configs.agreement import Count, Fraction, Name, Pin, Table
+from configs.table import Count, Fraction, Name, Pin, Table
 
 PathText: TypeAlias = Annotated[Path, Field(strict=False)]
 

@@ -18,7 +18,7 @@ from unlearning.ascent import ascent_step
 from unlearning.primal_dual import LiteralDual, Pull, free_of_charge, primal_step
 
 Block = tuple[Tensor, ...]
-_DESCENDS = (vfl_pb2.TRAIN, vfl_pb2.REFERENCE, vfl_pb2.FINE_TUNE)
+_DESCENDS = (vfl_pb2.TRAIN, vfl_pb2.REFERENCE, vfl_pb2.FINE_TUNE, vfl_pb2.RELEARN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,11 @@ class Half:
                 found.append(model)
         return found
 
+    @property
+    def slots(self) -> list[str]:
+        """The names of the kept copies."""
+        return list(self._slots)
+
     def fresh(self, model: Model, task: vfl_pb2.Task) -> None:
         """Take a new model and begin a task with it."""
         self._model = model
@@ -94,7 +99,7 @@ class Half:
             case "drop":
                 self._slots.pop(arrange.drop.slot, None)
             case "weigh":
-                return self.report()
+                return self.report(arrange.weigh.slot or None)
             case "primal":
                 self._primal(arrange.primal, None)
             case "climb":
@@ -220,10 +225,22 @@ class Half:
         work.moved = arithmetic.squared_distance(present, work.mark) if work.mark else 0.0
         work.mark, work.held = present, gradients
 
-    def report(self) -> vfl_pb2.Report:
-        """The squared norms of the held gradient and of the change since the one before."""
+    def report(self, slot: str | None = None) -> vfl_pb2.Report:
+        """The squared norms of the held gradient, of the change since, and of that from a copy.
+
+        Raises:
+            LookupError: there is no such copy.
+        """
         held = arithmetic.squared_norm(self._work.held)
-        return vfl_pb2.Report(held_square=held, moved_square=self._work.moved)
+        away = None if slot is None else self._away(self._slots[slot][1])
+        return vfl_pb2.Report(held_square=held, moved_square=self._work.moved, slot_square=away)
+
+    def _away(self, copy: Block) -> float | None:
+        """The squared distance to a copy; None where preprocessing gave it another shape."""
+        block = self.model.block
+        if [each.shape for each in block] != [each.shape for each in copy]:
+            return None
+        return arithmetic.squared_distance(block, copy)
 
     def _primal(self, order: vfl_pb2.Primal, retain: Block | None) -> None:
         """One primal sub-step (FedORA, Eq. 34); ``retain`` is the gradient of L_r on a batch."""
@@ -271,6 +288,9 @@ class Half:
 
     def _optimiser(self, task: vfl_pb2.Task) -> torch.optim.Optimizer:
         plan, block = self._agreement.training, self.model.block
+        relearn = self._agreement.evaluation.relearn
+        if task == vfl_pb2.RELEARN and relearn is not None:  # the same for every method and model
+            return torch.optim.SGD(block, relearn.learning_rate)
         rates = {
             vfl_pb2.FINE_TUNE: self._agreement.unlearning.fine_tune.learning_rate,
             vfl_pb2.REFERENCE: self._agreement.unlearning.fedora.reference_learning_rate,

@@ -19,6 +19,7 @@ from models.arithmetic import bounded
 from parties.active_network import ActiveNetwork
 from parties.errors import Diverged
 from parties.party import Party
+from parties.reading import Reading
 from parties.schedule import Index
 from parties.state import State
 from protocol import vfl_pb2
@@ -144,9 +145,16 @@ class Passes:
         """
         self._sweep(task, ((ask,) for ask in asks), act, 0)
 
+    def remains(self, gone: Index) -> list[str]:
+        """Where we still hold anything of the rows ``gone`` that passed."""
+        found = ["labels"] if bool((self.labels[torch.from_numpy(gone)] >= 0).any()) else []
+        if self._leaves or self._own is not None or self.answered.gradients:
+            found.append("embeddings or gradients of the last batch")
+        return found
+
     @torch.no_grad()
-    def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> Tensor:
-        """The model's outputs for ``rows`` by index, [rows, classes]; nothing is learned.
+    def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> Reading:
+        """The model's outputs and embeddings for ``rows`` by index; nothing is learned.
 
         While unlearning, ``diverged`` is set where they are no longer finite.
 
@@ -154,14 +162,16 @@ class Passes:
             RemoteProtocolError: a party's embeddings are no longer finite, otherwise.
         """
         parts = [torch.empty(0, len(self._agreement.labels.classes))]
+        embeddings: list[Tensor] = []
         for ask in self.parts(rows):
             with self._clock(task, "forward"):
                 self._hub.move_to(_place(task, ask))
                 self._hub.broadcast(vfl_pb2.Show(ask=ask))
                 parts.append(self._batch(task, (ask,), 0).logits)
+                embeddings.append(torch.cat(self._embeddings(), dim=1))
             self._party.watch.step()
         self.diverged |= not bounded(parts, math.inf)
-        return torch.cat(parts)
+        return Reading(torch.cat(parts), torch.cat(embeddings) if embeddings else torch.empty(0))
 
     def _sweep(
         self,
@@ -295,11 +305,14 @@ class Passes:
             self._own = _Own(graph, leaf)
 
     def _top(self) -> Tensor:
+        return cast(ActiveNetwork, self._state.half.model.network)(self._embeddings())  # type: ignore[no-any-return]
+
+    def _embeddings(self) -> list[Tensor]:
+        """All parties' embeddings of the present batch, in the order of the agreement."""
         embeddings = dict(self._leaves)
         if self._own is not None:
             embeddings[self._party.name] = self._own.leaf
-        ordered = [embeddings[name] for name in self._agreement.feature_parties]
-        return cast(ActiveNetwork, self._state.half.model.network)(ordered)  # type: ignore[no-any-return]
+        return [embeddings[name] for name in self._agreement.feature_parties]
 
     def _check_report(self, task: vfl_pb2.Task, name: str, report: vfl_pb2.Report) -> None:
         if report.diverged:

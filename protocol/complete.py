@@ -24,6 +24,8 @@ _MAY_BE_ABSENT = {
     "Report.diverged",
     "Report.held_square",
     "Report.moved_square",
+    "Report.slot_square",
+    "Weigh.slot",
 }
 
 
