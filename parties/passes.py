@@ -30,7 +30,7 @@ from protocol.tensors import MAX_PAYLOAD
 
 WIDEST_PASS = 4096  # rows; more would make others wait too long for their turn
 # Tasks that go back to an earlier model, or do without, instead of failing.
-_MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.ASCEND, vfl_pb2.REFERENCE)
+_MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.ASCEND, vfl_pb2.REFERENCE, vfl_pb2.RELEARN)
 # The questions whose gradients make one step; two where micro-batches hide the network.
 Group: TypeAlias = tuple[vfl_pb2.Ask, ...]
 
