@@ -49,6 +49,14 @@ class Seen:
         """The independent Retrains but for the model itself."""
         return [each for each in self.retrains if each is not outcome]
 
+    def other(self, outcome: Outcome) -> Outcome | None:
+        """One Retrain to compare with: the first, and for a Retrain the one after it."""
+        retrains = self.retrains
+        if outcome not in retrains:
+            return retrains[0] if retrains else None
+        after = retrains[(retrains.index(outcome) + 1) % len(retrains)]
+        return None if after is outcome else after
+
     @property
     def classes(self) -> Sequence[str]:
         """What is predicted."""
@@ -87,6 +95,11 @@ class Seen:
     def beside(self) -> Index:
         """Positions in D_r, as many."""
         return self.where.members[:MOST]
+
+    @property
+    def unseen(self) -> Index:
+        """Positions in test of rows never seen, in D_u's class mix."""
+        return self.where.matched[:MOST]
 
     @cached_property
     def attack(self) -> Pipeline:

@@ -111,7 +111,7 @@ def _climb(federation: Federation, plan: Relearn) -> Iterator[float]:
     while True:
         epoch += 1
         for ask in federation.passes.batches(vfl_pb2.FORGOTTEN, epoch, plan.batch):
-            right = accuracy(federation, vfl_pb2.FORGOTTEN)
+            right = accuracy(federation, vfl_pb2.FORGOTTEN, vfl_pb2.RELEARN)
             if federation.diverged:
                 return
             yield right

@@ -24,12 +24,12 @@ _NOT_EQUAL = "a p-value that is not small is no equivalence"
 
 def two_samples(seen: Seen, outcome: Outcome) -> dict[str, Measured]:
     """Tests against one Retrain that is not the model itself."""
-    others = seen.others(outcome)
-    if not others:
+    other = seen.other(outcome)
+    if other is None:
         return {}
     plan, rows = seen.agreement.evaluation, seen.where.plain
     labels = seen.where.labels["forgotten"][rows]
-    sides = [each.logits["forgotten"][rows] for each in (outcome, others[0])]
+    sides = [each.logits["forgotten"][rows] for each in (outcome, other)]
     odds = [label_odds(each, labels).numpy() for each in sides]
     chances = [_chances(each) for each in sides]
     generator = seen.where.generator

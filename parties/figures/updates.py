@@ -26,7 +26,7 @@ def update_difference(seen: Seen, outcome: Outcome) -> dict[str, Measured]:
     forgotten = features("forgotten", seen.asked)
     return {
         "update_auc_retained": _told(seen, forgotten, features("retained", seen.beside)),
-        "update_auc_unseen": _told(seen, forgotten, features("test", seen.where.matched)),
+        "update_auc_unseen": _told(seen, forgotten, features("test", seen.unseen)),
     }
 
 
@@ -37,9 +37,7 @@ def party_views(seen: Seen, outcome: Outcome) -> dict[str, Measured]:
         f"view_auc_{name}": _told(
             seen,
             changes(before[name]["forgotten"][seen.asked], after[name]["forgotten"][seen.asked]),
-            changes(
-                before[name]["test"][seen.where.matched], after[name]["test"][seen.where.matched]
-            ),
+            changes(before[name]["test"][seen.unseen], after[name]["test"][seen.unseen]),
         )
         for name in before.keys() & after.keys()
     }

@@ -143,7 +143,7 @@ def test_a_loss_that_always_comes_back_ends_the_run_and_counts_nothing_twice(
     prepare(tmp_path)
     tries: list[int] = []
 
-    def lost(federation: Federation, name: str) -> None:
+    def lost(federation: Federation, *_: object) -> None:
         tries.append(federation.party.ledger.total("Embedding").rows)
         raise PeerSilent("left: says nothing")
 

@@ -11,6 +11,8 @@ from enum import Enum
 from statistics import fmean, stdev
 from typing import Any
 
+_ROUNDING = 1e-12  # a standard deviation below it is no unit
+
 
 class Status(Enum):
     """Whether a figure may be read."""
@@ -76,6 +78,7 @@ def beside(name: str, measured: Measured, retrains: Sequence[float]) -> Figure:
     spread = stdev(retrains) if len(retrains) > 1 else None
     value = measured.value
     gap = None if value is None or mean is None else value - mean
+    unit = spread if spread and spread > _ROUNDING else None
     return Figure(
         name=name,
         value=value,
@@ -83,7 +86,7 @@ def beside(name: str, measured: Measured, retrains: Sequence[float]) -> Figure:
         retrain_mean=mean,
         retrain_sd=spread,
         gap=gap,
-        gap_in_sd=gap / spread if gap is not None and spread else None,
+        gap_in_sd=gap / unit if gap is not None and unit else None,
         n=measured.n,
         direction=measured.direction,
         status=_status(measured, mean),
