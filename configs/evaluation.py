@@ -30,7 +30,7 @@ class Backdoor(Table):
 class Relearn(Table):
     """How fast a model learns D_u again: plain SGD on D_u."""
 
-    learning_rate: Positive = 0.05
+    learning_rate: Positive = 0.01
     batch: Count = 32
     cap: Count = 100  # steps after which it is given up
     orders: Annotated[int, Field(ge=3, le=100)] = 3  # of the rows

@@ -211,6 +211,15 @@ class Federation:
             for name, report in reports.items()
         }
 
+    def invert(self, slot: str) -> dict[str, dict[str, float]]:
+        """What the change from a copy tells about the only row of D_u, where parties can say."""
+        found = self._arrange(vfl_pb2.EVALUATE, vfl_pb2.Arrange(invert=vfl_pb2.Invert(slot=slot)))
+        return {
+            name: {"cosine": report.cosine, "rank": report.rank}
+            for name, report in found.items()
+            if report.HasField("rank")
+        }
+
     def search(self) -> dict[str, list[str]]:
         """Where parties still find rows of the last request, in memory and in their files."""
         self._move(vfl_pb2.UNLEARN)

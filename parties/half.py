@@ -78,6 +78,10 @@ class Half:
         """The names of the kept copies."""
         return list(self._slots)
 
+    def copy(self, slot: str) -> Block:
+        """The parameters of a kept copy; raises ``LookupError`` where there is none."""
+        return self._slots[slot][1]
+
     def fresh(self, model: Model, task: vfl_pb2.Task) -> None:
         """Take a new model and begin a task with it."""
         self._model = model

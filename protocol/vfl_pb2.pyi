@@ -353,7 +353,7 @@ class Resumed(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class Arrange(_message.Message):
-    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "search")
+    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "search", "invert")
     FRESH_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
@@ -364,6 +364,7 @@ class Arrange(_message.Message):
     SAVE_FIELD_NUMBER: _ClassVar[int]
     SETTLE_FIELD_NUMBER: _ClassVar[int]
     SEARCH_FIELD_NUMBER: _ClassVar[int]
+    INVERT_FIELD_NUMBER: _ClassVar[int]
     fresh: Fresh
     restore: Restore
     keep: Keep
@@ -374,7 +375,8 @@ class Arrange(_message.Message):
     save: Save
     settle: Settle
     search: Search
-    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., search: _Optional[_Union[Search, _Mapping]] = ...) -> None: ...
+    invert: Invert
+    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., search: _Optional[_Union[Search, _Mapping]] = ..., invert: _Optional[_Union[Invert, _Mapping]] = ...) -> None: ...
 
 class Fresh(_message.Message):
     __slots__ = ("stream", "fit")
@@ -405,6 +407,12 @@ class Drop(_message.Message):
     def __init__(self, slot: _Optional[str] = ...) -> None: ...
 
 class Weigh(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class Invert(_message.Message):
     __slots__ = ("slot",)
     SLOT_FIELD_NUMBER: _ClassVar[int]
     slot: str
@@ -443,16 +451,20 @@ class Done(_message.Message):
     def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ..., left: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("held_square", "moved_square", "diverged", "slot_square")
+    __slots__ = ("held_square", "moved_square", "diverged", "slot_square", "cosine", "rank")
     HELD_SQUARE_FIELD_NUMBER: _ClassVar[int]
     MOVED_SQUARE_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_FIELD_NUMBER: _ClassVar[int]
     SLOT_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    COSINE_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
     held_square: float
     moved_square: float
     diverged: bool
     slot_square: float
-    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., slot_square: _Optional[float] = ...) -> None: ...
+    cosine: float
+    rank: float
+    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., slot_square: _Optional[float] = ..., cosine: _Optional[float] = ..., rank: _Optional[float] = ...) -> None: ...
 
 class Ask(_message.Message):
     __slots__ = ("rows", "order", "epoch", "size", "index")

@@ -90,14 +90,7 @@ def _request() -> dict[str, Any]:
             "verdict": "the planted rows can no longer be told from rows never seen",
         },
         "figures": _figures(),
-        "audits": {
-            "backdoor": None,
-            "completeness": {
-                "left": [_figure("forgotten_accuracy", 0.98), _figure("mia_auc", 0.58)],
-            },
-            "parameters": {"left": {"unlearned": 4.2, "original": 4.8, "ratio": 0.875}},
-            "relearn": None,
-        },
+        "audits": _audits(),
         "remains": {"clinic": [], "left": [], "right": []},
         "purged": {
             "clinic": ["optimiser moments", "embedding cache", "copy 'original' of the model"],
@@ -128,6 +121,16 @@ def _iteration(k: int) -> dict[str, float]:
         "gradient_norm": steepest * (0.8 + 0.15 * math.sin(k)),
         "change": 0.21 * math.exp(-k / 8) + 0.004,
         "validation_accuracy": 0.975 - 0.016 * rise + 0.003 * math.sin(k * 1.1),
+    }
+
+
+def _audits() -> dict[str, Any]:
+    return {
+        "backdoor": None,
+        "completeness": {"left": [_figure("forgotten_accuracy", 0.98), _figure("mia_auc", 0.58)]},
+        "parameters": {"left": {"unlearned": 4.2, "original": 4.8, "ratio": 0.875}},
+        "reconstruction": None,
+        "relearn": None,
     }
 
 

@@ -20,6 +20,7 @@ def audits(seen: Seen) -> dict[str, Any]:
         "parameters": _parameters(seen),
         "relearn": _relearn(seen),
         "backdoor": _validity(seen),
+        "reconstruction": _reconstruction(seen),
     }
 
 
@@ -81,6 +82,15 @@ def _relearn(seen: Seen) -> dict[str, Any] | None:
     ratio = anamnesis(steps[seen.found.chosen], steps[PAIRED])
     cap = seen.agreement.evaluation.relearn
     return {"steps": steps, "cap": cap and cap.cap, "ratio": ratio}
+
+
+def _reconstruction(seen: Seen) -> dict[str, dict[str, dict[str, float]]] | None:
+    """By party, for one forgotten row: the change of a first layer, by the method and by Retrain."""
+    found = seen.found.trials.inverted
+    if not found:
+        return None
+    ours, theirs = found[seen.found.chosen], found[PAIRED]
+    return {party: {"unlearned": ours[party], "retrain": theirs[party]} for party in ours}
 
 
 def _validity(seen: Seen) -> dict[str, Any] | None:

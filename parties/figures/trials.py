@@ -34,12 +34,14 @@ class Trials:
         distances: slot -> party -> distance from the paired Retrain; None for another shape.
         relearned: slot -> steps until D_u is known again, by order of its rows.
         shadows: models that learned halves of D_r.
+        inverted: slot -> party -> how well its change from the original points to the only row.
     """
 
     exchanged: dict[str, dict[str, Tensor]] = field(default_factory=dict)
     distances: dict[str, dict[str, float | None]] = field(default_factory=dict)
     relearned: dict[str, list[int]] = field(default_factory=dict)
     shadows: list[Shadow] = field(default_factory=list)
+    inverted: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 
 def trials(federation: Federation, chosen: str) -> Trials:
@@ -51,7 +53,8 @@ def trials(federation: Federation, chosen: str) -> Trials:
     apart = _distances(federation, [ORIGINAL, chosen])
     halves = _exchanged(federation, chosen) if plan.completeness else {}
     relearned = _relearned(federation, plan.relearn, [chosen, PAIRED]) if plan.relearn else {}
-    return Trials(halves, apart, relearned, _shadows(federation, plan.shadows))
+    inverted = _inverted(federation, [chosen, PAIRED])
+    return Trials(halves, apart, relearned, _shadows(federation, plan.shadows), inverted)
 
 
 def _distances(federation: Federation, slots: list[str]) -> dict[str, dict[str, float | None]]:
@@ -120,6 +123,18 @@ def _climb(federation: Federation, plan: Relearn) -> Iterator[float]:
 
 def _descend(batch: Batch) -> Use:
     return Use(cross_entropy(batch.logits, batch.labels), DESCEND)
+
+
+def _inverted(federation: Federation, slots: list[str]) -> dict[str, dict[str, dict[str, float]]]:
+    """For a request of one row: what the passive parties' halves would give away, if published."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    if len(federation.rows.forgotten) != 1:
+        return found
+    for slot in slots:
+        federation.restore(slot, ORIGINAL, vfl_pb2.EVALUATE)
+        work = partial(federation.invert, ORIGINAL)
+        found[slot] = federation.once(f"{slot} inverted", dict, work, durable=False)
+    return found
 
 
 def _shadows(federation: Federation, count: int) -> list[Shadow]:

@@ -11,7 +11,13 @@ def audit_sentences(request: Record) -> list[str]:
     audits = request.get("audits")
     if not audits:
         return []
-    return [*_backdoor(audits), *_completeness(audits), *_relearn(audits), *_remains(request)]
+    return [
+        *_backdoor(audits),
+        *_completeness(audits),
+        *_relearn(audits),
+        *_inverted(audits),
+        *_remains(request),
+    ]
 
 
 def _backdoor(audits: Record) -> Iterator[str]:
@@ -48,6 +54,15 @@ def _relearn(audits: Record) -> Iterator[str]:
     ratio = look(found, "ratio")
     said = "undefined, as Retrain needs no step" if ratio is None else number(ratio, 2)
     yield f"Relearn time, of Retrain’s: {said} (given up after {found['cap']} steps)."
+
+
+def _inverted(audits: Record) -> Iterator[str]:
+    for party, found in (audits.get("reconstruction") or {}).items():
+        ours, theirs = (share(found[which]["rank"], 0) for which in ("unlearned", "retrain"))
+        yield (
+            f"The change of {party}’s first layer fits {ours} of other rows better than the "
+            f"forgotten one (chance is 50 %, 0 % gives it away); after a Retrain {theirs}."
+        )
 
 
 def _remains(request: Record) -> Iterator[str]:

@@ -52,6 +52,7 @@ ARRANGEMENTS = (
     say.Arrange(settle=say.Settle(checkpoint=3)),
     say.Arrange(weigh=say.Weigh(slot="original")),
     say.Arrange(search=say.Search()),
+    say.Arrange(invert=say.Invert(slot="original")),
 )
 REPORT = say.Report(held_square=1.5, moved_square=0.5)
 

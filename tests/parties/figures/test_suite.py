@@ -45,6 +45,7 @@ def test_what_costs_extra_says_that_it_was_not_run(plain: dict[str, Any]) -> Non
     assert "shadow_mia_auc" not in figures(plain, "fedora")
     assert plain["audits"]["relearn"] is None
     assert plain["audits"]["backdoor"] is None
+    assert plain["audits"]["reconstruction"] is None  # of more than one row
 
 
 def test_completeness_names_every_party(plain: dict[str, Any]) -> None:
@@ -110,3 +111,7 @@ def test_one_row_has_the_figures_that_one_row_can_have(tmp_path: Path) -> None:
     delivered = figures(found, "fedora")
     assert delivered["forgotten_loss"]["ci95"] is None
     assert delivered["update_auc_unseen"]["status"] == "not_run"
+    for party in ("left", "right"):
+        found_there = found["audits"]["reconstruction"][party]
+        assert set(found_there) == {"unlearned", "retrain"}
+        assert 0 <= found_there["unlearned"]["rank"] <= 1

@@ -17,7 +17,7 @@ def test_headlines_are_few_and_the_rest_is_folded() -> None:
     ]
     assert [line.title for line in found.others] == [
         "both halves, seen by left",
-        "its p-value",
+        "the same, p-value",
     ]
     assert set(HEADLINES) - {"js_forgotten"} <= set(TITLES)
 
