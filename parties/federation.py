@@ -1,6 +1,7 @@
 """The active party's grip on the whole model: its own state, and the spokes that hold the rest."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import sqrt
 from time import monotonic
 from typing import Any, TypeVar
@@ -11,13 +12,13 @@ from torch import Tensor, nn
 
 from parties.active_network import build_active
 from parties.alignment.align import SECONDS_PER_ROW
+from parties.batch import Reading
 from parties.checkpoint import Checkpoints, Content
 from parties.features import Inputs, labels
 from parties.half import Half
 from parties.journal import Entry, Journal, told
 from parties.party import Party
 from parties.passes import Passes
-from parties.reading import Reading
 from parties.remains import remains
 from parties.requests import Chosen, plant
 from parties.rows import RowSets
@@ -27,6 +28,14 @@ from protocol import vfl_pb2
 from protocol.hub import Hub
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """How far halves move towards a fresh initialisation, as shares from 0 to 1."""
+
+    bottom: float
+    top: float
 
 
 class Federation:
@@ -62,7 +71,8 @@ class Federation:
         self.run, self._number = run, number
         self._journal = Journal(_entries(content))
         begin = {name: rows.numpy() for name, rows in content.tensors["start"].items()}
-        self._start = RowSets(seed=state.rows.seed, share=state.rows.share, stream="", **begin)
+        shares = state.rows.shares
+        self._start = RowSets(seed=state.rows.seed, shares=shares, stream="", **begin)
         if self._journal.replaying:
             state.rewind(self._start)
         self.passes.labels = content.tensors["labels"]["labels"]
@@ -182,10 +192,15 @@ class Federation:
         """A primal sub-step without retained rows (FedORA with δ = 0)."""
         self._together(task, vfl_pb2.Arrange(primal=order))
 
-    def climb(self, step_size: float) -> None:
+    def climb(self, step_size: float, task: vfl_pb2.Task) -> None:
         """A step along the held gradient."""
         climb = vfl_pb2.Climb(step_size=step_size)
-        self._together(vfl_pb2.ASCEND, vfl_pb2.Arrange(climb=climb))
+        self._together(task, vfl_pb2.Arrange(climb=climb))
+
+    def shrink(self, shrink: Shrink, stream: str, task: vfl_pb2.Task) -> None:
+        """Move every half towards one that ``stream`` draws, and begin the task anew there."""
+        order = vfl_pb2.Shrink(stream=stream, bottom=shrink.bottom, top=shrink.top)
+        self._together(task, vfl_pb2.Arrange(shrink=order))
 
     def exchange(self, party: str, slot: str, task: vfl_pb2.Task) -> None:
         """Have one party alone go back to a copy; the others keep their halves."""

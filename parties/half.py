@@ -10,6 +10,7 @@ from configs.agreement import Agreement
 from models import arithmetic
 from parties.checkpoint import Content
 from parties.features import Inputs
+from parties.optimiser import optimiser
 from parties.plain import Tensors
 from protocol import vfl_pb2
 from protocol.envelope import task_name
@@ -18,7 +19,7 @@ from unlearning.ascent import ascent_step
 from unlearning.primal_dual import LiteralDual, Pull, free_of_charge, primal_step
 
 Block = tuple[Tensor, ...]
-_DESCENDS = (vfl_pb2.TRAIN, vfl_pb2.REFERENCE, vfl_pb2.FINE_TUNE, vfl_pb2.RELEARN)
+_ANCHORED = (vfl_pb2.UNLEARN, vfl_pb2.CVFU)  # tasks with primal steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Half:
             case "drop":
                 self._slots.pop(arrange.drop.slot, None)
             case "weigh":
-                return self.report(arrange.weigh.slot or None)
+                return self.weigh(arrange.weigh.slot or None)
             case "primal":
                 self._primal(arrange.primal, None)
             case "climb":
@@ -246,6 +247,17 @@ class Half:
             return None
         return arithmetic.squared_distance(block, copy)
 
+    def weigh(self, slot: str | None = None) -> vfl_pb2.Report:
+        """The report, and the squared norm of the parameters."""
+        report = self.report(slot)
+        report.norm_square = arithmetic.squared_norm(self.model.block)
+        return report
+
+    def shrink(self, fresh: Sequence[Tensor], shares: Sequence[float]) -> None:
+        """Move every parameter towards its fresh value, and begin the task anew from there."""
+        arithmetic.mix(self.model.block, fresh, shares)
+        self._begin(self._work.task)
+
     def _primal(self, order: vfl_pb2.Primal, retain: Block | None) -> None:
         """One primal sub-step (FedORA, Eq. 34); ``retain`` is the gradient of L_r on a batch."""
         primal_step(
@@ -253,8 +265,14 @@ class Half:
             retain,
             Pull(self._work.held, self._price(order), self._work.anchor),
             primal=order.step_size,
-            proximal=self._agreement.unlearning.fedora.proximal,
+            proximal=self._proximal,
         )
+
+    @property
+    def _proximal(self) -> float:
+        """ρ of FedORA; other tasks do not hold on to where they began."""
+        plan = self._agreement.unlearning.fedora
+        return plan.proximal if self._work.task == vfl_pb2.UNLEARN else 0.0
 
     def _gradients(self) -> Block:
         """Take the gradients that the last backward pass left."""
@@ -285,24 +303,10 @@ class Half:
         block = self.model.block
         self._work = Work(
             task=task,
-            optimiser=self._optimiser(task) if task in _DESCENDS and block else None,
+            optimiser=optimiser(self._agreement, task, block),
         )
-        if task == vfl_pb2.UNLEARN:
+        if task in _ANCHORED:
             self._work.anchor = arithmetic.snapshot(block)
-
-    def _optimiser(self, task: vfl_pb2.Task) -> torch.optim.Optimizer:
-        plan, block = self._agreement.training, self.model.block
-        relearn = self._agreement.evaluation.relearn
-        if task == vfl_pb2.RELEARN and relearn is not None:  # the same for every method and model
-            return torch.optim.SGD(block, relearn.learning_rate)
-        rates = {
-            vfl_pb2.FINE_TUNE: self._agreement.unlearning.fine_tune.learning_rate,
-            vfl_pb2.REFERENCE: self._agreement.unlearning.fedora.reference_learning_rate,
-        }
-        rate = rates.get(task, plan.learning_rate)
-        if plan.optimiser == "adam":
-            return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
-        return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)
 
 
 def _place(models: list[Model], wanted: Model) -> int:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from parties.batch import Batch, Use
 from parties.federation import Federation
-from parties.passes import Batch, Use
 from protocol import vfl_pb2
 
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
@@ -37,6 +37,7 @@ class Plan:
     epochs: int
     batch: int
     patience: int | None = None
+    labels: Tensor | None = None  # of all common rows, where others than the truth are taught
 
 
 def train(federation: Federation, rows: vfl_pb2.Rows, stream: str, name: str) -> list[Epoch]:
@@ -88,7 +89,8 @@ def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
     losses: list[tuple[float, int]] = []
 
     def descend(batch: Batch) -> Use:
-        loss = cross_entropy(batch.logits, batch.labels)
+        labels = batch.labels if plan.labels is None else plan.labels[batch.rows]
+        loss = cross_entropy(batch.logits, labels)
         losses.append((loss.item(), len(batch.rows)))
         if batch.share < 1:
             loss = loss * batch.share

@@ -2,13 +2,13 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from math import ceil
 from time import monotonic
-from typing import TypeAlias, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -17,9 +17,9 @@ from torch import Tensor
 from configs.agreement import Agreement
 from models.arithmetic import bounded
 from parties.active_network import ActiveNetwork
+from parties.batch import Answered, Batch, Group, Reading, Use
 from parties.errors import Diverged
 from parties.party import Party
-from parties.reading import Reading
 from parties.schedule import Index
 from parties.state import State
 from protocol import vfl_pb2
@@ -30,44 +30,14 @@ from protocol.tensors import MAX_PAYLOAD
 
 WIDEST_PASS = 4096  # rows; more would make others wait too long for their turn
 # Tasks that go back to an earlier model, or do without, instead of failing.
-_MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.ASCEND, vfl_pb2.REFERENCE, vfl_pb2.RELEARN)
-# The questions whose gradients make one step; two where micro-batches hide the network.
-Group: TypeAlias = tuple[vfl_pb2.Ask, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One batch as the active party sees it once the embeddings are in.
-
-    Attributes:
-        share: part of the step's rows that this batch has; below 1 for micro-batches.
-        last: no other batch of the step follows.
-        reports: the passive parties'.
-    """
-
-    ask: vfl_pb2.Ask
-    rows: Index
-    logits: Tensor
-    labels: Tensor
-    reports: list[vfl_pb2.Report]
-    share: float = 1.0
-    last: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What becomes of a batch: the scalar to differentiate, and what its gradient is for."""
-
-    loss: Tensor
-    order: vfl_pb2.Gradient
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The gradients that the passive parties got for a batch."""
-
-    rows: Index
-    gradients: dict[str, Tensor]
+_MAY_DIVERGE = (
+    vfl_pb2.UNLEARN,
+    vfl_pb2.ASCEND,
+    vfl_pb2.REFERENCE,
+    vfl_pb2.RELEARN,
+    vfl_pb2.CORRECT,
+    vfl_pb2.CVFU,
+)
 
 
 @dataclass(slots=True)
@@ -96,6 +66,10 @@ class Passes:
     def patience(self) -> float:
         """Seconds that a step may take."""
         return max(self._agreement.limits.step_seconds, 10 * self._pace)
+
+    def without(self, absent: Collection[str]) -> "Passes":
+        """Passes in which some passive parties take no part; for a sum of votes."""
+        return Passes(self._party, self._hub.without(absent), self._state, self.labels)
 
     def clear(self) -> None:
         """Forget the last batch."""
@@ -308,11 +282,12 @@ class Passes:
         return cast(ActiveNetwork, self._state.half.model.network)(self._embeddings())  # type: ignore[no-any-return]
 
     def _embeddings(self) -> list[Tensor]:
-        """All parties' embeddings of the present batch, in the order of the agreement."""
+        """The parties' embeddings of the present batch, in the order of the agreement."""
         embeddings = dict(self._leaves)
         if self._own is not None:
             embeddings[self._party.name] = self._own.leaf
-        return [embeddings[name] for name in self._agreement.feature_parties]
+        present = {self._party.name, *self._hub}
+        return [embeddings[name] for name in self._agreement.feature_parties if name in present]
 
     def _check_report(self, task: vfl_pb2.Task, name: str, report: vfl_pb2.Report) -> None:
         if report.diverged:

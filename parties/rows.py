@@ -15,6 +15,20 @@ from protocol.errors import RemoteProtocolError
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """Which parts of D_r are drawn once and for all."""
+
+    reference: float  # SAMPLE, that the reference model learns
+    correction: float  # PORTION, that ICO-like corrects on
+
+    @classmethod
+    def of(cls, agreement: Agreement) -> "Shares":
+        """As agreed."""
+        plan = agreement.unlearning
+        return cls(plan.fedora.reference_share, plan.ico_like.share)
+
+
+@dataclass(frozen=True, slots=True)
 class RowSets:
     """The common rows by their index in the common order.
 
@@ -28,7 +42,7 @@ class RowSets:
     """
 
     seed: int
-    share: float  # of D_r that the reference model learns
+    shares: Shares
     drawn: Index
     learn: Index
     validation: Index
@@ -60,7 +74,8 @@ class RowSets:
             vfl_pb2.VALIDATION: lambda: self.validation,
             vfl_pb2.TEST: lambda: self.test,
             vfl_pb2.TRIGGERED: lambda: self.test,
-            vfl_pb2.SAMPLE: self._sample,
+            vfl_pb2.SAMPLE: lambda: self._part("reference", self.shares.reference),
+            vfl_pb2.PORTION: lambda: self._part("correction", self.shares.correction),
             vfl_pb2.HALF: lambda: self._halves()[0],
             vfl_pb2.OTHER_HALF: lambda: self._halves()[1],
         }
@@ -97,10 +112,10 @@ class RowSets:
         middle = len(retain) // 2
         return np.sort(retain[order[:middle]]), np.sort(retain[order[middle:]])
 
-    def _sample(self) -> Index:
+    def _part(self, purpose: str, share: float) -> Index:
         retain = self.retain
-        order = permutation(key(self.seed, "reference"), len(retain))
-        return np.sort(retain[order[: ceil(self.share * len(retain))]])
+        order = permutation(key(self.seed, purpose), len(retain))
+        return np.sort(retain[order[: ceil(share * len(retain))]])
 
 
 class Batches:
@@ -147,7 +162,7 @@ def split(agreement: Agreement, ids: list[bytes], in_test: NDArray[np.bool_]) ->
     learn, validation_rows, test_rows = (np.flatnonzero(chosen) for chosen in parts.values())
     return RowSets(
         seed=agreement.seed,
-        share=agreement.unlearning.fedora.reference_share,
+        shares=Shares.of(agreement),
         drawn=learn,
         learn=learn,
         validation=validation_rows,

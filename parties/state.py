@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from parties.active_network import ActiveNetwork
 from parties.checkpoint import Content
 from parties.features import Features, Inputs
 from parties.half import Half, Model
 from parties.party import Party
 from parties.preprocess import read_statistics
-from parties.rows import Batches, RowSets
+from parties.rows import Batches, RowSets, Shares
 from parties.schedule import Index
 from parties.trigger import Trigger, make_trigger, planned
 from protocol import vfl_pb2
@@ -41,6 +42,9 @@ class State:
         match arrange.WhichOneof("action"):
             case "fresh":
                 self._fresh(arrange.fresh, task)
+                return None
+            case "shrink":
+                self._shrink(arrange.shrink)
                 return None
             case "restore":
                 self.follow(arrange.restore.stream)
@@ -122,8 +126,8 @@ class State:
         whole = {name: part.numpy() for name, part in rows.items()}
         row_map, dropped = whole.pop("map"), whole.pop("dropped")
         stamped = whole.pop("stamped", None)
-        share = party.agreement.unlearning.fedora.reference_share
-        parts = RowSets(seed=party.agreement.seed, share=share, stream="", **whole)
+        seed, shares = party.agreement.seed, Shares.of(party.agreement)
+        parts = RowSets(seed=seed, shares=shares, stream="", **whole)
         state = cls(party, row_map, build, parts)
         state.dropped = dropped
         if stamped is not None:
@@ -136,6 +140,15 @@ class State:
         self.follow(fresh.stream)  # which draws the rows of a shadow model
         inputs = self.features.fit(self.rows, fresh.fit) if self.features.present else None
         self.half.fresh(Model(self._build(fresh.stream, inputs), inputs), task)
+
+    def _shrink(self, order: vfl_pb2.Shrink) -> None:
+        """Move our half towards a fresh one; only the active party has a top."""
+        model = self.half.model
+        fresh = Model(self._build(order.stream, model.inputs), model.inputs)
+        names = [name for name, each in model.network.named_parameters() if each.requires_grad]
+        shares = {False: order.bottom, True: order.top}
+        top = isinstance(model.network, ActiveNetwork)
+        self.half.shrink(fresh.block, [shares[top and name.startswith("top.")] for name in names])
 
     def _model(self, statistics: object) -> Model:
         """A model whose inputs were fitted before; its weights are about to be replaced."""

@@ -25,6 +25,7 @@ _MAY_BE_ABSENT = {
     "Report.diverged",
     "Report.held_square",
     "Report.moved_square",
+    "Report.norm_square",
     "Report.rank",
     "Report.slot_square",
     "Weigh.slot",

@@ -22,6 +22,11 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CHECKPOINT: _ClassVar[Task]
     RELEARN: _ClassVar[Task]
     PREDICT: _ClassVar[Task]
+    RELABEL: _ClassVar[Task]
+    SHRINK_PERTURB: _ClassVar[Task]
+    TOP_ONLY: _ClassVar[Task]
+    CORRECT: _ClassVar[Task]
+    CVFU: _ClassVar[Task]
 
 class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -43,6 +48,7 @@ class Rows(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     HALF: _ClassVar[Rows]
     OTHER_HALF: _ClassVar[Rows]
     TRIGGERED: _ClassVar[Rows]
+    PORTION: _ClassVar[Rows]
 
 class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -62,6 +68,11 @@ CLOSE: Task
 CHECKPOINT: Task
 RELEARN: Task
 PREDICT: Task
+RELABEL: Task
+SHRINK_PERTURB: Task
+TOP_ONLY: Task
+CORRECT: Task
+CVFU: Task
 DTYPE_UNSPECIFIED: DType
 FLOAT32: DType
 FLOAT64: DType
@@ -77,6 +88,7 @@ SAMPLE: Rows
 HALF: Rows
 OTHER_HALF: Rows
 TRIGGERED: Rows
+PORTION: Rows
 ORDER_UNSPECIFIED: Order
 BY_INDEX: Order
 SHUFFLED: Order
@@ -353,7 +365,7 @@ class Resumed(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class Arrange(_message.Message):
-    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "search", "invert")
+    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "search", "shrink", "invert")
     FRESH_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
@@ -364,6 +376,7 @@ class Arrange(_message.Message):
     SAVE_FIELD_NUMBER: _ClassVar[int]
     SETTLE_FIELD_NUMBER: _ClassVar[int]
     SEARCH_FIELD_NUMBER: _ClassVar[int]
+    SHRINK_FIELD_NUMBER: _ClassVar[int]
     INVERT_FIELD_NUMBER: _ClassVar[int]
     fresh: Fresh
     restore: Restore
@@ -375,8 +388,9 @@ class Arrange(_message.Message):
     save: Save
     settle: Settle
     search: Search
+    shrink: Shrink
     invert: Invert
-    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., search: _Optional[_Union[Search, _Mapping]] = ..., invert: _Optional[_Union[Invert, _Mapping]] = ...) -> None: ...
+    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., search: _Optional[_Union[Search, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., invert: _Optional[_Union[Invert, _Mapping]] = ...) -> None: ...
 
 class Fresh(_message.Message):
     __slots__ = ("stream", "fit")
@@ -422,6 +436,16 @@ class Search(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Shrink(_message.Message):
+    __slots__ = ("stream", "bottom", "top")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    BOTTOM_FIELD_NUMBER: _ClassVar[int]
+    TOP_FIELD_NUMBER: _ClassVar[int]
+    stream: str
+    bottom: float
+    top: float
+    def __init__(self, stream: _Optional[str] = ..., bottom: _Optional[float] = ..., top: _Optional[float] = ...) -> None: ...
+
 class Climb(_message.Message):
     __slots__ = ("step_size",)
     STEP_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -451,20 +475,22 @@ class Done(_message.Message):
     def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ..., left: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("held_square", "moved_square", "diverged", "slot_square", "cosine", "rank")
+    __slots__ = ("held_square", "moved_square", "diverged", "slot_square", "norm_square", "cosine", "rank")
     HELD_SQUARE_FIELD_NUMBER: _ClassVar[int]
     MOVED_SQUARE_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_FIELD_NUMBER: _ClassVar[int]
     SLOT_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    NORM_SQUARE_FIELD_NUMBER: _ClassVar[int]
     COSINE_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     held_square: float
     moved_square: float
     diverged: bool
     slot_square: float
+    norm_square: float
     cosine: float
     rank: float
-    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., slot_square: _Optional[float] = ..., cosine: _Optional[float] = ..., rank: _Optional[float] = ...) -> None: ...
+    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., slot_square: _Optional[float] = ..., norm_square: _Optional[float] = ..., cosine: _Optional[float] = ..., rank: _Optional[float] = ...) -> None: ...
 
 class Ask(_message.Message):
     __slots__ = ("rows", "order", "epoch", "size", "index")

@@ -85,7 +85,7 @@ def _relearn(seen: Seen) -> dict[str, Any] | None:
 
 
 def _reconstruction(seen: Seen) -> dict[str, dict[str, dict[str, float]]] | None:
-    """By party, for one forgotten row: the change of a first layer, by the method and by Retrain."""
+    """By party, for one forgotten row: the first layer's change, by the method and by Retrain."""
     found = seen.found.trials.inverted
     if not found:
         return None

@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from configs.evaluation import Relearn
+from parties.batch import Batch, Use
 from parties.federation import Federation
 from parties.learn import DESCEND, accuracy, train
 from parties.methods.choice import PAIRED
 from parties.methods.method import ORIGINAL
-from parties.passes import Batch, Use
 from protocol import vfl_pb2
 from unlearning.audit.membership import Outputs
 from unlearning.audit.relearning import steps_until
