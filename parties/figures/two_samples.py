@@ -10,6 +10,7 @@ from parties.compare import Outcome
 from parties.figures.seen import Seen
 from unlearning.audit.figure import Direction, Measured
 from unlearning.audit.forgetting import label_odds
+from unlearning.audit.membership import Outputs, features
 from unlearning.audit.two_samples import (
     FOLDS,
     Floats,
@@ -37,7 +38,10 @@ def two_samples(seen: Seen, outcome: Outcome) -> dict[str, Measured]:
     figures |= _test("energy", energy_test(chances[0], chances[1], generator, plan.permutations))
     if plan.classifier_permutations and len(rows) >= FOLDS:
         count = plan.classifier_permutations
-        figures |= _test("c2st", classifier_test(chances[0], chances[1], generator, count))
+        # Sorted, with loss and margin: a straight line through softmax vectors of balanced classes
+        # does not see that all of them became surer.
+        tables = [features(Outputs(each, labels)) for each in sides]
+        figures |= _test("c2st", classifier_test(tables[0], tables[1], generator, count))
     else:
         why = "evaluation.classifier_permutations is 0" if len(rows) >= FOLDS else "too few rows"
         figures["c2st"] = figures["c2st_p"] = Measured(None, len(rows), note=why)

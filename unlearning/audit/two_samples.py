@@ -76,6 +76,11 @@ def classifier_test(
     """
     if ours.shape != theirs.shape or len(ours) < FOLDS:
         raise ValueError(f"needs the same {FOLDS} or more rows of both, not {ours.shape[:1]}")
+    both = np.concatenate([ours, theirs])  # the same whichever side a row's outputs are on
+    spread = both.std(axis=0)
+    ours, theirs = (
+        (side - both.mean(axis=0)) / np.where(spread > 0, spread, 1) for side in (ours, theirs)
+    )
     folds = list(
         KFold(FOLDS, shuffle=True, random_state=int(generator.integers(2**31))).split(ours)
     )
