@@ -7,6 +7,8 @@ from unlearning.audit.intervals import of_auc
 from unlearning.audit.membership import Verdict, features
 from unlearning.audit.scores import FEWEST, auc, distinguishability
 
+FEW = 25  # rows of D_u; with fewer the standard error of a balanced accuracy is above 0.05
+
 
 def membership(seen: Seen, outcome: Outcome) -> dict[str, Measured]:
     """The paper's attack on D_u, and on rows that stay, whom forgetting may expose."""
@@ -23,9 +25,11 @@ def verdict(prefix: str, found: Verdict) -> dict[str, Measured]:
     apart = distinguishability(value)
     side = "forgotten rows look less like members" if apart.sign < 0 else ""
     return {
-        f"{prefix}_balanced_accuracy": Measured(balanced.value, n, (balanced.low, balanced.high)),
-        f"{prefix}_auc": Measured(value, n, (found.auc.low, found.auc.high)),
-        f"{prefix}_distinguishability": Measured(apart.value, n, note=side),
+        f"{prefix}_balanced_accuracy": Measured(
+            balanced.value, n, (balanced.low, balanced.high), least=FEW
+        ),
+        f"{prefix}_auc": Measured(value, n, (found.auc.low, found.auc.high), least=FEW),
+        f"{prefix}_distinguishability": Measured(apart.value, n, least=FEW, note=side),
         f"{prefix}_tpr_at_1_fpr": Measured(
             found.tpr,
             found.non_members,
