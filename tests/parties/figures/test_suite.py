@@ -34,7 +34,7 @@ def test_no_figure_is_without_its_retrain_column(plain: dict[str, Any]) -> None:
 
 
 def test_every_model_has_the_figures_of_outputs(plain: dict[str, Any]) -> None:
-    assert len(plain["figures"]) == 7
+    assert set(plain["figures"]) == {each["name"] for each in plain["methods"]}
     names = {frozenset(figures(plain, model)) for model in plain["figures"] if model != "fedora"}
     for needed in ("test_accuracy", "forgotten_loss", "mia_auc", "kl_forgotten", "energy_p"):
         assert all(needed in each for each in names)
@@ -80,7 +80,8 @@ def test_expensive_figures_are_there_when_asked_for(tmp_path: Path) -> None:
     }
     found = run(tmp_path, unlearn=FORGET, evaluation=evaluation)["requests"][0]
     delivered = figures(found, "fedora")
-    assert delivered["shadow_mia_auc"]["status"] == "ok"
+    assert 0 <= delivered["shadow_mia_auc"]["value"] <= 1
+    assert delivered["shadow_mia_auc"]["status"] == "insufficient_n"  # of a few rows
     assert 0 < delivered["c2st_p"]["value"] <= 1
     assert found["audits"]["completeness"] is None
     steps = found["audits"]["relearn"]["steps"]
