@@ -149,5 +149,5 @@ def _read(federation: Federation, name: str, request: Request) -> ReadOut:
     embedded = ["forgotten", "test", *(["retained"] if name == ORIGINAL else [])]
     return ReadOut(
         {part: each.logits for part, each in found.items()},
-        {part: found[part].embeddings for part in embedded},
+        {part: found[part].embeddings for part in embedded if found[part].embeddings.dim() == 2},
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import sqrt
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -217,23 +216,11 @@ class Federation:
         """The passive parties' reports of their held gradients and changes."""
         return list(self._arrange(task, vfl_pb2.Arrange(weigh=vfl_pb2.Weigh())).values())
 
-    def distances(self, slot: str) -> dict[str, float | None]:
-        """Every party's distance |θ - copy| of its half; None where their shapes differ."""
-        found = self._arrange(vfl_pb2.EVALUATE, vfl_pb2.Arrange(weigh=vfl_pb2.Weigh(slot=slot)))
-        reports = {self.party.name: self.half.report(slot), **found}
-        return {
-            name: sqrt(report.slot_square) if report.HasField("slot_square") else None
-            for name, report in reports.items()
-        }
-
-    def invert(self, slot: str) -> dict[str, dict[str, float]]:
-        """What the change from a copy tells about the only row of D_u, where parties can say."""
-        found = self._arrange(vfl_pb2.EVALUATE, vfl_pb2.Arrange(invert=vfl_pb2.Invert(slot=slot)))
-        return {
-            name: {"cosine": report.cosine, "rank": report.rank}
-            for name, report in found.items()
-            if report.HasField("rank")
-        }
+    def everybody(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> dict[str, vfl_pb2.Report]:
+        """What all parties report of an arrangement; only within ``once``, since all answer."""
+        theirs = self._arrange(task, arrange)
+        ours = self._state.arrange(arrange, task)
+        return {**theirs, self.party.name: ours or vfl_pb2.Report()}
 
     def search(self) -> dict[str, list[str]]:
         """Where parties still find rows of the last request, in memory and in their files."""

@@ -3,27 +3,27 @@
 from torch import Tensor
 
 from parties.half import Half
-from parties.state import State
+from parties.rows import RowSets
 from protocol import vfl_pb2
 from unlearning.audit.inversion import reconstruction
 
 OTHERS = 1000  # rows that stay, with which the forgotten one is compared
 
 
-def inverted(state: State, slot: str) -> vfl_pb2.Report:
+def inverted(half: Half, parts: RowSets, slot: str) -> vfl_pb2.Report:
     """Compare the change from a copy with the row of D_u and with rows that stay.
 
     Absent figures: D_u is not one row, or the first layer does not take a whole row.
     """
-    half, inputs = state.half, state.half.model.inputs
+    inputs = half.model.inputs
     change = _change(half, slot)
-    if change is None or inputs is None or len(state.rows.forgotten) != 1:
+    if change is None or inputs is None or len(parts.forgotten) != 1:
         return half.report()
     rows = inputs.values.flatten(start_dim=1)
     if rows.shape[1] != change.shape[1]:
         return half.report()
-    others = rows[state.rows.retain[:OTHERS]]
-    found = reconstruction(change, rows[state.rows.forgotten[0]], others)
+    others = rows[parts.retain[:OTHERS]]
+    found = reconstruction(change, rows[parts.forgotten[0]], others)
     report = half.report()
     report.cosine, report.rank = found.cosine, found.rank
     return report

@@ -17,7 +17,6 @@ from parties.checkpoint import Checkpoints, Content
 from parties.errors import public
 from parties.features import Inputs
 from parties.final import save_half
-from parties.inverted import inverted
 from parties.ledger import phase_of
 from parties.party import Party
 from parties.remains import remains
@@ -150,8 +149,6 @@ class Answerer:
                 left = remains(self._state, self._checkpoints)
                 self._channel.send(vfl_pb2.Done(left=left))
                 return
-            case "invert":
-                report = inverted(self._state, arrange.invert.slot)
             case _:
                 report = self._state.arrange(arrange, self._channel.place.task)
         self._channel.send(vfl_pb2.Done(report=report))

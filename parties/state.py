@@ -10,6 +10,7 @@ from parties.active_network import ActiveNetwork
 from parties.checkpoint import Content
 from parties.features import Features, Inputs
 from parties.half import Half, Model
+from parties.inverted import inverted
 from parties.party import Party
 from parties.preprocess import read_statistics
 from parties.rows import Batches, RowSets, Shares
@@ -46,6 +47,8 @@ class State:
             case "shrink":
                 self._shrink(arrange.shrink)
                 return None
+            case "invert":
+                return inverted(self.half, self.rows, arrange.invert.slot)
             case "restore":
                 self.follow(arrange.restore.stream)
         return self.half.arrange(arrange, task)

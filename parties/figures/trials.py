@@ -6,6 +6,7 @@ Each leaves the federation with some model; whoever comes next restores the one 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from math import sqrt
 
 import torch
 from torch import Tensor
@@ -50,6 +51,8 @@ def trials(federation: Federation, chosen: str) -> Trials:
     The slots of the original and of the paired Retrain are there as well.
     """
     plan = federation.agreement.evaluation
+    if not {ORIGINAL, chosen, PAIRED} <= set(federation.half.slots):
+        return Trials(shadows=_shadows(federation, plan.shadows))  # no copies to exchange or weigh
     apart = _distances(federation, [ORIGINAL, chosen])
     halves = _exchanged(federation, chosen) if plan.completeness else {}
     relearned = _relearned(federation, plan.relearn, [chosen, PAIRED]) if plan.relearn else {}
@@ -65,9 +68,18 @@ def _distances(federation: Federation, slots: list[str]) -> dict[str, dict[str, 
     federation.restore(PAIRED, ORIGINAL, vfl_pb2.EVALUATE)
 
     def work() -> dict[str, dict[str, float | None]]:
-        return {slot: federation.distances(slot) for slot in slots}
+        return {slot: distances(federation, slot) for slot in slots}
 
     return federation.once("distances of parameters", dict, work, durable=False)
+
+
+def distances(federation: Federation, slot: str) -> dict[str, float | None]:
+    """Every party's distance |θ - copy| of its half; None where their shapes differ."""
+    weigh = vfl_pb2.Arrange(weigh=vfl_pb2.Weigh(slot=slot))
+    return {
+        name: sqrt(report.slot_square) if report.HasField("slot_square") else None
+        for name, report in federation.everybody(vfl_pb2.EVALUATE, weigh).items()
+    }
 
 
 def _exchanged(federation: Federation, chosen: str) -> dict[str, dict[str, Tensor]]:
@@ -126,15 +138,25 @@ def _descend(batch: Batch) -> Use:
 
 
 def _inverted(federation: Federation, slots: list[str]) -> dict[str, dict[str, dict[str, float]]]:
-    """For a request of one row: what the passive parties' halves would give away, if published."""
+    """For a request of one row: what the parties' halves would give away, if published."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     if len(federation.rows.forgotten) != 1:
         return found
     for slot in slots:
         federation.restore(slot, ORIGINAL, vfl_pb2.EVALUATE)
-        work = partial(federation.invert, ORIGINAL)
+        work = partial(inversions, federation, ORIGINAL)
         found[slot] = federation.once(f"{slot} inverted", dict, work, durable=False)
     return found
+
+
+def inversions(federation: Federation, slot: str) -> dict[str, dict[str, float]]:
+    """What the change from a copy tells about the only row of D_u, where parties can say."""
+    invert = vfl_pb2.Arrange(invert=vfl_pb2.Invert(slot=slot))
+    return {
+        name: {"cosine": report.cosine, "rank": report.rank}
+        for name, report in federation.everybody(vfl_pb2.EVALUATE, invert).items()
+        if report.HasField("rank")
+    }
 
 
 def _shadows(federation: Federation, count: int) -> list[Shadow]:

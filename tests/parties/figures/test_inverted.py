@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from trio import federation
 
+from parties.figures.trials import inversions
 from parties.learn import Plan, learn
 from protocol import vfl_pb2
 
@@ -18,7 +19,7 @@ def test_steps_on_one_row_point_to_it(tmp_path: Path, count: int) -> None:
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         leading.keep("original", vfl_pb2.TRAIN)
         learn(leading, Plan("one row", vfl_pb2.FINE_TUNE, vfl_pb2.FORGOTTEN, 2, 16))
-        found = leading.invert("original")
+        found = inversions(leading, "original")
     if count > 1:
         assert found == {}
         return

@@ -112,7 +112,7 @@ def test_one_row_has_the_figures_that_one_row_can_have(tmp_path: Path) -> None:
     delivered = figures(found, "fedora")
     assert delivered["forgotten_loss"]["ci95"] is None
     assert delivered["update_auc_unseen"]["status"] == "not_run"
-    for party in ("left", "right"):
+    for party in ("hub", "left", "right"):
         found_there = found["audits"]["reconstruction"][party]
         assert set(found_there) == {"unlearned", "retrain"}
         assert 0 <= found_there["unlearned"]["rank"] <= 1

@@ -9,7 +9,7 @@ import torch
 from trio import federation, forget_some, networks
 
 from models.arithmetic import squared_distance
-from parties.figures.trials import _climb, _shadows
+from parties.figures.trials import _climb, _shadows, distances
 from protocol import vfl_pb2
 from unlearning.audit.relearning import steps_until
 
@@ -50,7 +50,7 @@ def test_distances_are_every_partys_own(tmp_path: Path) -> None:
     with federation(tmp_path) as (leading, answerers):
         two_models(leading)
         new = parameters(leading, answerers)
-        found = leading.distances("old")
+        found = distances(leading, "old")
         leading.restore("old", "old", vfl_pb2.EVALUATE)
         old = parameters(leading, answerers)
     for name in PARTIES:
