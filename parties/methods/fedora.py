@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
+from typing import Any
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -77,11 +78,24 @@ class FedOra:
         federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         went = unlearn(federation, start.threshold.gamma, start.accuracy)
         return Facts(
+            _form(federation.agreement.unlearning.fedora),
             iterations=[asdict(each) for each in went.iterations],
             stopped=went.decision.value,
             threshold=start.threshold,
             answered=went.answered,
         )
+
+
+def _form(plan: Fedora) -> dict[str, Any]:
+    """Which of its forms ran, for the report."""
+    return {
+        "dual": plan.dual,
+        "start": plan.start,
+        "score": plan.score,
+        "adaptive": plan.adaptive is not None,
+        "extrapolate": plan.extrapolate,
+        "retain_share": plan.retain_share,
+    }
 
 
 def _start(federation: Federation) -> Start:
