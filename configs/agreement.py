@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from configs.evaluation import Backdoor, Evaluation, refuse_misplaced
 from configs.table import Count, Fraction, Name, Pin, Positive, Table
 from configs.unlearning import Unlearning
 
@@ -151,6 +152,9 @@ class Request(Table):
     canaries: Annotated[int, Field(ge=0, lt=2**31)] = (
         0  # rows among them that train on a wrong label
     )
+    backdoor: Backdoor | None = (
+        None  # an audit of its own: a run with it says nothing of a clean one
+    )
 
     @model_validator(mode="after")
     def _legal(self) -> Self:
@@ -158,6 +162,8 @@ class Request(Table):
             raise ValueError("a class is named twice")
         if not self.classes and self.fraction != 1:
             raise ValueError("fraction goes with classes; a file of IDs is taken whole")
+        if self.backdoor and self.canaries:
+            raise ValueError("canaries and a backdoor would disturb each other: one of them a run")
         return self
 
 
@@ -189,6 +195,7 @@ class Agreement(Table):
     training: Training = Training()
     unlearn: tuple[Request, ...] = ()
     unlearning: Unlearning = Unlearning()
+    evaluation: Evaluation = Evaluation()
     limits: Limits = Limits()
 
     @property
@@ -267,4 +274,10 @@ class Agreement(Table):
         names = [request.name for request in self.unlearn]
         if len(set(names)) < len(names):
             raise ValueError("two requests bear one name")
+        return self
+
+    @model_validator(mode="after")
+    def _backdoor_can_be_planted(self) -> Self:
+        planted = [request.backdoor for request in self.unlearn if request.backdoor]
+        refuse_misplaced(planted, self.passive, self.labels.classes)
         return self

@@ -141,8 +141,14 @@ def _carry_out(federation: Federation, chosen: Chosen, planted: Index) -> dict[s
         **figures,
         "dropped": dropped,
         "purged": federation.purge(name) if len(chosen.rows) else {},
+        "remains": _remains(federation, name) if len(chosen.rows) else {},
         "kept": list(KEPT),
     }
+
+
+def _remains(federation: Federation, name: str) -> dict[str, list[str]]:
+    """Where parties still find rows of the request after its purge, in memory and in files."""
+    return federation.once(f"search after {name}", dict, federation.search, durable=False)
 
 
 def _figures(federation: Federation, chosen: Chosen, planted: Index) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from configs.agreement import Request
 from parties.federation import Federation
+from parties.figures.trials import Trials, trials
 from parties.methods.choice import PAIRED, independent, method
 from parties.methods.method import ORIGINAL, Facts, Method
 from protocol import vfl_pb2
@@ -27,21 +28,38 @@ class Cost:
     seconds: float
     rows: int  # embeddings of rows that passive parties sent
     size: int  # bytes on the wire, both ways
+    payload: int = 0  # bytes of tensors among them
+    messages: int = 0
 
     def since(self, start: "Cost") -> "Cost":
         """What was added since ``start``."""
-        return Cost(self.seconds - start.seconds, self.rows - start.rows, self.size - start.size)
+        return Cost(
+            self.seconds - start.seconds,
+            self.rows - start.rows,
+            self.size - start.size,
+            self.payload - start.payload,
+            self.messages - start.messages,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOut:
+    """What a model makes of every row set: logits, and embeddings where figures need them."""
+
+    logits: dict[str, Tensor]
+    embeddings: dict[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One model: its logits on every row set, and what it took to get it."""
+    """One model: its outputs on every row set, and what it took to get it."""
 
     name: str
     logits: dict[str, Tensor]
     cost: Cost
     guarantee: Guarantee | None = None  # the original makes no promise
     facts: Facts = field(default_factory=Facts)
+    embeddings: dict[str, Tensor] = field(default_factory=dict)  # of all parties, side by side
 
 
 @dataclass(slots=True)
@@ -51,6 +69,7 @@ class Comparison:
     request: Request
     chosen: str
     outcomes: list[Outcome] = field(default_factory=list)
+    trials: Trials = field(default_factory=Trials)
 
     def outcome(self, name: str) -> Outcome:
         """The outcome of one method."""
@@ -82,11 +101,14 @@ def compare(federation: Federation, request: Request) -> Comparison:
     chosen = method(federation.agreement.unlearning.method)
     found = Comparison(request, chosen.name)
     federation.keep(ORIGINAL, vfl_pb2.TRAIN)
-    found.outcomes.append(_outcome(federation, Untouched()))
-    found.outcomes.append(_outcome(federation, chosen))
+    found.outcomes.append(_outcome(federation, Untouched(), request))
+    found.outcomes.append(_outcome(federation, chosen, request))
     federation.keep(chosen.name, vfl_pb2.UNLEARN)
     for other in _others(federation, chosen):
-        found.outcomes.append(_outcome(federation, other))
+        found.outcomes.append(_outcome(federation, other, request))
+    if chosen.name != PAIRED:
+        federation.keep(PAIRED, vfl_pb2.UNLEARN)
+    found.trials = trials(federation, chosen.name)
     federation.restore(chosen.name, ORIGINAL, vfl_pb2.UNLEARN)
     return found
 
@@ -99,23 +121,33 @@ def _others(federation: Federation, chosen: Method) -> list[Method]:
     return [other for other in others if other.name != chosen.name]
 
 
-def _outcome(federation: Federation, method: Method | Untouched) -> Outcome:
+def _outcome(federation: Federation, method: Method | Untouched, request: Request) -> Outcome:
     """Run a method, note its cost, then read its model out (not counted)."""
     name, spent = method.name, partial(_spent, federation)
     start = federation.once(f"{name} begins", Cost, spent, durable=False)
     facts = method.run(federation)
     end = federation.once(f"{name} ends", Cost, spent, durable=False)
-    logits = federation.once(f"{name} read out", dict[str, Tensor], lambda: _read(federation, name))
-    return Outcome(name, logits, end.since(start), method.guarantee, facts)
+    read = partial(_read, federation, name, request)
+    out = federation.once(f"{name} read out", ReadOut, read)
+    cost, promise = end.since(start), method.guarantee
+    return Outcome(name, out.logits, cost, promise, facts, out.embeddings)
 
 
 def _spent(federation: Federation) -> Cost:
     """What the run took so far."""
     ledger = federation.party.ledger
-    return Cost(ledger.elapsed, ledger.total("Embedding").rows, ledger.total().size)
+    rows, whole = ledger.total("Embedding").rows, ledger.total()
+    return Cost(ledger.elapsed, rows, whole.size, whole.payload, whole.messages)
 
 
-def _read(federation: Federation, name: str) -> dict[str, Tensor]:
-    parts = sum(len(list(federation.passes.parts(rows))) for rows in READ.values())
+def _read(federation: Federation, name: str, request: Request) -> ReadOut:
+    wanted = READ | ({"triggered": vfl_pb2.TRIGGERED} if request.backdoor else {})
+    parts = sum(len(list(federation.passes.parts(rows))) for rows in wanted.values())
     federation.party.watch.phase(f"reading out {name}", parts)
-    return {part: federation.logits(rows) for part, rows in READ.items()}
+    found = {part: federation.read(rows) for part, rows in wanted.items()}
+    # The neighbourhood of D_u is that in the original's embeddings.
+    embedded = ["forgotten", "test", *(["retained"] if name == ORIGINAL else [])]
+    return ReadOut(
+        {part: each.logits for part, each in found.items()},
+        {part: found[part].embeddings for part in embedded if found[part].embeddings.dim() == 2},
+    )

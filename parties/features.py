@@ -11,6 +11,7 @@ from parties import preprocess
 from parties.party import Party
 from parties.rows import RowSets, split
 from parties.schedule import Index
+from parties.trigger import Trigger
 from protocol import vfl_pb2
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -30,6 +31,7 @@ class Features:
     def __init__(self, party: Party, rows: Index) -> None:
         self._party, self.rows = party, rows.copy()
         self._cache: dict[bytes, Inputs] = {}
+        self.trigger: Trigger | None = None  # of a backdoor that we plant
         self._warned: set[str] = set()
 
     @property
@@ -62,12 +64,17 @@ class Features:
         """Features of all common rows by statistics that are known."""
         return Inputs(self._transformed(fitted), fitted)
 
+    def known(self, in_use: Iterable[Inputs]) -> list[Inputs]:
+        """All features that are in memory: those in use, and those kept for the next model."""
+        return [*self._cache.values(), *in_use]
+
     def forget(self, rows: Index, in_use: Iterable[Inputs]) -> None:
         """Erase rows: their place in the row map, and their features wherever they are in use."""
         self.rows[rows] = -1
-        for inputs in [*self._cache.values(), *in_use]:
+        for inputs in self.known(in_use):
             inputs.values[rows] = 0
         self._cache.clear()
+        self.trigger = None
 
     def _warn(self, fitted: preprocess.Fitted) -> None:
         """Say once what every fit says again."""
@@ -80,6 +87,9 @@ class Features:
         values = fitted.transform(self._party.holding, self.rows[live])
         features = torch.zeros((len(self.rows), *values.shape[1:]), dtype=self.dtype)
         features[torch.from_numpy(live)] = torch.from_numpy(np.asarray(values)).to(self.dtype)
+        if self.trigger is not None:
+            stamped = torch.from_numpy(self.trigger.rows)
+            features[stamped] = self.trigger.stamp(features[stamped], fitted)
         return features
 
 

@@ -11,12 +11,14 @@ from torch import Tensor, nn
 
 from parties.active_network import build_active
 from parties.alignment.align import SECONDS_PER_ROW
+from parties.batch import Reading
 from parties.checkpoint import Checkpoints, Content
 from parties.features import Inputs, labels
 from parties.half import Half
 from parties.journal import Entry, Journal, told
 from parties.party import Party
 from parties.passes import Passes
+from parties.remains import remains
 from parties.requests import Chosen, plant
 from parties.rows import RowSets
 from parties.schedule import Index
@@ -68,7 +70,8 @@ class Federation:
         self.run, self._number = run, number
         self._journal = Journal(_entries(content))
         begin = {name: rows.numpy() for name, rows in content.tensors["start"].items()}
-        self._start = RowSets(seed=state.rows.seed, shares=state.rows.shares, **begin)
+        shares = state.rows.shares
+        self._start = RowSets(seed=state.rows.seed, shares=shares, stream="", **begin)
         if self._journal.replaying:
             state.rewind(self._start)
         self.passes.labels = content.tensors["labels"]["labels"]
@@ -198,14 +201,47 @@ class Federation:
         order = vfl_pb2.Shrink(stream=stream, bottom=shrink.bottom, top=shrink.top)
         self._together(task, vfl_pb2.Arrange(shrink=order))
 
+    def exchange(self, party: str, slot: str, task: vfl_pb2.Task) -> None:
+        """Have one party alone go back to a copy; the others keep their halves."""
+        if self._journal.replaying:
+            return
+        restore = vfl_pb2.Arrange(restore=vfl_pb2.Restore(slot=slot, stream=self.stream))
+        if party == self.party.name:
+            self._state.arrange(restore, task)
+            return
+        self._move(task)
+        self._hub.ask(party, self.patience, restore)
+
     def weigh(self, task: vfl_pb2.Task) -> list[vfl_pb2.Report]:
         """The passive parties' reports of their held gradients and changes."""
-        return self._arrange(task, vfl_pb2.Arrange(weigh=vfl_pb2.Weigh()))
+        return list(self._arrange(task, vfl_pb2.Arrange(weigh=vfl_pb2.Weigh())).values())
+
+    def everybody(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> dict[str, vfl_pb2.Report]:
+        """What all parties report of an arrangement; only within ``once``, since all answer."""
+        theirs = self._arrange(task, arrange)
+        ours = self._state.arrange(arrange, task)
+        return {**theirs, self.party.name: ours or vfl_pb2.Report()}
+
+    def search(self) -> dict[str, list[str]]:
+        """Where parties still find rows of the last request, in memory and in their files."""
+        self._move(vfl_pb2.UNLEARN)
+        self._hub.broadcast(vfl_pb2.Arrange(search=vfl_pb2.Search()))
+        said = self._hub.gather(self.patience).items()
+        ours = [*remains(self._state, self._checkpoints), *self.passes.remains(self._state.dropped)]
+        return {self.party.name: ours} | {
+            name: list(each.expect(vfl_pb2.Done).left) for name, each in said
+        }
 
     def plant(self, chosen: list[Chosen]) -> None:
-        """Give every canary of the requests a wrong label."""
-        if not self._journal.replaying:
-            plant(chosen, self.passes.labels, len(self.agreement.labels.classes))
+        """Relabel what the requests plant, and have one party stamp what bears a trigger."""
+        if self._journal.replaying:
+            return
+        plant(chosen, self.passes.labels, self.agreement.labels.classes)
+        for each in chosen:
+            if each.request.backdoor:
+                self._move(vfl_pb2.TRAIN)
+                party = each.request.backdoor.party
+                self._hub.ask(party, self.patience, vfl_pb2.Stamp(), each.poisoned)
 
     def forget(self, requested: Index) -> None:
         """Tell every party which common rows must go."""
@@ -256,6 +292,10 @@ class Federation:
         """The model's outputs for ``rows`` by index, [rows, classes]; see ``Passes.read``."""
         return self.passes.read(rows, task).logits
 
+    def read(self, rows: vfl_pb2.Rows) -> Reading:
+        """Outputs and embeddings for ``rows`` by index; see ``Passes.read``."""
+        return self.passes.read(rows, vfl_pb2.EVALUATE)
+
     # --- inside ---------------------------------------------------------------------------------
 
     def _together(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> None:
@@ -263,13 +303,13 @@ class Federation:
             self._arrange(task, arrange)
             self._state.arrange(arrange, task)
 
-    def _arrange(self, task: int, arrange: vfl_pb2.Arrange) -> list[vfl_pb2.Report]:
+    def _arrange(self, task: int, arrange: vfl_pb2.Arrange) -> dict[str, vfl_pb2.Report]:
         """Say it to all, who may need as long as for something with all their rows."""
         with self.party.ledger.clock("control"):
             self._move(task)
             self._hub.broadcast(arrange)
-            done = self._hub.gather(self.patience).values()
-        return [said.expect(vfl_pb2.Done).report for said in done]
+            done = self._hub.gather(self.patience).items()
+        return {name: said.expect(vfl_pb2.Done).report for name, said in done}
 
     def _move(self, task: int) -> None:
         self._hub.move_to(vfl_pb2.Place(task=task, epoch=0, step=0, microbatch=0))  # type: ignore[arg-type]

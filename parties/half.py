@@ -77,6 +77,15 @@ class Half:
                 found.append(model)
         return found
 
+    @property
+    def slots(self) -> list[str]:
+        """The names of the kept copies."""
+        return list(self._slots)
+
+    def copy(self, slot: str) -> Block:
+        """The parameters of a kept copy; raises ``LookupError`` where there is none."""
+        return self._slots[slot][1]
+
     def fresh(self, model: Model, task: vfl_pb2.Task) -> None:
         """Take a new model and begin a task with it."""
         self._model = model
@@ -98,7 +107,7 @@ class Half:
             case "drop":
                 self._slots.pop(arrange.drop.slot, None)
             case "weigh":
-                return self.weigh()
+                return self.weigh(arrange.weigh.slot or None)
             case "primal":
                 self._primal(arrange.primal, None)
             case "climb":
@@ -230,14 +239,26 @@ class Half:
         work.moved = arithmetic.squared_distance(present, work.mark) if work.mark else 0.0
         work.mark, work.held = present, gradients
 
-    def report(self) -> vfl_pb2.Report:
-        """The squared norms of the held gradient and of the change since the one before."""
-        held = arithmetic.squared_norm(self._work.held)
-        return vfl_pb2.Report(held_square=held, moved_square=self._work.moved)
+    def report(self, slot: str | None = None) -> vfl_pb2.Report:
+        """The squared norms of the held gradient, of the change since, and of that from a copy.
 
-    def weigh(self) -> vfl_pb2.Report:
+        Raises:
+            LookupError: there is no such copy.
+        """
+        held = arithmetic.squared_norm(self._work.held)
+        away = None if slot is None else self._away(self._slots[slot][1])
+        return vfl_pb2.Report(held_square=held, moved_square=self._work.moved, slot_square=away)
+
+    def _away(self, copy: Block) -> float | None:
+        """The squared distance to a copy; None where preprocessing gave it another shape."""
+        block = self.model.block
+        if [each.shape for each in block] != [each.shape for each in copy]:
+            return None
+        return arithmetic.squared_distance(block, copy)
+
+    def weigh(self, slot: str | None = None) -> vfl_pb2.Report:
         """The report, and the squared norm of the parameters."""
-        report = self.report()
+        report = self.report(slot)
         report.norm_square = arithmetic.squared_norm(self.model.block)
         return report
 

@@ -128,9 +128,11 @@ def validate(federation: Federation, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> t
     return cross_entropy(logits, truth).item(), _right(logits, truth)
 
 
-def accuracy(federation: Federation, rows: vfl_pb2.Rows) -> float:
+def accuracy(
+    federation: Federation, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE
+) -> float:
     """Share of some rows that the present model predicts right."""
-    return _right(federation.logits(rows), federation.labels[federation.rows.of(rows)])
+    return _right(federation.logits(rows, task), federation.labels[federation.rows.of(rows)])
 
 
 def _right(logits: Tensor, truth: Tensor) -> float:

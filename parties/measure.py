@@ -6,24 +6,23 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax
 
 from parties.compare import Comparison, Cost, Outcome
 from parties.federation import Federation
+from parties.figures.audits import audits
+from parties.figures.canary_audit import canary_audit
+from parties.figures.js import known, to_retrains
+from parties.figures.label_attack import label_attack
+from parties.figures.seen import RETRAIN, Seen
+from parties.figures.suite import suite
 from parties.ground import Ground
 from parties.methods.method import ORIGINAL
-from parties.report.comparison import label
 from parties.requests import Chosen
-from parties.schedule import Index
-from unlearning.audit.canaries import loss_auc
-from unlearning.audit.divergence import JsRatio, js_divergence, js_ratio
 from unlearning.audit.entropy import predictive_entropy
-from unlearning.audit.leakage import leakage
-from unlearning.audit.membership import Outputs, class_matched, fit_attack, score_attack
+from unlearning.audit.membership import Verdict
 from unlearning.objectives import forgetting_scores
 
 BINS = 24
-RETRAIN = "retrain"
 
 
 def nothing(federation: Federation, chosen: Chosen) -> dict[str, Any]:
@@ -38,6 +37,8 @@ def nothing(federation: Federation, chosen: Chosen) -> dict[str, Any]:
         "entropy": None,
         "label_attack": None,
         "canary_audit": None,
+        "figures": {},
+        "audits": None,
     }
 
 
@@ -56,24 +57,24 @@ def record(
     federation: Federation, chosen: Chosen, where: Ground, found: Comparison
 ) -> dict[str, Any]:
     """The request's part of ``metrics.json``, but for what was purged."""
-    facts = found.delivered.facts
+    facts, seen = found.delivered.facts, Seen(federation.agreement, found, where)
     return {
         **_named(federation, chosen),
         "method": found.chosen,
         "threshold": _threshold(federation, found),
         "iterations": list(facts.iterations),
         "stopped": facts.stopped,
-        "methods": _methods(federation, where, found, chosen),
+        "methods": _methods(federation, seen, chosen),
         "entropy": _entropies(found, where),
-        "label_attack": _label_attack(federation, found),
-        "canary_audit": _canary_audit(found, where) if len(where.canaries) else None,
+        "label_attack": label_attack(federation, found),
+        "canary_audit": canary_audit(found, where) if len(where.canaries) else None,
+        "figures": suite(seen),
+        "audits": audits(seen),
     }
 
 
-def _methods(
-    federation: Federation, where: Ground, found: Comparison, chosen: Chosen
-) -> list[dict[str, Any]]:
-    attack = _attack(found.outcome(ORIGINAL), where)
+def _methods(federation: Federation, seen: Seen, chosen: Chosen) -> list[dict[str, Any]]:
+    where, found = seen.where, seen.found
     whole = chosen.request.classes if chosen.request.fraction == 1 else ()
     gone = [federation.agreement.labels.classes.index(name) for name in whole]
     full = _full_retrain(federation, found.outcome(RETRAIN).cost)
@@ -83,7 +84,7 @@ def _methods(
             "guarantee": outcome.guarantee and outcome.guarantee.value,
             "facts": outcome.facts.figures,
             "accuracy": _accuracies(outcome, where, gone),
-            "membership": _membership(attack, outcome, where),
+            "membership": _membership(seen.verdicts[outcome.name]),
             "divergence": _divergences(outcome, found, where),
             "cost": None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
         }
@@ -103,21 +104,7 @@ def _accuracies(outcome: Outcome, where: Ground, gone: Sequence[int]) -> dict[st
     return figures
 
 
-def _attack(original: Outcome, where: Ground) -> Any:
-    """The attack, fitted on the original's outputs for D_r and the first half of the test rows."""
-    return fit_attack(
-        _outputs(original, where, "retained", where.members),
-        _outputs(original, where, "test", where.taught),
-    )
-
-
-def _membership(attack: Any, outcome: Outcome, where: Ground) -> dict[str, Any]:
-    verdict = score_attack(
-        attack,
-        _outputs(outcome, where, "forgotten", where.plain),
-        _outputs(outcome, where, "test", where.matched),
-        where.generator,
-    )
+def _membership(verdict: Verdict) -> dict[str, Any]:
     return {
         "balanced_accuracy": verdict.balanced_accuracy.value,
         "auc": verdict.auc.value,
@@ -127,37 +114,11 @@ def _membership(attack: Any, outcome: Outcome, where: Ground) -> dict[str, Any]:
     }
 
 
-def _outputs(outcome: Outcome, where: Ground, part: str, positions: Index) -> Outputs:
-    return Outputs(outcome.logits[part][positions], where.labels[part][positions])
-
-
 def _divergences(outcome: Outcome, found: Comparison, where: Ground) -> dict[str, Any]:
     """JS to the independent Retrains over that between them."""
     positions = {"forgotten": where.plain, "retained": None, "test": None}
-    ratios = {part: _ratio(outcome, found, part, rows) for part, rows in positions.items()}
-    return {part: {"js": each.to_retrain, "ratio": _known(each)} for part, each in ratios.items()}
-
-
-def _known(ratio: JsRatio) -> float | None:
-    """The ratio; None where Retrains do not differ, so that there is no unit."""
-    return ratio.value if ratio.between_retrains else None
-
-
-def _ratio(outcome: Outcome, found: Comparison, part: str, rows: Index | None) -> JsRatio:
-    def read(each: Outcome) -> Tensor:
-        logits = each.logits[part]
-        return log_softmax(logits if rows is None else logits[rows], dim=1)
-
-    retrains = [each for each in found.outcomes if _independent(each.name)]
-    ratio = js_ratio(read(outcome), [read(each) for each in retrains])
-    if outcome not in retrains:
-        return ratio
-    others = [js_divergence(read(outcome), read(each)) for each in retrains if each != outcome]
-    return JsRatio(sum(others) / len(others), ratio.between_retrains)
-
-
-def _independent(name: str) -> bool:
-    return name.startswith(RETRAIN) and not name.endswith("paired")
+    ratios = {part: to_retrains(outcome, found, part, rows) for part, rows in positions.items()}
+    return {part: {"js": each.to_retrain, "ratio": known(each)} for part, each in ratios.items()}
 
 
 def _full_retrain(federation: Federation, measured: Cost) -> Cost:
@@ -165,7 +126,8 @@ def _full_retrain(federation: Federation, measured: Cost) -> Cost:
     passives = len(federation.agreement.passive)
     rows = federation.agreement.training.epochs * len(federation.rows.retain) * passives
     scale = rows / measured.rows
-    return Cost(measured.seconds * scale, rows, round(measured.size * scale))
+    sizes = (measured.size, measured.payload, measured.messages)
+    return Cost(measured.seconds * scale, rows, *(round(each * scale) for each in sizes))
 
 
 def _cost(cost: Cost, full: Cost) -> dict[str, float]:
@@ -173,6 +135,8 @@ def _cost(cost: Cost, full: Cost) -> dict[str, float]:
         "seconds": cost.seconds,
         "rows": cost.rows,
         "bytes": cost.size,
+        "payload": cost.payload,
+        "messages": cost.messages,
         "seconds_of_retrain": cost.seconds / full.seconds,
         "rows_of_retrain": cost.rows / full.rows,
         "bytes_of_retrain": cost.size / full.size,
@@ -213,60 +177,3 @@ def _entropies(found: Comparison, where: Ground) -> dict[str, Any]:
 
     models = {name: both(found.outcome(name)) for name in (ORIGINAL, found.chosen, RETRAIN)}
     return {"edges": edges.tolist(), **models}
-
-
-def _label_attack(federation: Federation, found: Comparison) -> dict[str, Any] | None:
-    """What one known label and the first unlearning gradients tell a passive party."""
-    answered = found.delivered.facts.answered
-    if answered is None or not answered.gradients:
-        return None
-    labels = federation.labels[answered.rows]
-    if len(torch.unique(labels)) < 2:
-        return None
-    each = [leakage(gradient, labels, known=0) for gradient in answered.gradients.values()]
-    worst = max(each, key=lambda one: abs(one.cosine - 0.5))
-    return {
-        "cosine_auc": worst.cosine,
-        "norm_auc": max((one.norm for one in each), key=lambda auc: abs(auc - 0.5)),
-        "known_labels": 1,
-        "rows": worst.rows,
-    }
-
-
-def _canary_audit(found: Comparison, where: Ground) -> dict[str, Any]:
-    """Loss of the planted rows against held-out rows with labels made wrong alike."""
-    classes = found.outcome(ORIGINAL).logits["test"].shape[1]
-    wrong = (where.labels["test"] + 1) % classes
-
-    def auc(name: str) -> float:
-        outcome = found.outcome(name)
-        truth = where.labels["forgotten"][where.canaries]
-        generator = where.generator
-        matched = class_matched(truth, wrong, generator)
-        return loss_auc(
-            Outputs(outcome.logits["forgotten"][where.canaries], truth),
-            Outputs(outcome.logits["test"][matched], wrong[matched]),
-        )
-
-    def ratio(name: str) -> JsRatio:
-        return _ratio(found.outcome(name), found, "forgotten", where.canaries)
-
-    ratios = {name: ratio(name) for name in (ORIGINAL, found.chosen)}
-    audit = {
-        "count": len(where.canaries),
-        "between_retrains": ratios[ORIGINAL].between_retrains,
-        **{f"{name}_auc": auc(name) for name in (ORIGINAL, found.chosen, RETRAIN)},
-        **{f"{name}_ratio": _known(each) for name, each in ratios.items()},
-        **{f"{name}_js": each.to_retrain for name, each in ratios.items()},
-    }
-    return {**audit, "verdict": _verdict(audit, found.chosen)}
-
-
-def _verdict(audit: dict[str, Any], chosen: str) -> str:
-    before, after = audit["original_ratio"], audit[f"{chosen}_ratio"]
-    if before is None:
-        return "the Retrains do not differ on the canaries: there is no unit to measure in"
-    if before < 2:
-        return "the original is too near to Retrain on the canaries: this run proves nothing"
-    word = "at most" if after <= before / 2 else "more than"
-    return f"{label(chosen)}'s distance to Retrain on the canaries is {word} half of the original's"

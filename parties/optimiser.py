@@ -14,13 +14,14 @@ def optimiser(
 ) -> torch.optim.Optimizer | None:
     """A new optimiser for ``task``; None where it has no such steps, or there is nothing to move.
 
-    ICO-like corrects by plain SGD; all others descend as the training does, at a rate of their own.
+    ICO-like corrects and D_u is learned again by plain SGD; all others descend as training does,
+    at a rate of their own.
     """
     plan = agreement.training
     rate = _rate(agreement, task)
     if rate is None or not block:
         return None
-    if task == vfl_pb2.CORRECT:
+    if task in (vfl_pb2.CORRECT, vfl_pb2.RELEARN):
         return torch.optim.SGD(block, rate)
     if plan.optimiser == "adam":
         return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
@@ -40,4 +41,6 @@ def _rate(agreement: Agreement, task: vfl_pb2.Task) -> float | None:
     }
     if plan.fedora.primal == "optimiser":
         rates[vfl_pb2.UNLEARN] = plan.fedora.primal_step
+    if agreement.evaluation.relearn is not None:
+        rates[vfl_pb2.RELEARN] = agreement.evaluation.relearn.learning_rate
     return rates.get(task)

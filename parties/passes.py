@@ -33,6 +33,7 @@ _MAY_DIVERGE = (
     vfl_pb2.UNLEARN,
     vfl_pb2.ASCEND,
     vfl_pb2.REFERENCE,
+    vfl_pb2.RELEARN,
     vfl_pb2.CORRECT,
     vfl_pb2.CVFU,
 )
@@ -116,6 +117,13 @@ class Passes:
             RemoteProtocolError: a party's embeddings are no longer finite, in training.
         """
         self._sweep(task, ((ask,) for ask in asks), act, 0)
+
+    def remains(self, gone: Index) -> list[str]:
+        """Where we still hold anything of the rows ``gone`` that passed."""
+        found = ["labels"] if bool((self.labels[torch.from_numpy(gone)] >= 0).any()) else []
+        if self._leaves or self._own is not None or self.answered.gradients:
+            found.append("embeddings or gradients of the last batch")
+        return found
 
     @torch.no_grad()
     def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> Reading:

@@ -20,6 +20,7 @@ from parties.features import Inputs
 from parties.final import save_half
 from parties.ledger import phase_of
 from parties.party import Party
+from parties.remains import remains
 from parties.resume import Losses, checkpoints, join_in
 from parties.schedule import Index, torch_seed
 from protocol import vfl_pb2
@@ -86,6 +87,8 @@ class Answerer:
                 self._arrange(arrange)
             case vfl_pb2.Forget():
                 self._forget(message.tensor(np.int64, None))
+            case vfl_pb2.Stamp():
+                self._stamp(message.tensor(np.int64, None))
             case vfl_pb2.Purge():
                 self._purge()
             case vfl_pb2.Goodbye():
@@ -114,11 +117,7 @@ class Answerer:
         self._send(embed(self._state.half.model.network, self._features(ask)))
 
     def _features(self, ask: vfl_pb2.Ask) -> Tensor:
-        inputs = self._state.half.model.inputs
-        if inputs is None:
-            raise LookupError("a passive party always has features")
-        rows = torch.from_numpy(self._state.batches.of(ask))
-        return inputs.values.index_select(0, rows)
+        return self._state.batch(ask)
 
     def _send(self, embedding: Tensor) -> None:
         if not bounded([embedding], self._party.agreement.limits.magnitude):
@@ -148,6 +147,10 @@ class Answerer:
                 self._checkpoints.write(arrange.save.checkpoint, self._run, whole)
             case "settle":
                 self._checkpoints.settle(arrange.settle.checkpoint)
+            case "search":
+                left = remains(self._state, self._checkpoints)
+                self._channel.send(vfl_pb2.Done(left=left))
+                return
             case _:
                 report = self._state.arrange(arrange, self._channel.place.task)
         self._channel.send(vfl_pb2.Done(report=report))
@@ -164,11 +167,20 @@ class Answerer:
 
     def _forget(self, rows: Index) -> None:
         """Learn which rows must go: D_u of the request that follows."""
-        count = len(self._state.features.rows)
-        if rows[0] < 0 or rows[-1] >= count or (np.diff(rows) <= 0).any():
-            raise RemoteProtocolError(f"rows to forget must ascend between 0 and {count - 1}")
+        self._require_rows(rows, "forget")
         self._state.forget(rows)
         self._channel.send(vfl_pb2.Done())
+
+    def _stamp(self, rows: Index) -> None:
+        """Plant the trigger of a backdoor audit; no other party is told in which rows."""
+        self._require_rows(rows, "stamp")
+        self._state.stamp(rows)
+        self._channel.send(vfl_pb2.Done())
+
+    def _require_rows(self, rows: Index, what: str) -> None:
+        count = len(self._state.features.rows)
+        if not len(rows) or rows[0] < 0 or rows[-1] >= count or (np.diff(rows) <= 0).any():
+            raise RemoteProtocolError(f"rows to {what} must ascend between 0 and {count - 1}")
 
     def _purge(self) -> None:
         """Drop every state but the present model that remembers the forgotten rows."""

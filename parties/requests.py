@@ -26,6 +26,7 @@ class Chosen:
     request: Request
     rows: Index  # ascending; validation and test rows may be among them
     canaries: Index  # training rows among them that learn a wrong label
+    poisoned: Index  # training rows among them that bear the trigger and learn its target
 
 
 def choose(party: Party, row_map: Index, rows: RowSets, labels: Tensor) -> list[Chosen]:
@@ -47,17 +48,40 @@ def choose(party: Party, row_map: Index, rows: RowSets, labels: Tensor) -> list[
             raise PolicyError(f"request {request.name!r} has too few rows for its canaries")
         secret = key(party.agreement.seed, "canaries", request.name, request.seed)
         canaries = learned[permutation(secret, len(learned))[: request.canaries]]
-        chosen.append(Chosen(request, meant, np.sort(canaries)))
+        poisoned = _poisoned(party, request, np.setdiff1d(learned, canaries), labels)
+        chosen.append(Chosen(request, meant, np.sort(canaries), poisoned))
     gone = [each.rows for each in chosen]
     if gone and np.isin(rows.learn, np.concatenate(gone)).all():
         raise PolicyError("the requests together leave no training row")
     return chosen
 
 
-def plant(chosen: Sequence[Chosen], labels: Tensor, classes: int) -> None:
-    """Give every canary the next class's label, in place: a trace that only memory explains."""
+def plant(chosen: Sequence[Chosen], labels: Tensor, classes: Sequence[str]) -> None:
+    """Relabel in place: canaries to the next class, rows that bear a trigger to its target.
+
+    Both leave a trace that only memory explains.
+    """
     for each in chosen:
-        labels[each.canaries] = (labels[each.canaries] + 1) % classes
+        labels[each.canaries] = (labels[each.canaries] + 1) % len(classes)
+        if each.request.backdoor:
+            labels[each.poisoned] = classes.index(each.request.backdoor.target)
+
+
+def _poisoned(party: Party, request: Request, learned: Index, labels: Tensor) -> Index:
+    """The share of D_u that is not of the target class anyway, drawn by key."""
+    plan = request.backdoor
+    if plan is None:
+        return np.empty(0, np.int64)
+    target = party.agreement.labels.classes.index(plan.target)
+    others = learned[(labels[learned] != target).numpy()]
+    order = permutation(key(party.agreement.seed, "backdoor", request.name), len(others))
+    poisoned = np.sort(others[order[: round(plan.share * len(others))]])
+    if not len(poisoned):
+        raise PolicyError(
+            f"request {request.name!r} has no row for its backdoor",
+            f"its rows must be of other classes than the target, {plan.target!r}",
+        )
+    return poisoned
 
 
 def _rows(party: Party, request: Request, row_map: Index, rows: RowSets, labels: Tensor) -> Index:

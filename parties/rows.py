@@ -1,5 +1,6 @@
 """Which common rows play which part; every party derives the same parts by itself."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -37,6 +38,7 @@ class RowSets:
         validation: rows for early stopping and thresholds.
         test: rows for the report.
         forgotten: D_u, the part of ``learn`` that the present request removes.
+        stream: of the present model, by which a shadow model's half is drawn.
     """
 
     seed: int
@@ -46,6 +48,7 @@ class RowSets:
     validation: Index
     test: Index
     forgotten: Index
+    stream: str = ""
 
     def parts(self) -> dict[str, Index]:
         """The arrays, by their names."""
@@ -62,24 +65,23 @@ class RowSets:
         """D_r, training rows that stay."""
         return np.setdiff1d(self.learn, self.forgotten, assume_unique=True)
 
-    def of(self, rows: vfl_pb2.Rows) -> Index:  # noqa: PLR0911  one for each word
+    def of(self, rows: vfl_pb2.Rows) -> Index:
         """The rows that a word of the protocol means, ascending."""
-        match rows:
-            case vfl_pb2.LEARN:
-                return self.learn
-            case vfl_pb2.RETAIN:
-                return self.retain
-            case vfl_pb2.FORGOTTEN:
-                return self.forgotten
-            case vfl_pb2.VALIDATION:
-                return self.validation
-            case vfl_pb2.TEST:
-                return self.test
-            case vfl_pb2.SAMPLE:
-                return self._part("reference", self.shares.reference)
-            case vfl_pb2.PORTION:
-                return self._part("correction", self.shares.correction)
-        raise RemoteProtocolError(f"asks for rows {rows}, which vfl.proto does not know")
+        known: dict[int, Callable[[], Index]] = {
+            vfl_pb2.LEARN: lambda: self.learn,
+            vfl_pb2.RETAIN: lambda: self.retain,
+            vfl_pb2.FORGOTTEN: lambda: self.forgotten,
+            vfl_pb2.VALIDATION: lambda: self.validation,
+            vfl_pb2.TEST: lambda: self.test,
+            vfl_pb2.TRIGGERED: lambda: self.test,
+            vfl_pb2.SAMPLE: lambda: self._part("reference", self.shares.reference),
+            vfl_pb2.PORTION: lambda: self._part("correction", self.shares.correction),
+            vfl_pb2.HALF: lambda: self._halves()[0],
+            vfl_pb2.OTHER_HALF: lambda: self._halves()[1],
+        }
+        if rows not in known:
+            raise RemoteProtocolError(f"asks for rows {rows}, which vfl.proto does not know")
+        return known[rows]()
 
     def shuffled(self, rows: vfl_pb2.Rows, stream: str, epoch: int) -> Index:
         """The rows in the order of one epoch.
@@ -104,6 +106,12 @@ class RowSets:
         """The parts after the request: D_u is gone."""
         return replace(self, learn=self.retain, forgotten=np.empty(0, np.int64))
 
+    def _halves(self) -> tuple[Index, Index]:
+        retain = self.retain
+        order = permutation(key(self.seed, "half", self.stream), len(retain))
+        middle = len(retain) // 2
+        return np.sort(retain[order[:middle]]), np.sort(retain[order[middle:]])
+
     def _part(self, purpose: str, share: float) -> Index:
         retain = self.retain
         order = permutation(key(self.seed, purpose), len(retain))
@@ -114,7 +122,7 @@ class Batches:
     """Cuts row sets into batches; the order of the present epoch is drawn once."""
 
     def __init__(self, rows: RowSets, stream: str) -> None:
-        self.rows, self.stream = rows, stream
+        self.rows, self.stream = replace(rows, stream=stream), stream
         self._order: tuple[tuple[int, int, int], Index] | None = None
 
     def of(self, ask: vfl_pb2.Ask) -> Index:

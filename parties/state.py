@@ -10,11 +10,14 @@ from parties.active_network import ActiveNetwork
 from parties.checkpoint import Content
 from parties.features import Features, Inputs
 from parties.half import Half, Model
+from parties.inverted import inverted
 from parties.party import Party
 from parties.preprocess import read_statistics
 from parties.rows import Batches, RowSets, Shares
 from parties.schedule import Index
+from parties.trigger import Trigger, make_trigger, planned
 from protocol import vfl_pb2
+from protocol.errors import RemoteProtocolError
 
 Build = Callable[[str, Inputs | None], nn.Module]  # stream, inputs -> a fresh network
 
@@ -44,9 +47,39 @@ class State:
             case "shrink":
                 self._shrink(arrange.shrink)
                 return None
+            case "invert":
+                return inverted(self.half, self.rows, arrange.invert.slot)
             case "restore":
                 self.follow(arrange.restore.stream)
         return self.half.arrange(arrange, task)
+
+    def stamp(self, rows: Index) -> None:
+        """Plant the agreed trigger in training rows; later features bear it there.
+
+        Raises:
+            RemoteProtocolError: the agreement has no backdoor here, or these are no training rows.
+            DataError: the agreed columns are not ours to set.
+        """
+        if not np.isin(rows, self.rows.learn).all():
+            raise RemoteProtocolError("asks for a trigger in rows that are not for training")
+        holding, learn = self._party.holding, self.features.rows[self.rows.learn]
+        plan = planned(self._party.agreement, self._party.name)
+        self.features.trigger = make_trigger(plan, holding, learn, rows)
+
+    @property
+    def trigger(self) -> Trigger | None:
+        """Of a backdoor that we plant."""
+        return self.features.trigger
+
+    def batch(self, ask: vfl_pb2.Ask) -> torch.Tensor:
+        """The features of one batch, [rows, ...]; see ``Batches.of``."""
+        model = self.half.model
+        if model.inputs is None:
+            raise LookupError("this party has no features")
+        batch = model.inputs.values.index_select(0, torch.from_numpy(self.batches.of(ask)))
+        if ask.rows == vfl_pb2.TRIGGERED and self.trigger is not None:
+            return self.trigger.stamp(batch, model.inputs.fitted)
+        return batch
 
     def follow(self, stream: str) -> None:
         """Draw batches by another stream from here on."""
@@ -68,17 +101,25 @@ class State:
     def purge(self) -> list[str]:
         """Drop every state but the present model that remembers the forgotten rows; what it was."""
         gone = self.half.purge()
-        inputs = [model.inputs for model in self.half.models if model.inputs]
-        self.features.forget(self.dropped, inputs)
+        gone += ["rows that bore the trigger"] if self.trigger else []
+        self.features.forget(self.dropped, self.in_use)
         self.forgotten_for_good()
         return gone
+
+    @property
+    def in_use(self) -> list[Inputs]:
+        """The features of the present model and of the kept ones."""
+        return [model.inputs for model in self.half.models if model.inputs]
 
     def content(self) -> Content:
         """All of it, for a checkpoint."""
         half = self.half.content()
         rows = {name: _tensor(part) for name, part in self.rows.parts().items()}
         rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.dropped)}
-        values = half.values | {"stream": self.batches.stream}
+        values = half.values | {"stream": self.batches.stream, "trigger": None}
+        if self.trigger is not None:
+            rows["stamped"] = _tensor(self.trigger.rows)
+            values["trigger"] = self.trigger.values()
         return Content(values, half.tensors | {"rows": rows})
 
     @classmethod
@@ -87,17 +128,21 @@ class State:
         rows = content.tensors["rows"]
         whole = {name: part.numpy() for name, part in rows.items()}
         row_map, dropped = whole.pop("map"), whole.pop("dropped")
-        parts = RowSets(seed=party.agreement.seed, shares=Shares.of(party.agreement), **whole)
+        stamped = whole.pop("stamped", None)
+        seed, shares = party.agreement.seed, Shares.of(party.agreement)
+        parts = RowSets(seed=seed, shares=shares, stream="", **whole)
         state = cls(party, row_map, build, parts)
         state.dropped = dropped
+        if stamped is not None:
+            state.features.trigger = Trigger(stamped, **content.values["trigger"])
         state.follow(content.values["stream"])
         state.half.load(content, state._model)
         return state
 
     def _fresh(self, fresh: vfl_pb2.Fresh, task: vfl_pb2.Task) -> None:
+        self.follow(fresh.stream)  # which draws the rows of a shadow model
         inputs = self.features.fit(self.rows, fresh.fit) if self.features.present else None
         self.half.fresh(Model(self._build(fresh.stream, inputs), inputs), task)
-        self.follow(fresh.stream)
 
     def _shrink(self, order: vfl_pb2.Shrink) -> None:
         """Move our half towards a fresh one; only the active party has a top."""

@@ -21,10 +21,14 @@ _MAY_BE_ABSENT = {
     "Hello.run",
     "Hello.prediction",  # of who comes to train
     "LiteralDual.step_size",  # in the first sub-step of an iteration only
+    "Report.cosine",
     "Report.diverged",
     "Report.held_square",
     "Report.moved_square",
     "Report.norm_square",
+    "Report.rank",
+    "Report.slot_square",
+    "Weigh.slot",
 }
 
 

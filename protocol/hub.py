@@ -1,4 +1,4 @@
-"""All spokes at once: broadcast, scatter, gather. Every mode is a star."""
+"""All spokes at once, or one: broadcast, scatter, gather, ask. Every mode is a star."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -35,6 +35,11 @@ class Hub:
         """Say ``body`` to every spoke, to each with its own tensor."""
         for name, channel in self.channels.items():
             channel.send(body, tensors[name])
+
+    def ask(self, name: str, timeout: float, body: Body, *tensors: Tensor) -> Message:
+        """Say something to one spoke alone, and take its answer."""
+        self.channels[name].send(body, *tensors)
+        return self.channels[name].receive(timeout)
 
     def gather(self, timeout: float) -> dict[str, Message]:
         """One message from every spoke; the first that is late or wrong is named in the error."""

@@ -35,6 +35,7 @@ Body: TypeAlias = (
     | vfl_pb2.Gradient
     | vfl_pb2.Forget
     | vfl_pb2.Purge
+    | vfl_pb2.Stamp
     | vfl_pb2.Look
     | vfl_pb2.Show
     | vfl_pb2.Resume
@@ -59,6 +60,7 @@ WITH_TENSOR: frozenset[type[Body]] = frozenset(  # these bring one tensor, the o
         vfl_pb2.Step,
         vfl_pb2.Gradient,
         vfl_pb2.Forget,
+        vfl_pb2.Stamp,
         vfl_pb2.Look,
     )
 )

@@ -60,6 +60,7 @@ _LEAD: dict[Move, Phase] = {
     (Side.HUB, say.Arrange): Phase.ARRANGING,
     (Side.HUB, say.Forget): Phase.ARRANGING,
     (Side.HUB, say.Purge): Phase.ARRANGING,
+    (Side.HUB, say.Stamp): Phase.ARRANGING,
     (Side.HUB, say.Goodbye): Phase.CLOSED,
 }
 _STREAM: dict[Move, Phase] = {

@@ -20,6 +20,7 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ASCEND: _ClassVar[Task]
     CLOSE: _ClassVar[Task]
     CHECKPOINT: _ClassVar[Task]
+    RELEARN: _ClassVar[Task]
     PREDICT: _ClassVar[Task]
     RELABEL: _ClassVar[Task]
     SHRINK_PERTURB: _ClassVar[Task]
@@ -44,6 +45,9 @@ class Rows(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VALIDATION: _ClassVar[Rows]
     TEST: _ClassVar[Rows]
     SAMPLE: _ClassVar[Rows]
+    HALF: _ClassVar[Rows]
+    OTHER_HALF: _ClassVar[Rows]
+    TRIGGERED: _ClassVar[Rows]
     PORTION: _ClassVar[Rows]
 
 class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -62,6 +66,7 @@ FINE_TUNE: Task
 ASCEND: Task
 CLOSE: Task
 CHECKPOINT: Task
+RELEARN: Task
 PREDICT: Task
 RELABEL: Task
 SHRINK_PERTURB: Task
@@ -80,13 +85,16 @@ FORGOTTEN: Rows
 VALIDATION: Rows
 TEST: Rows
 SAMPLE: Rows
+HALF: Rows
+OTHER_HALF: Rows
+TRIGGERED: Rows
 PORTION: Rows
 ORDER_UNSPECIFIED: Order
 BY_INDEX: Order
 SHUFFLED: Order
 
 class Header(_message.Message):
-    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "open", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "blinded", "evaluated", "proof", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge", "show", "resume", "resumed", "look")
+    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "open", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "blinded", "evaluated", "proof", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge", "show", "stamp", "resume", "resumed", "look")
     ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +123,7 @@ class Header(_message.Message):
     FORGET_FIELD_NUMBER: _ClassVar[int]
     PURGE_FIELD_NUMBER: _ClassVar[int]
     SHOW_FIELD_NUMBER: _ClassVar[int]
+    STAMP_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FIELD_NUMBER: _ClassVar[int]
     LOOK_FIELD_NUMBER: _ClassVar[int]
@@ -146,10 +155,11 @@ class Header(_message.Message):
     forget: Forget
     purge: Purge
     show: Show
+    stamp: Stamp
     resume: Resume
     resumed: Resumed
     look: Look
-    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded: _Optional[_Union[Blinded, _Mapping]] = ..., evaluated: _Optional[_Union[Evaluated, _Mapping]] = ..., proof: _Optional[_Union[Proof, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., show: _Optional[_Union[Show, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., look: _Optional[_Union[Look, _Mapping]] = ...) -> None: ...
+    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded: _Optional[_Union[Blinded, _Mapping]] = ..., evaluated: _Optional[_Union[Evaluated, _Mapping]] = ..., proof: _Optional[_Union[Proof, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., show: _Optional[_Union[Show, _Mapping]] = ..., stamp: _Optional[_Union[Stamp, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., look: _Optional[_Union[Look, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
     __slots__ = ("version", "session", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
@@ -355,7 +365,7 @@ class Resumed(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class Arrange(_message.Message):
-    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "shrink")
+    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "search", "shrink", "invert")
     FRESH_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
@@ -365,7 +375,9 @@ class Arrange(_message.Message):
     CLIMB_FIELD_NUMBER: _ClassVar[int]
     SAVE_FIELD_NUMBER: _ClassVar[int]
     SETTLE_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_FIELD_NUMBER: _ClassVar[int]
     SHRINK_FIELD_NUMBER: _ClassVar[int]
+    INVERT_FIELD_NUMBER: _ClassVar[int]
     fresh: Fresh
     restore: Restore
     keep: Keep
@@ -375,8 +387,10 @@ class Arrange(_message.Message):
     climb: Climb
     save: Save
     settle: Settle
+    search: Search
     shrink: Shrink
-    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ...) -> None: ...
+    invert: Invert
+    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., search: _Optional[_Union[Search, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., invert: _Optional[_Union[Invert, _Mapping]] = ...) -> None: ...
 
 class Fresh(_message.Message):
     __slots__ = ("stream", "fit")
@@ -407,6 +421,18 @@ class Drop(_message.Message):
     def __init__(self, slot: _Optional[str] = ...) -> None: ...
 
 class Weigh(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class Invert(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class Search(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
@@ -439,24 +465,32 @@ class Settle(_message.Message):
     def __init__(self, checkpoint: _Optional[int] = ...) -> None: ...
 
 class Done(_message.Message):
-    __slots__ = ("report", "purged")
+    __slots__ = ("report", "purged", "left")
     REPORT_FIELD_NUMBER: _ClassVar[int]
     PURGED_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
     report: Report
     purged: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ...) -> None: ...
+    left: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ..., left: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("held_square", "moved_square", "diverged", "norm_square")
+    __slots__ = ("held_square", "moved_square", "diverged", "slot_square", "norm_square", "cosine", "rank")
     HELD_SQUARE_FIELD_NUMBER: _ClassVar[int]
     MOVED_SQUARE_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_FIELD_NUMBER: _ClassVar[int]
+    SLOT_SQUARE_FIELD_NUMBER: _ClassVar[int]
     NORM_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    COSINE_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
     held_square: float
     moved_square: float
     diverged: bool
+    slot_square: float
     norm_square: float
-    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., norm_square: _Optional[float] = ...) -> None: ...
+    cosine: float
+    rank: float
+    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., slot_square: _Optional[float] = ..., norm_square: _Optional[float] = ..., cosine: _Optional[float] = ..., rank: _Optional[float] = ...) -> None: ...
 
 class Ask(_message.Message):
     __slots__ = ("rows", "order", "epoch", "size", "index")
@@ -541,6 +575,10 @@ class Forget(_message.Message):
     def __init__(self) -> None: ...
 
 class Purge(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Stamp(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

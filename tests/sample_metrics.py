@@ -87,6 +87,9 @@ def _request() -> dict[str, Any]:
             "fedora_ratio": 1.6,
             "verdict": "the planted rows can no longer be told from rows never seen",
         },
+        "figures": _figures(),
+        "audits": _audits(),
+        "remains": {"clinic": [], "left": [], "right": []},
         "purged": {
             "clinic": ["optimiser moments", "embedding cache", "copy 'original' of the model"],
             "left": ["optimiser moments", "copy 'original' of the model"],
@@ -116,6 +119,48 @@ def _iteration(k: int) -> dict[str, float]:
         "gradient_norm": steepest * (0.8 + 0.15 * math.sin(k)),
         "change": 0.21 * math.exp(-k / 8) + 0.004,
         "validation_accuracy": 0.975 - 0.016 * rise + 0.003 * math.sin(k * 1.1),
+    }
+
+
+def _audits() -> dict[str, Any]:
+    return {
+        "backdoor": None,
+        "completeness": {"left": [_figure("forgotten_accuracy", 0.98), _figure("mia_auc", 0.58)]},
+        "parameters": {"left": {"unlearned": 4.2, "original": 4.8, "ratio": 0.875}},
+        "reconstruction": None,
+        "relearn": None,
+    }
+
+
+def _figures() -> dict[str, list[dict[str, Any]]]:
+    names = (
+        "test_accuracy",
+        "forgotten_loss",
+        "mia_auc",
+        "js_forgotten",
+        "view_auc_left",
+        "c2st_p",
+    )
+    values = {"original": 0.9, "fedora": 0.6}
+    return {
+        model: [_figure(name, None if name == "c2st_p" else value) for name in names]
+        for model, value in values.items()
+    }
+
+
+def _figure(name: str, value: float | None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "value": value,
+        "ci95": None,
+        "retrain_mean": 0.5,
+        "retrain_sd": 0.05,
+        "gap": None if value is None else value - 0.5,
+        "gap_in_sd": None if value is None else (value - 0.5) / 0.05,
+        "n": 104,
+        "direction": "retrain",
+        "status": "not_run" if value is None else "ok",
+        "note": "evaluation.classifier_permutations is 0" if value is None else "",
     }
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from parties.report import figures
+from parties.report.audit_sentences import audit_sentences
+from parties.report.audit_table import AuditTable, audit_table
 from parties.report.comparison import (
     FORGOTTEN_RATIO,
     TEST_ACCURACY,
@@ -72,6 +74,8 @@ class View:
     way: Sequence[Stop]
     tiles: Sequence[Cell]
     table: MethodTable
+    audited: AuditTable
+    audit_sentences: Sequence[str]
     beside_retrain: Sequence[Panel]
     course: Sequence[Panel]
     entropy: Sequence[Panel]
@@ -124,6 +128,8 @@ def _view(request: Record, rows: Record | None) -> View:
         way=_way(request),
         tiles=_tiles(request),
         table=method_table(request),
+        audited=audit_table(request),
+        audit_sentences=audit_sentences(request),
         beside_retrain=figures.comparison_panels(request),
         course=figures.iteration_panels(request),
         entropy=figures.entropy_panels(request),

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from parties.report.audit_table import audit_table
 from parties.report.comparison import Record, outcome
 from parties.report.method_table import Cell, method_table
 from parties.report.quantities import NARROW, count, seconds, size
@@ -23,7 +24,7 @@ def table(metrics: Record, width: int = WIDE) -> RenderableType:
     shown: list[RenderableType] = [Text(who(metrics["run"]))]
     for request in metrics["requests"] or []:
         shown.append(Text(what(request, metrics["run"]["rows"]) + "\n"))
-        shown += [_methods(request, width), Text(_summary(request)), Text()]
+        shown += [_methods(request, width), *_audits(request), Text(_summary(request)), Text()]
     if metrics["traffic"]:
         shown.append(_traffic(metrics["traffic"]))
     return Group(*shown)
@@ -42,6 +43,20 @@ def _methods(request: Record, width: int) -> Table:
         cells = map(_compact, compress(line.cells, shown))
         grid.add_row(Text(line.name), *cells, style=STYLES.get(line.kind, ""))
     return grid
+
+
+def _audits(request: Record) -> list[RenderableType]:
+    """Return the headlines of the audits, if there are any."""
+    found = audit_table(request)
+    if not found.headlines:
+        return []
+    grid = _grid(
+        "Audits beside Retrain", "figure", [found.method, "Retrain", "gap, sd", "original"]
+    )
+    for line in found.headlines:
+        cells = (line.value, line.retrain, line.gap, line.original)
+        grid.add_row(Text(line.title), *map(Text, cells))
+    return [grid]
 
 
 def _compact(cell: Cell) -> Text:

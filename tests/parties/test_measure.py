@@ -4,8 +4,9 @@ import torch
 
 from configs.agreement import Request
 from parties.compare import Comparison, Cost, Outcome
+from parties.figures.canary_audit import verdict
 from parties.ground import Ground
-from parties.measure import _divergences, _verdict
+from parties.measure import _divergences
 from parties.save import canonical
 
 NONE = torch.empty(0, dtype=torch.int64).numpy()
@@ -29,4 +30,4 @@ def test_retrains_that_do_not_differ_give_no_ratio() -> None:
 
 
 def test_a_canary_audit_without_a_unit_says_so() -> None:
-    assert "no unit" in _verdict({"original_ratio": None, "fedora_ratio": None}, "fedora")
+    assert "no unit" in verdict({"original_ratio": None, "fedora_ratio": None}, "fedora")

@@ -143,7 +143,7 @@ def test_a_loss_that_always_comes_back_ends_the_run_and_counts_nothing_twice(
     prepare(tmp_path)
     tries: list[int] = []
 
-    def lost(federation: Federation, name: str) -> None:
+    def lost(federation: Federation, *_: object) -> None:
         tries.append(federation.party.ledger.total("Embedding").rows)
         raise PeerSilent("left: says nothing")
 
@@ -152,3 +152,36 @@ def test_a_loss_that_always_comes_back_ends_the_run_and_counts_nothing_twice(
         play(tmp_path, limits=LIMITS | {"rejoin_seconds": 5.0})
     assert 3 <= len(tries) <= 5
     assert len(set(tries)) == 1
+
+
+AUDITED = {
+    "unlearn": (
+        {
+            "name": "first",
+            "classes": ["a"],
+            "fraction": 0.5,
+            "backdoor": {"party": "right", "target": "c", "columns": ["x", "y"]},
+        },
+    ),
+    "training": {**TRAINING, "epochs": 1},
+    "evaluation": {"shadows": 4, "relearn": {"cap": 4}, "permutations": 19},
+}
+
+
+@pytest.mark.parametrize(("name", "message"), [("right", 40), ("left", 330), ("hub", 840)])
+def test_audits_that_crashed_end_as_if_they_had_not(
+    tmp_path: Path, audited: Ending, name: str, message: int
+) -> None:
+    prepare(tmp_path)
+    play(tmp_path, (name, message), **AUDITED)
+    ending = play(tmp_path, **AUDITED)
+    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert ending.files == audited.files
+    compare(ending.metrics, audited.metrics)
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Ending:
+    folder = tmp_path_factory.mktemp("audited")
+    prepare(folder)
+    return play(folder, **AUDITED)

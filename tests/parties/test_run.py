@@ -27,6 +27,7 @@ from parties.report.terminal import table
 from parties.save import canonical
 from protocol import vfl_pb2
 from protocol.errors import Aborted, PeerSilent, RemoteProtocolError
+from unlearning.audit.costs import fedora_payload, pass_payload
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 
@@ -230,9 +231,10 @@ def test_bytes_of_one_fedora_iteration_are_those_of_the_formula(tmp_path: Path) 
         fedora.unlearn(leading, 1.0, 0.0)
         crossed = unlearning_payload(leading) - before
         steps = max(1, -(-round(0.05 * len(leading.rows.retain)) // 16))
-        rows = len(leading.rows.forgotten) + steps * 16
-        looked_at = len(leading.rows.validation)  # once, without gradients
-        assert crossed == 8 * (4 + 2) * (2 * rows + looked_at)  # float64, widths 4 and 2
+        widths, forgotten = {"left": 4, "right": 2}, len(leading.rows.forgotten)
+        iteration = fedora_payload(widths, forgotten, steps * 16, itemsize=8)
+        look = pass_payload(len(leading.rows.validation), 4 + 2, itemsize=8)  # without gradients
+        assert crossed == sum(iteration.values()) + look
 
 
 def unlearning_payload(leading) -> int:

@@ -50,6 +50,9 @@ ARRANGEMENTS = (
     say.Arrange(climb=say.Climb(step_size=0.1)),
     say.Arrange(save=say.Save(checkpoint=3)),
     say.Arrange(settle=say.Settle(checkpoint=3)),
+    say.Arrange(weigh=say.Weigh(slot="original")),
+    say.Arrange(search=say.Search()),
+    say.Arrange(invert=say.Invert(slot="original")),
     say.Arrange(shrink=say.Shrink(stream="third", bottom=0.3, top=1.0)),
 )
 REPORT = say.Report(held_square=1.5, moved_square=0.5)
@@ -97,6 +100,8 @@ SCRIPT: list[Line_] = [
     (Side.SPOKE, say.Embedding(), (floats(512, 513),)),  # a chunk and a bit
     (Side.HUB, say.Gradient(primal=say.Primal(step_size=0.1, price=0.5)), (floats(512, 513),)),
     (Side.HUB, say.Forget(), (np.array([1, 5, 9]),)),
+    (Side.SPOKE, say.Done(), ()),
+    (Side.HUB, say.Stamp(), (np.array([5, 9]),)),
     (Side.SPOKE, say.Done(), ()),
     (Side.HUB, say.Purge(), ()),
     (Side.SPOKE, say.Done(purged=["optimiser state"]), ()),

@@ -29,6 +29,16 @@ def js_divergence(log_p: Tensor, log_q: Tensor) -> float:
     return float((kl(log_p, log_m) + kl(log_q, log_m)).mean() / 2.0)
 
 
+def total_variation(log_p: Tensor, log_q: Tensor) -> float:
+    """Return the mean over rows of ½ Σ |p - q|, between 0 and 1."""
+    return float((log_p.double().exp() - log_q.double().exp()).abs().sum(dim=1).mean() / 2)
+
+
+def agreement(log_p: Tensor, log_q: Tensor) -> float:
+    """Return the share of rows on which both predict the same class."""
+    return float((log_p.argmax(dim=1) == log_q.argmax(dim=1)).double().mean())
+
+
 @dataclass(frozen=True, slots=True)
 class JsRatio:
     """One seed's distance to Retrain beside the distance of Retrains to each other."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 
 from unlearning.audit.divergence import Interval
+from unlearning.audit.scores import tpr_at
 from unlearning.objectives import entropy
 
 RESAMPLES = 500
@@ -40,6 +41,7 @@ class Verdict:
     auc: Interval
     members: int  # rows of D_u
     non_members: int
+    tpr: float  # share of D_u found at 1 % false positives
 
 
 def features(outputs: Outputs) -> Floats:
@@ -77,6 +79,7 @@ def score_attack(
         _auc(truth, chances, generator),
         int(truth.sum()),
         int((1 - truth).sum()),
+        tpr_at(chances[truth == 1], chances[truth == 0]),
     )
 
 

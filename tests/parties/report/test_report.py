@@ -17,6 +17,7 @@ HOSTILE = "<script>alert('1')</script><img src=x onerror=a> & \"$\\frac{$ [red]x
 REQUEST_PARTS = (
     *("classes", "fraction", "dropped", "canaries", "threshold", "iterations", "stopped"),
     *("entropy", "label_attack", "canary_audit", "purged", "kept"),
+    *("figures", "audits", "remains"),
 )
 METHOD_PARTS = ("accuracy", "membership", "divergence", "cost")
 RUN_PARTS = (

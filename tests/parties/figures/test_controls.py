@@ -1,0 +1,114 @@
+"""Positive controls: models that the suite must catch, and a second Retrain that it must not."""
+
+import numpy as np
+import pytest
+import torch
+from trio import agreement
+
+from configs.agreement import Agreement, Request
+from configs.schema import _validated
+from parties.compare import Comparison, Cost, Outcome
+from parties.figures.seen import Seen
+from parties.figures.suite import suite
+from parties.ground import Ground
+
+SIZES = {"forgotten": 80, "retained": 200, "validation": 40, "test": 240}
+CLASSES, RETRAINS = 3, ("retrain", "retrain-2", "retrain-3")
+
+
+def labels() -> dict[str, torch.Tensor]:
+    return {part: torch.arange(size) % CLASSES for part, size in SIZES.items()}
+
+
+def model(name: str, seed: int, remembers: tuple[str, ...] = ("retained",)) -> Outcome:
+    """Outputs that lean to the truth, more on what was learned."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = {}
+    for part, truth in labels().items():
+        logits[part] = 0.7 * torch.randn(len(truth), CLASSES, generator=generator)
+        logits[part][torch.arange(len(truth)), truth] += 5.0 if part in remembers else 2.0
+    embeddings = {part: logits[part] for part in ("forgotten", "test", "retained")}
+    return Outcome(name, logits, Cost(1.0, 1, 1), embeddings=embeddings)
+
+
+def uniform() -> Outcome:
+    """Retrain's outputs, but none at all on D_u: over-forgotten."""
+    found = model("uniform", 50)
+    return Outcome(
+        "uniform",
+        found.logits | {"forgotten": torch.zeros(SIZES["forgotten"], CLASSES)},
+        found.cost,
+        embeddings=found.embeddings,
+    )
+
+
+def random() -> Outcome:
+    generator = torch.Generator().manual_seed(60)
+    logits = {p: torch.randn(n, CLASSES, generator=generator) for p, n in SIZES.items()}
+    return Outcome("random", logits, Cost(1.0, 1, 1), embeddings=dict(logits))
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, dict]:
+    outcomes = [
+        model("original", 1, ("retained", "forgotten")),
+        model("fedora", 2),
+        uniform(),
+        random(),
+        *(model(name, 10 + place) for place, name in enumerate(RETRAINS)),
+    ]
+    generator = np.random.default_rng(0)
+    ground = Ground(
+        labels=labels(),
+        plain=np.arange(SIZES["forgotten"]),
+        members=generator.permutation(SIZES["retained"]),
+        canaries=np.empty(0, np.int64),
+        taught=np.arange(0, 120),
+        matched=np.arange(120, 200),
+        seed=3,
+    )
+    changes = {"evaluation": {"classifier_permutations": 19}}
+    plan = _validated(Agreement, agreement(**changes), "", "")  # type: ignore[arg-type]
+    comparison = Comparison(Request(name="request", classes=("a",)), "fedora", outcomes)
+    figures = suite(Seen(plan, comparison, ground))
+    return {name: {each["name"]: each for each in some} for name, some in figures.items()}
+
+
+def test_the_original_is_found(found: dict[str, dict]) -> None:
+    figures = found["original"]
+    assert figures["mia_auc"]["value"] > 0.9
+    assert figures["forgotten_loss"]["gap_in_sd"] < -3
+    assert figures["energy_p"]["value"] < 0.02
+    assert figures["ks_p"]["value"] < 0.01
+    assert figures["c2st_p"]["value"] <= 0.05
+    assert figures["forgotten_loss_toward_retrain"]["value"] == 0.0
+
+
+def test_uniform_outputs_are_flagged_as_a_scar(found: dict[str, dict]) -> None:
+    figures = found["uniform"]
+    assert figures["streisand"]["value"] == 1.0
+    assert figures["entropy_auc"]["value"] < 0.1
+    assert figures["forgotten_entropy"]["gap_in_sd"] > 3
+    assert figures["mia_distinguishability"]["value"] > 0.8  # below 0.5 is a leak too
+    assert abs(figures["test_accuracy"]["gap"]) < 0.1  # utility alone would not tell
+
+
+def test_a_random_model_fails_utility(found: dict[str, dict]) -> None:
+    figures = found["random"]
+    for name in ("test_accuracy", "retained_accuracy", "neighbour_accuracy"):
+        assert figures[name]["value"] < 0.5 < figures[name]["retrain_mean"]
+    assert figures["test_nll"]["gap_in_sd"] > 3
+
+
+@pytest.mark.parametrize("name", ["fedora", *RETRAINS])
+def test_what_never_saw_the_rows_is_not_flagged(found: dict[str, dict], name: str) -> None:
+    """The delivered model is one more Retrain here: nothing is left to find."""
+    figures = found[name]
+    assert abs(figures["mia_auc"]["value"] - 0.5) < 0.15
+    assert figures["energy_p"]["value"] > 0.01
+    assert figures["ks_p"]["value"] > 0.01
+    assert abs(figures["forgotten_accuracy"]["gap"]) < 0.1
+    assert (
+        abs(figures["update_auc_unseen"]["value"] - figures["update_auc_unseen"]["retrain_mean"])
+        < 0.2
+    )

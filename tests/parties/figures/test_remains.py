@@ -1,0 +1,37 @@
+"""What remains of forgotten rows: found before the purge, in memory and in files; not after."""
+
+from pathlib import Path
+
+from trio import federation, forget_some
+
+from protocol import vfl_pb2
+
+
+def test_before_the_purge_everybody_finds_them_and_after_it_nobody(tmp_path: Path) -> None:
+    with federation(tmp_path) as (leading, _):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.keep("original", vfl_pb2.TRAIN)
+        forget_some(leading)
+        leading.once("outputs", dict, lambda: {"logits": leading.logits(vfl_pb2.FORGOTTEN)})
+        leading.checkpoint()
+        found = leading.search()
+        for name in ("hub", "left", "right"):
+            assert {"row map", "row sets", "features", "copy 'original' of the model"} <= set(
+                found[name]
+            )
+            assert any(place.startswith("row map in checkpoint") for place in found[name])
+            assert any(place.startswith("copies of the model in") for place in found[name])
+        assert "labels" in found["hub"]
+        assert any(place.startswith("labels in checkpoint") for place in found["hub"])
+        assert any(place.startswith("outputs in the journal") for place in found["hub"])
+        assert "embeddings or gradients of the last batch" in found["hub"]
+
+
+def test_a_purge_leaves_nothing(tmp_path: Path) -> None:
+    with federation(tmp_path) as (leading, _):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.keep("original", vfl_pb2.TRAIN)
+        leading.checkpoint()
+        forget_some(leading)
+        leading.purge("request")
+        assert leading.search() == {"hub": [], "left": [], "right": []}
