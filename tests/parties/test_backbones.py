@@ -13,8 +13,8 @@ from trio import LIMITS, TRAIN, UNLEARN, federation, forget_some, networks
 from configs.schema import _validated
 from configs.seat import Seat
 from models import arithmetic
-from parties.fedora import unlearn
 from parties.learn import Plan, learn
+from parties.methods.fedora import unlearn
 from parties.passive import Answerer
 from parties.state import State
 from protocol import vfl_pb2
