@@ -1,6 +1,5 @@
-"""The strong audits of a population: is an unlearned model told from a retrained one, per example?"""
+"""The strong audits of a population: unlearned models before a court of Retrains."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,11 +8,8 @@ import numpy as np
 from models.ensemble import Ensemble
 from parties.population.draw import Draw
 from parties.population.together import Together
-from parties.population.trained import Trained, train
-from parties.population.ways import Way, unlearned
+from parties.population.trained import Trained
 from parties.schedule import torch_seed
-from protocol import vfl_pb2
-from unlearning.audit.epsilon import audited_epsilon
 from unlearning.audit.lira import Arm, audit, confidence, wasserstein
 
 
@@ -41,8 +37,7 @@ class Judged:
         accuracy: on test rows, a mean over models.
         gap: of it to Retrain's.
         distance: 2-Wasserstein between the arms' Gaussians, mean and 95th percentile over rows.
-        epsilon: what the U-LiRA scores prove at least, and what they could prove.
-        entropy_gap: mean entropy on forgotten rows minus Retrain's, in nats.
+        confidence_gap: mean φ on forgotten rows minus Retrain's.
     """
 
     vs_retrain: Figure
