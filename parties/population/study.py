@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from math import sqrt
 from pathlib import Path
@@ -34,13 +35,11 @@ class Place:
     out: Path
 
 
-def run(study: Study, place: Place, seeds: Sequence[int], tell: Tell) -> list[Record]:
-    """Every population with every seed; those that are finished already are read."""
-    return [
-        _one(study, population, place, seed, tell)
-        for population in study.population
-        for seed in seeds
-    ]
+def parts(study: Study, place: Place, seeds: Sequence[int]) -> Iterator[Callable[[Tell], Record]]:
+    """Every population with every seed, to be run; those that are finished already are read."""
+    for population in study.population:
+        for seed in seeds:
+            yield partial(_one, study, population, place, seed)
 
 
 def _one(study: Study, population: Population, place: Place, seed: int, tell: Tell) -> Record:
