@@ -2,22 +2,14 @@
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]  # also a DNS label
-Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
-Positive: TypeAlias = Annotated[float, Field(gt=0)]
-Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**31)]
+from configs.privacy import Privacy
+from configs.table import Count, Fraction, Name, Pin, Positive, Table
+
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000)]
 Pause: TypeAlias = Annotated[float, Field(ge=0, le=1_000_000)]  # seconds; may be none
-Pin: TypeAlias = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Widths: TypeAlias = tuple[Annotated[int, Field(ge=1, le=65_536)], ...]
-
-
-class Table(BaseModel):
-    """A table of a config: unknown keys and silent casts are refused, nothing changes later."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class MlpBottom(Table):
@@ -258,6 +250,7 @@ class Agreement(Table):
     training: Training = Training()
     unlearn: tuple[Request, ...] = ()
     unlearning: Unlearning = Unlearning()
+    privacy: Privacy = Privacy()
     limits: Limits = Limits()
 
     @property
@@ -283,7 +276,7 @@ class Agreement(Table):
     def architecture(self) -> dict[str, Any]:
         """What a trained model must have in common with those who use it, as JSON."""
         parties = {"parties": {name: {"pins"} for name in self.parties}}
-        fields = {"federation", "dtype", "parties", "labels", "top"}
+        fields = {"federation", "dtype", "parties", "labels", "top", "privacy"}
         return self.model_dump(mode="json", include=fields, exclude=parties)
 
     @model_validator(mode="after")

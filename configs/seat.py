@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from configs.address import checked_address, checked_target
-from configs.agreement import Count, Fraction, Name, Pin, Table
+from configs.table import Count, Fraction, Name, Pin, Table
 
 PathText: TypeAlias = Annotated[Path, Field(strict=False)]
 
@@ -173,6 +173,7 @@ class Seat(Table):
     denied_file: PathText | None = None  # more of them, one a line; read again when it changes
     strict: bool = False  # refuse what is else a warning about identities
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    statistics: PathText | None = None  # preprocessing that no private row entered, as JSON
     module: str | None = None  # import path of this party's own bottom, "package.module:Class"
     unlearn: dict[Name, PathText] = Field(default={})  # request -> file of IDs, one a line
     data: Data

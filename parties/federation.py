@@ -4,18 +4,20 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from parties.active_network import build_active
 from parties.alignment.align import SECONDS_PER_ROW
 from parties.checkpoint import Checkpoints, Content
-from parties.features import Inputs, labels
+from parties.features import Inputs
 from parties.half import Half
 from parties.journal import Entry, Journal, told
 from parties.party import Party
 from parties.passes import Passes
+from parties.privacy.cached import CachedPasses
+from parties.privacy.labels import UsedLabels
+from parties.privacy.ledger import Spent, spent_of
 from parties.requests import Chosen, plant
 from parties.rows import RowSets
 from parties.schedule import Index
@@ -44,8 +46,9 @@ class Federation:
         self._checkpoints, self._state = checkpoints, state
         self._start = state.rows
         self._saved = monotonic()
-        held = labels(party, np.maximum(state.features.rows, 0))
-        self.passes = Passes(party, hub, state, held)
+        self._labels = UsedLabels(party, state)
+        once = party.agreement.privacy.embed_once is not None
+        self.passes = (CachedPasses if once else Passes)(party, hub, state, self._labels.values)
 
     @classmethod
     def resume(
@@ -223,12 +226,24 @@ class Federation:
         }
         dropped = self._state.dropped
         ours = self._state.purge()
-        self.passes.labels[dropped] = -1
-        self.passes.clear()
-        ours.append("embeddings and logits of every compared model")
+        ours += self.passes.forget(dropped) + self._labels.forget(dropped)
         ours.append(f"row map, features and labels of {len(dropped)} rows")
         ours.append("checkpoints from before")
         return {self.party.name: ours, **done}
+
+    def account(self) -> dict[str, Spent]:
+        """What every party's releases have cost so far, where something is to be claimed."""
+        spent = self._labels.spent
+        found = {} if spent is None else {self.party.name: spent}
+        if self.agreement.privacy.embed_once is None:
+            return found
+        return found | self.once("privacy", dict[str, Spent], self._account, durable=False)
+
+    def _account(self) -> dict[str, Spent]:
+        self._move(vfl_pb2.CLOSE)
+        self._hub.broadcast(vfl_pb2.Arrange(account=vfl_pb2.Account()))
+        done = self._hub.gather(self.patience)
+        return {name: spent_of(said.expect(vfl_pb2.Done).spent) for name, said in done.items()}
 
     def goodbye(self) -> None:
         """End the conversation: the run is over, and its checkpoints with it."""

@@ -160,17 +160,19 @@ def _full_retrain(federation: Federation, measured: Cost) -> Cost:
     """Retrain at the shipped number of epochs, without early stopping."""
     passives = len(federation.agreement.passive)
     rows = federation.agreement.training.epochs * len(federation.rows.retain) * passives
+    if not measured.rows:  # embeddings came once, before: it crossed no row either
+        return measured
     scale = rows / measured.rows
     return Cost(measured.seconds * scale, rows, round(measured.size * scale))
 
 
-def _cost(cost: Cost, full: Cost) -> dict[str, float]:
+def _cost(cost: Cost, full: Cost) -> dict[str, float | None]:
     return {
         "seconds": cost.seconds,
         "rows": cost.rows,
         "bytes": cost.size,
         "seconds_of_retrain": cost.seconds / full.seconds,
-        "rows_of_retrain": cost.rows / full.rows,
+        "rows_of_retrain": cost.rows / full.rows if full.rows else None,
         "bytes_of_retrain": cost.size / full.size,
     }
 

@@ -19,6 +19,7 @@ from parties.features import Inputs
 from parties.final import save_half
 from parties.ledger import phase_of
 from parties.party import Party
+from parties.privacy.outgoing import FROZEN, Outgoing
 from parties.resume import Losses, checkpoints, join_in
 from parties.schedule import Index, torch_seed
 from protocol import vfl_pb2
@@ -59,6 +60,7 @@ class Answerer:
     def __init__(self, party: Party, channel: Channel, ours: Checkpoints) -> None:
         self._party, self._channel, self._checkpoints = party, channel, ours
         self._state, self._run = join_in(party, channel, ours, self._network)
+        self._outgoing = Outgoing(party, channel.session or b"", self._state)
         # Batches that await their gradients, each with its graph; two at most.
         self._embedded: deque[tuple[Tensor, vfl_pb2.Place]] = deque()
         self._report: vfl_pb2.Report | None = None  # for the next embedding
@@ -95,6 +97,7 @@ class Answerer:
 
     def _embed(self, ask: vfl_pb2.Ask) -> None:
         """Send embeddings, and keep their graph for the gradient."""
+        self._outgoing.refuse_to_learn()
         network, batch = self._state.half.model.network, self._features(ask)
         if self._party.agreement.training.overlap == "pipeline":
             # The weights move before this batch's gradient comes: its graph needs them as they are.
@@ -102,14 +105,20 @@ class Answerer:
             embedding: Tensor = functional_call(network, stashed, (batch,))
         else:
             embedding = network(batch)
-        self._embedded.append((embedding, self._channel.place))
-        self._send(embedding.detach())
+        sent = self._outgoing.visit(ask, embedding)
+        self._embedded.append((sent, self._channel.place))
+        self._send(embedding.detach(), sent.detach())
 
     @torch.no_grad()
     def _show(self, ask: vfl_pb2.Ask) -> None:
         """Send embeddings from which nobody learns."""
         self._embedded.clear()
-        self._send(self._state.half.model.network(self._features(ask)))
+        if self._outgoing.once:
+            sent = self._outgoing.released(ask)
+            self._send(sent, sent)
+            return
+        embedding = self._state.half.model.network(self._features(ask))
+        self._send(embedding, self._outgoing.visit(ask, embedding))
 
     def _features(self, ask: vfl_pb2.Ask) -> Tensor:
         inputs = self._state.half.model.inputs
@@ -118,10 +127,11 @@ class Answerer:
         rows = torch.from_numpy(self._state.batches.of(ask))
         return inputs.values.index_select(0, rows)
 
-    def _send(self, embedding: Tensor) -> None:
+    def _send(self, embedding: Tensor, sent: Tensor) -> None:
+        """Send what became of ``embedding``; noise must not hide that it has left all bounds."""
         if not bounded([embedding], self._party.agreement.limits.magnitude):
-            embedding, self._report = torch.zeros_like(embedding), vfl_pb2.Report(diverged=True)
-        self._channel.send(vfl_pb2.Embedding(report=self._report), embedding.numpy())
+            sent, self._report = torch.zeros_like(sent), vfl_pb2.Report(diverged=True)
+        self._channel.send(vfl_pb2.Embedding(report=self._report), sent.numpy())
         self._report = None
 
     def _learn(self, gradient: vfl_pb2.Gradient, message: Message) -> None:
@@ -137,7 +147,7 @@ class Answerer:
 
     def _arrange(self, arrange: vfl_pb2.Arrange) -> None:
         self._embedded.clear()
-        report = None
+        report, spent = None, None
         match arrange.WhichOneof("action"):
             case "save":
                 content = self._state.content()
@@ -146,9 +156,11 @@ class Answerer:
                 self._checkpoints.write(arrange.save.checkpoint, self._run, whole)
             case "settle":
                 self._checkpoints.settle(arrange.settle.checkpoint)
+            case "account":
+                spent = self._outgoing.account()
             case _:
                 report = self._state.arrange(arrange, self._channel.place.task)
-        self._channel.send(vfl_pb2.Done(report=report))
+        self._channel.send(vfl_pb2.Done(report=report, spent=spent))
 
     def _network(self, stream: str, inputs: Inputs | None) -> nn.Module:
         """A fresh bottom model."""
@@ -156,9 +168,10 @@ class Answerer:
             raise LookupError("a passive party always has features")
         party, name = self._party, self._party.name
         plan, shape = party.agreement.parties[name], tuple(inputs.values.shape[1:])
-        seed = torch_seed(party.agreement.seed, "weights", stream, name)
+        learns = party.agreement.privacy.embed_once is None
+        seed = torch_seed(party.agreement.seed, "weights", stream if learns else FROZEN, name)
         network = seeded(seed, lambda: build_bottom(plan, party.seat.module, shape))
-        return network.to(inputs.values.dtype)
+        return network.to(inputs.values.dtype).requires_grad_(requires_grad=learns)
 
     def _forget(self, rows: Index) -> None:
         """Learn which rows must go: D_u of the request that follows."""
@@ -171,7 +184,8 @@ class Answerer:
     def _purge(self) -> None:
         """Drop every state but the present model that remembers the forgotten rows."""
         dropped = len(self._state.dropped)
-        purged = self._state.purge()
+        gone = self._outgoing.forget(self._state.dropped)
+        purged = self._state.purge() + gone
         purged += [f"row map and features of {dropped} rows", "checkpoints from before"]
         self._embedded.clear()
         self._channel.send(vfl_pb2.Done(purged=purged))

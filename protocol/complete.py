@@ -17,6 +17,7 @@ from protocol.message import WITH_TENSOR, Body
 _MAY_BE_ABSENT = {
     "Ask.epoch",  # with SHUFFLED only
     "Done.report",
+    "Done.spent",
     "Embedding.report",
     "Hello.run",
     "Hello.prediction",  # of who comes to train
@@ -24,6 +25,7 @@ _MAY_BE_ABSENT = {
     "Report.diverged",
     "Report.held_square",
     "Report.moved_square",
+    "Spent.square",  # where nothing bounds it
 }
 
 

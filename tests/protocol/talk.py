@@ -50,6 +50,7 @@ ARRANGEMENTS = (
     say.Arrange(climb=say.Climb(step_size=0.1)),
     say.Arrange(save=say.Save(checkpoint=3)),
     say.Arrange(settle=say.Settle(checkpoint=3)),
+    say.Arrange(account=say.Account()),
 )
 REPORT = say.Report(held_square=1.5, moved_square=0.5)
 

@@ -1,0 +1,1 @@
+"""Noise on what a party sends, the ledger of it, and what may be claimed for it."""
