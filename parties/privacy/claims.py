@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from configs.agreement import Agreement
 from configs.privacy import EmbedOnce
+from parties.privacy import NONE
 from parties.privacy.accounting import ACCOUNTANT, SENSITIVITY, at_most, epsilon_of
 from parties.privacy.ledger import Spent
 
-NONE = "no formal privacy"
 _RELATIONS = {
     "replace_one": "replace-one: they become any others",
     "zero_out": "zero-out: they become nothing",
