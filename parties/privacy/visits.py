@@ -22,7 +22,8 @@ def keystream(party: Party, session: bytes, purpose: str) -> Keystream:
     Names go in besides the entropy, so that a machine whose entropy is copied with it (a snapshot)
     does not give two parties or sessions the same noise.
     """
-    words = (party.name.encode(), session, purpose.encode(), party.entropy(32))
+    start = party.incarnation.to_bytes(8, "big")
+    words = (party.name.encode(), start, session, purpose.encode(), party.entropy(32))
     framed = b"".join(len(word).to_bytes(4, "big") + word for word in words)
     return Keystream(sha256(b"vfl/noise/v1\n" + framed).digest())
 
