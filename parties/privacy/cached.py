@@ -48,7 +48,9 @@ class CachedPasses(Passes):
             self._keep(rows)
 
     def _answer(self, task: vfl_pb2.Task, use: Use, following: Group) -> None:
-        """Bottoms do not learn: no gradient goes out."""
+        """Bottoms do not learn: no gradient goes out, and what follows may be here already."""
+        for ask in following:
+            self._ask(task, ask)
 
     def _drain(self, asked: object, rest: int) -> None:
         """Nothing is on its way."""
@@ -58,6 +60,8 @@ class CachedPasses(Passes):
         task: vfl_pb2.Task,  # noqa: ARG002  nothing arrives that could be wrong
         rows: Index,
     ) -> list[vfl_pb2.Report]:
+        if not self._known[rows].all():
+            raise LookupError("these rows were never asked for")
         chosen = torch.from_numpy(rows)
         self._leaves = {name: each.index_select(0, chosen) for name, each in self._cache.items()}
         return []

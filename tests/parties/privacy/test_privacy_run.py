@@ -137,7 +137,7 @@ def test_a_bottom_that_mixes_rows_is_refused(tmp_path: Path) -> None:
             private_run(tmp_path, ONCE, parties=parties)
 
 
-@pytest.mark.parametrize(("who", "message"), [("left", 120), ("hub", 150)])
+@pytest.mark.parametrize(("who", "message"), [("left", 60), ("hub", 150)])
 def test_a_crash_changes_neither_the_run_nor_what_was_spent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str, message: int
 ) -> None:
@@ -147,6 +147,7 @@ def test_a_crash_changes_neither_the_run_nor_what_was_spent(
         return replace(take(folder, name, *others), entropy=entropy(name))
 
     monkeypatch.setattr(test_resume, "party", party)
+    changes = {"privacy": ONCE | LABELS, "unlearn": test_resume.REQUESTS[:1]}
     ends = []
     for crash in (None, (who, message)):
         folder = tmp_path / str(crash is None)
@@ -155,8 +156,8 @@ def test_a_crash_changes_neither_the_run_nor_what_was_spent(
         trio.certify(folder)
         trio.public_statistics(folder)
         if crash:
-            test_resume.play(folder, crash, privacy=ONCE | LABELS)
-        ends.append(test_resume.play(folder, privacy=ONCE | LABELS))
+            test_resume.play(folder, crash, **changes)
+        ends.append(test_resume.play(folder, **changes))
         assert [released(folder, name) for name in ("left", "right", "hub")] == [1, 1, 1]
     assert ends[0].files == ends[1].files
     assert any("going on from checkpoint" in note for note in ends[1].notes)
