@@ -47,8 +47,13 @@ class CachedPasses(Passes):
             super()._receive(task, rows)
             self._keep(rows)
 
-    def _answer(self, task: vfl_pb2.Task, use: Use, following: Group) -> None:
-        """Bottoms do not learn: no gradient goes out, and what follows may be here already."""
+    def _answer(
+        self,
+        task: vfl_pb2.Task,
+        use: Use,  # noqa: ARG002  no gradient goes out
+        following: Group,
+    ) -> None:
+        """Ask for what follows, unless it is here."""
         for ask in following:
             self._ask(task, ask)
 
