@@ -276,8 +276,10 @@ class Agreement(Table):
     def architecture(self) -> dict[str, Any]:
         """What a trained model must have in common with those who use it, as JSON."""
         parties = {"parties": {name: {"pins"} for name in self.parties}}
-        fields = {"federation", "dtype", "parties", "labels", "top", "privacy"}
-        return self.model_dump(mode="json", include=fields, exclude=parties)
+        fields = {"federation", "dtype", "parties", "labels", "top"}
+        found = self.model_dump(mode="json", include=fields, exclude=parties)
+        noise = self.privacy.of_embeddings
+        return found | ({"privacy": noise} if noise else {})
 
     @model_validator(mode="after")
     def _one_active(self) -> Self:

@@ -4,7 +4,7 @@ Which is which, and why, is worked out in `parties/privacy/claims.py`. A mode is
 stands in the agreement.
 """
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -66,6 +66,13 @@ class Privacy(Table):
     embed_train: EmbedTrain | None = None
     grad_noise: GradNoise | None = None
     label_dp: LabelDp | None = None
+
+    @property
+    def of_embeddings(self) -> dict[str, Any]:
+        """How embeddings leave a passive party, in prediction as in training, as JSON."""
+        limits: dict[str, Any] = {"embed_once": {"budget"}, "embed_train": {"visits"}}
+        modes = {"embed_once", "embed_train"}
+        return self.model_dump(mode="json", include=modes, exclude=limits, exclude_none=True)
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

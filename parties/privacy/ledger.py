@@ -29,6 +29,8 @@ TAG = 16  # bytes
 FOLDER = "privacy"
 _LOST = "restore the folder from a backup: without it nobody knows what these rows have spent"
 Tags = Sequence[bytes]
+# The releases that count together with one of each kind: noise without a bound spoils an ε.
+TOGETHER = {"once": ("once", "visit"), "visit": ("visit",), "response": ("response",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ class PrivacyLedger:
         counts = grown.setdefault(name, np.zeros(len(self._place), np.int32))
         counts[self._places(tags)] += times.astype(np.int32)
         try:
-            allow(self._sum(grown, self._places(tags)))
+            allow(self._sum(grown, self._places(tags), how.kind))
         except BaseException:
             for tag in list(self._place)[before:]:
                 del self._place[tag]
@@ -123,14 +125,17 @@ class PrivacyLedger:
         write_sealed(self._path, self._tensors(grown))
         self._counts = grown
 
-    def spent(self, tags: Tags) -> Spent:
-        """What the row of these that was released most has spent."""
-        return self._sum(self._counts, self._places([tag for tag in tags if tag in self._place]))
+    def spent(self, tags: Tags, kind: str) -> Spent:
+        """What the row of these that was released most in ways of this kind has spent."""
+        known = [tag for tag in tags if tag in self._place]
+        return self._sum(self._counts, self._places(known), kind)
 
-    def _sum(self, counts: dict[str, NDArray[np.int32]], places: Index) -> Spent:
+    def _sum(self, counts: dict[str, NDArray[np.int32]], places: Index, kind: str) -> Spent:
         releases, square, epsilon = (np.zeros(len(places) + 1) for _ in range(3))
         for name, each in counts.items():
             how, times = Mechanism(**json.loads(name)), each[places]
+            if how.kind not in TOGETHER[kind]:
+                continue
             releases[1:] += times
             epsilon[1:] += times * how.epsilon
             square[1:][times > 0] += times[times > 0] * how.square

@@ -59,7 +59,7 @@ class OnceReleased:
             return torch.clamp(noised, -limit, limit)
 
         self.values = self._kept.once(self._rows, charge, release)  # [rows, width]
-        self.spent = ledger.spent(self._rows.tags)
+        self.spent = ledger.spent(self._rows.tags, how.kind)
 
     def forget(self, rows: Index) -> None:
         """Remove what was released of ``rows``; the ledger goes on knowing that it was."""
@@ -93,7 +93,7 @@ class OnceFlipped:
 
         charge = partial(_charge, ledger, how, self._rows, allow)
         self.values = self._kept.once(self._rows, charge, release)[:, 0]  # [rows]
-        self.spent = ledger.spent(self._rows.tags)
+        self.spent = ledger.spent(self._rows.tags, how.kind)
 
     def forget(self, rows: Index) -> None:
         """Remove the flipped labels of ``rows``; the ledger goes on knowing of them."""

@@ -103,10 +103,10 @@ def raw(answerer: Answerer, rows: vfl_pb2.Rows) -> Tensor:
     return found
 
 
-def released(folder: Path, name: str) -> int:
+def released(folder: Path, name: str, kind: str = "once") -> int:
     """The most releases of any row of one party, as its ledger has it on disk now."""
     ledger = PrivacyLedger(folder / "runs" / "trio" / name, bytes)
-    return ledger.spent(list(ledger._place)).releases
+    return ledger.spent(list(ledger._place), kind).releases
 
 
 def is_gaussian(noise: Numbers, sigma: float) -> None:

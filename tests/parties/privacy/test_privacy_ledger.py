@@ -43,18 +43,27 @@ def test_what_is_spent_is_that_of_the_row_released_most(tmp_path: Path) -> None:
     tags = book.tags(IDS)
     book.charge(tags[:2], ONCE, times(1, 1), allow)
     book.charge(tags[1:], Mechanism("once", sigma=2.0, clip=1.0), times(2, 1), allow)
-    assert book.spent(tags[:1]) == Spent(1, 1 / 16)
-    assert book.spent(tags) == Spent(3, 1 / 16 + 2 / 4)
-    assert book.spent(book.tags([b"nobody"])) == Spent()
+    assert book.spent(tags[:1], "once") == Spent(1, 1 / 16)
+    assert book.spent(tags, "once") == Spent(3, 1 / 16 + 2 / 4)
+    assert book.spent(book.tags([b"nobody"]), "once") == Spent()
     book.charge(tags[:1], VISIT, times(1), allow)
-    assert book.spent(tags).square == math.inf
+    assert book.spent(tags, "once").square == math.inf  # this noise bounds nothing
+
+
+def test_flipped_labels_and_noise_on_gradients_are_counted_apart(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    tags = book.tags(IDS)
+    book.charge(tags, Mechanism("response", epsilon=2.0), times(1, 1, 1), allow)
+    book.charge(tags, VISIT, times(5, 5, 5), allow)
+    assert book.spent(tags, "response") == Spent(1, 0.0, 2.0)
+    assert book.spent(tags, "visit").releases == 5
 
 
 def test_a_new_process_finds_what_was_spent(tmp_path: Path) -> None:
     book = ledger(tmp_path)
     book.charge(book.tags(IDS), ONCE, times(1, 2, 3), allow)
     again = PrivacyLedger(tmp_path, lambda size: b"x" * size)
-    assert again.spent(again.tags(IDS)) == Spent(3, 3 / 16)
+    assert again.spent(again.tags(IDS), "once") == Spent(3, 3 / 16)
     assert again.tags(IDS) == book.tags(IDS)
 
 
@@ -78,9 +87,9 @@ def test_a_refused_charge_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="enough"):
         book.charge(book.tags(IDS), ONCE, times(1, 1, 1), refuse)
     for each in (book, ledger(tmp_path)):
-        assert each.spent(each.tags(IDS)) == Spent(1, 1 / 16)
+        assert each.spent(each.tags(IDS), "once") == Spent(1, 1 / 16)
     book.charge(book.tags(IDS[2:]), ONCE, times(1), allow)
-    assert ledger(tmp_path).spent(book.tags(IDS)) == Spent(1, 1 / 16)
+    assert ledger(tmp_path).spent(book.tags(IDS), "once") == Spent(1, 1 / 16)
 
 
 @pytest.mark.parametrize("place", [0, 40, -1])
@@ -132,7 +141,7 @@ def test_a_crash_leaves_at_least_as_much_spent_as_was_released(tmp_path: Path, m
     start(dies=False)
     assert torch.equal(sent[0], sent[1])
     expected = 2 if moment == "charged" else 1
-    assert ledger(tmp_path).spent(ledger(tmp_path).tags(IDS)).releases == expected
+    assert ledger(tmp_path).spent(ledger(tmp_path).tags(IDS), "once").releases == expected
 
 
 def test_a_forgotten_row_is_gone_from_what_is_kept_but_not_from_the_ledger(tmp_path: Path) -> None:
@@ -146,12 +155,12 @@ def test_a_forgotten_row_is_gone_from_what_is_kept_but_not_from_the_ledger(tmp_p
     kept.once(rows, charge, lambda new: torch.ones(len(new), 2))
     kept.forget(rows.tags[:1])
     assert rows.tags[0] not in (tmp_path / "privacy" / "embeddings").read_bytes()
-    assert book.spent(rows.tags[:1]).releases == 1
+    assert book.spent(rows.tags[:1], "once").releases == 1
     Kept(tmp_path, "embeddings", b"settings").once(
         rows, charge, lambda new: torch.full((len(new), 2), 2.0)
     )
-    assert book.spent(rows.tags[:1]).releases == 2
-    assert book.spent(rows.tags[1:]).releases == 1
+    assert book.spent(rows.tags[:1], "once").releases == 2
+    assert book.spent(rows.tags[1:], "once").releases == 1
 
 
 def test_other_settings_are_another_release(tmp_path: Path) -> None:
@@ -183,7 +192,7 @@ def test_a_pass_over_the_rows_is_one_write_of_the_ledger(
             visits.noised(batch, whole, torch.zeros(2, 1))
     visits.noised(whole[:1], whole[:1], torch.zeros(1, 1))
     assert writes == [6, 6, 6, 1]
-    assert book.spent(book.tags(ids)).releases == 4
+    assert book.spent(book.tags(ids), "once").releases == 4
 
 
 def frozen(folder: Path, width: int, privacy: dict[str, object]) -> Iterator[OnceReleased]:
