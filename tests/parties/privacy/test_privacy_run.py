@@ -15,6 +15,7 @@ from privacy_wire import entropy, recorded, released
 from runs import run
 from safetensors.torch import load_file
 
+from configs.errors import ConfigError
 from parties.bottom import source_digest
 from parties.privacy.accounting import epsilon_of
 from parties.report.page import page
@@ -198,3 +199,9 @@ def test_only_the_cache_is_read_while_unlearning(
         for rows in (vfl_pb2.FORGOTTEN, vfl_pb2.RETAIN, vfl_pb2.SAMPLE):
             assert len(leading.logits(rows)) == len(leading.rows.of(rows))
         assert len(wire.embeddings("left")) == before
+
+
+def test_a_model_is_not_asked_without_the_noise_it_was_trained_with(tmp_path: Path) -> None:
+    private_run(tmp_path, ONCE)
+    with pytest.raises(ConfigError, match=r"trained for another agreement: privacy"):
+        ask(tmp_path, None, trio.agreement())
