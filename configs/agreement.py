@@ -2,22 +2,15 @@
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]  # also a DNS label
-Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
-Positive: TypeAlias = Annotated[float, Field(gt=0)]
-Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**31)]
+from configs.exact import Newton, Sharding
+from configs.promises import refuse_broken_promises
+from configs.table import Count, Fraction, Name, Pin, Positive, Table
+
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000)]
 Pause: TypeAlias = Annotated[float, Field(ge=0, le=1_000_000)]  # seconds; may be none
-Pin: TypeAlias = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Widths: TypeAlias = tuple[Annotated[int, Field(ge=1, le=65_536)], ...]
-
-
-class Table(BaseModel):
-    """A table of a config: unknown keys and silent casts are refused, nothing changes later."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class MlpBottom(Table):
@@ -123,7 +116,8 @@ Top: TypeAlias = Annotated[MlpTop | SumTop, Field(discriminator="kind")]
 class Training(Table):
     """Split learning."""
 
-    optimiser: Literal["adam", "sgd"] = "adam"
+    # newton-cg: to the optimum of a convex head, by [newton]; the other settings are then unused.
+    optimiser: Literal["adam", "sgd", "newton-cg"] = "adam"
     learning_rate: Positive = 1e-3
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of sgd
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
@@ -225,6 +219,7 @@ class Ascent(Table):
 class Unlearning(Table):
     """How rows are forgotten, and what the result is compared with."""
 
+    method: Literal["fedora", "newton-cg", "sharded"] = "fedora"
     fedora: Fedora = Fedora()
     fine_tune: FineTune = FineTune()
     ascent: Ascent = Ascent()
@@ -255,7 +250,11 @@ class Agreement(Table):
     psi: Psi = Psi()
     split: Split = Split()
     top: Top = MlpTop()
+    # declared: each seat gives ranges and vocabulary, so that no row ever enters them.
+    preprocessing: Literal["fitted", "declared"] = "fitted"
     training: Training = Training()
+    newton: Newton = Newton()
+    sharding: Sharding = Sharding()
     unlearn: tuple[Request, ...] = ()
     unlearning: Unlearning = Unlearning()
     limits: Limits = Limits()
@@ -294,6 +293,11 @@ class Agreement(Table):
                 "a run has one active party and at least one passive; "
                 f"active here: {', '.join(active) or 'none'}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _promises(self) -> Self:
+        refuse_broken_promises(self)
         return self
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from configs.address import checked_address, checked_target
-from configs.agreement import Count, Fraction, Name, Pin, Table
+from configs.table import Count, Fraction, Name, Pin, Table
 
 PathText: TypeAlias = Annotated[Path, Field(strict=False)]
 
@@ -48,6 +48,18 @@ class Source(Table):
     id: IdSource = "row"
     sample: Sample | None = None
     origin: str = ""  # where one gets the data
+    # Where the agreement says preprocessing = "declared": of every numeric column what becomes -1
+    # and 1, of every other column its categories; known without a look at the rows.
+    ranges: dict[str, tuple[float, float]] = Field(default={})
+    vocabulary: dict[str, tuple[str, ...]] = Field(default={})
+
+    @field_validator("ranges")
+    @classmethod
+    def _apart(cls, ranges: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+        for column, (low, high) in ranges.items():
+            if not low < high:
+                raise ValueError(f"the range of {column} is [low, high], low below high")
+        return ranges
 
 
 class TableSource(Source):

@@ -1,5 +1,6 @@
 """The active party's grip on the whole model: its own state, and the spokes that hold the rest."""
 
+import math
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
@@ -188,6 +189,23 @@ class Federation:
         """The passive parties' reports of their held gradients and changes."""
         return self._arrange(task, vfl_pb2.Arrange(weigh=vfl_pb2.Weigh()))
 
+    def newton(self, order: vfl_pb2.Newton, task: vfl_pb2.Task) -> list[vfl_pb2.Report]:
+        """Have every block obey an order of a Newton step; what all of them report."""
+        return self._all(task, vfl_pb2.Arrange(newton=order))
+
+    def distance(self, slot: str) -> float:
+        """How far all parameters together are from a copy, in the Euclidean norm."""
+        measure = vfl_pb2.Arrange(measure=vfl_pb2.Measure(slot=slot))
+        reports = self._all(vfl_pb2.EVALUATE, measure)
+        return math.sqrt(sum(report.apart_square for report in reports))
+
+    def digests(self, slot: str) -> dict[str, str]:
+        """The SHA-256 of every party's part of a copy."""
+        digest = vfl_pb2.Arrange(digest=vfl_pb2.Digest(slot=slot))
+        reports = self._all(vfl_pb2.EVALUATE, digest)
+        names = [*self._hub.channels, self.party.name]
+        return {name: each.digest.hex() for name, each in zip(names, reports, strict=True)}
+
     def plant(self, chosen: list[Chosen]) -> None:
         """Give every canary of the requests a wrong label."""
         if not self._journal.replaying:
@@ -248,6 +266,12 @@ class Federation:
         if not self._journal.replaying:
             self._arrange(task, arrange)
             self._state.arrange(arrange, task)
+
+    def _all(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> list[vfl_pb2.Report]:
+        """Have all do it, ourselves last; only within ``once``, since all answer."""
+        theirs = self._arrange(task, arrange)
+        ours = self._state.arrange(arrange, task)
+        return [*theirs, ours or vfl_pb2.Report()]
 
     def _arrange(self, task: int, arrange: vfl_pb2.Arrange) -> list[vfl_pb2.Report]:
         """Say it to all, who may need as long as for something with all their rows."""

@@ -10,7 +10,9 @@ from configs.agreement import Agreement
 from models import arithmetic
 from parties.checkpoint import Content
 from parties.features import Inputs
+from parties.optimiser import optimiser
 from parties.plain import Tensors
+from parties.solver import Solver
 from protocol import vfl_pb2
 from protocol.envelope import task_name
 from protocol.errors import RemoteProtocolError
@@ -18,7 +20,6 @@ from unlearning.ascent import ascent_step
 from unlearning.primal_dual import LiteralDual, Pull, free_of_charge, primal_step
 
 Block = tuple[Tensor, ...]
-_DESCENDS = (vfl_pb2.TRAIN, vfl_pb2.REFERENCE, vfl_pb2.FINE_TUNE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,20 @@ class Work:
     mark: Block = ()  # the parameters when the last gradient was held
     moved: float = 0.0  # squared distance between the last two marks
     dual: LiteralDual | None = None
+    solver: Solver | None = None
 
 
 class Half:
-    """The state of one party's half; every change to it is one of these methods."""
+    """The state of one party's half; every change to it is one of these methods.
 
-    def __init__(self, agreement: Agreement) -> None:
-        self._agreement = agreement
+    Attributes:
+        members: the copies that together are the model, where shards vote; empty for one model.
+    """
+
+    def __init__(self, agreement: Agreement, entropy: Callable[[int], bytes]) -> None:
+        """Begin without a model; ``entropy`` gives secret random bytes."""
+        self._agreement, self._entropy = agreement, entropy
+        self.members: tuple[str, ...] = ()
         self._model: Model | None = None
         self._slots: dict[str, tuple[Model, Block]] = {}
         self._work = Work()
@@ -94,7 +102,17 @@ class Half:
             case "drop":
                 self._slots.pop(arrange.drop.slot, None)
             case "weigh":
-                return self.report()
+                return self._weighed()
+            case "newton":
+                return self._solver.obey(arrange.newton, self.model.block, self._work.held)
+            case "measure":
+                copy = self._slots[arrange.measure.slot][1]
+                apart = arithmetic.squared_distance(self.model.block, copy)
+                return vfl_pb2.Report(apart_square=apart)
+            case "digest":
+                return vfl_pb2.Report(digest=arithmetic.digest(self._slots[arrange.digest.slot][1]))
+            case "assemble":
+                self._assemble(tuple(arrange.assemble.slots))
             case "primal":
                 self._primal(arrange.primal, None)
             case "climb":
@@ -116,10 +134,27 @@ class Half:
                 self._hold(part)
             case "primal":
                 self._primal(gradient.primal, self._gradients())
+            case "add":
+                self._hold(1)
             case "accumulate":
                 pass  # they stay where the backward pass left them
             case _:
                 raise RemoteProtocolError("sent a gradient without saying what it is for")
+
+    def _assemble(self, slots: tuple[str, ...]) -> None:
+        """Let copies vote; raises ``LookupError`` where one is not there."""
+        for slot in slots:
+            self._slots[slot]
+        self.members = slots
+
+    def voters(self) -> list[nn.Module]:
+        """The networks of the members, with the parameters that were kept."""
+        found = []
+        for slot in self.members:
+            model, saved = self._slots[slot]
+            arithmetic.restore(model.block, saved)
+            found.append(model.network)
+        return found
 
     def _restore(self, slot: str, task: vfl_pb2.Task) -> None:
         """Go back to a copy and begin a task."""
@@ -130,10 +165,11 @@ class Half:
     def purge(self) -> list[str]:
         """Drop everything that remembers earlier rows; says what there was."""
         self._end()
-        gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots)]
+        kept = {slot: self._slots[slot] for slot in self.members}
+        gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots.keys() - kept)]
         gone += [f"optimiser state of {task}" for task in self._ended]
         gone.append("held gradients, anchor and dual of the unlearning")
-        self._slots.clear()
+        self._slots = kept
         self._ended.clear()
         return gone
 
@@ -147,6 +183,7 @@ class Half:
             "moved": work.moved,
             "dual": work.dual and [work.dual.threshold, work.dual.cap],
             "ended": list(self._ended),
+            "members": list(self.members),
         }
         networks = {f"network {i}": each.network.state_dict() for i, each in enumerate(models)}
         copies = {f"copy {name}": _named(block) for name, (_, block) in self._slots.items()}
@@ -167,6 +204,7 @@ class Half:
             for name, place in values["slots"].items()
         }
         self._ended = dict.fromkeys(values["ended"])
+        self.members = tuple(values["members"])
         if values["task"]:
             self._begin(values["task"])
         work = self._work
@@ -225,6 +263,23 @@ class Half:
         held = arithmetic.squared_norm(self._work.held)
         return vfl_pb2.Report(held_square=held, moved_square=self._work.moved)
 
+    def _weighed(self) -> vfl_pb2.Report:
+        """The same, and what the held gradient is with the pull to where a task began."""
+        report, work = self.report(), self._work
+        if work.anchor:
+            proximal = self._agreement.unlearning.fedora.proximal
+            pairs = zip(work.held, self.model.block, work.anchor, strict=True)
+            report.pulled_square = arithmetic.squared_norm(
+                held + proximal * (now - start) for held, now, start in pairs
+            )
+        return report
+
+    @property
+    def _solver(self) -> Solver:
+        if self._work.solver is None:
+            raise LookupError("no task has begun")
+        return self._work.solver
+
     def _primal(self, order: vfl_pb2.Primal, retain: Block | None) -> None:
         """One primal sub-step (FedORA, Eq. 34); ``retain`` is the gradient of L_r on a batch."""
         primal_step(
@@ -264,21 +319,11 @@ class Half:
         block = self.model.block
         self._work = Work(
             task=task,
-            optimiser=self._optimiser(task) if task in _DESCENDS and block else None,
+            optimiser=optimiser(self._agreement, task, block),
+            solver=Solver(self._agreement.newton.weight, self._entropy),
         )
         if task == vfl_pb2.UNLEARN:
             self._work.anchor = arithmetic.snapshot(block)
-
-    def _optimiser(self, task: vfl_pb2.Task) -> torch.optim.Optimizer:
-        plan, block = self._agreement.training, self.model.block
-        rates = {
-            vfl_pb2.FINE_TUNE: self._agreement.unlearning.fine_tune.learning_rate,
-            vfl_pb2.REFERENCE: self._agreement.unlearning.fedora.reference_learning_rate,
-        }
-        rate = rates.get(task, plan.learning_rate)
-        if plan.optimiser == "adam":
-            return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
-        return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)
 
 
 def _place(models: list[Model], wanted: Model) -> int:

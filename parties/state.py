@@ -26,7 +26,7 @@ class State:
         self._party, self._build = party, build
         self.features = Features(party, rows)
         self.batches = Batches(parts or self.features.split(), "")
-        self.half = Half(party.agreement)
+        self.half = Half(party.agreement, party.entropy)
         self.dropped = np.empty(0, np.int64)  # rows of the present request
 
     @property

@@ -18,12 +18,18 @@ _MAY_BE_ABSENT = {
     "Ask.epoch",  # with SHUFFLED only
     "Done.report",
     "Embedding.report",
+    "Fresh.shard",  # of a model of one shard
     "Hello.run",
     "Hello.prediction",  # of who comes to train
     "LiteralDual.step_size",  # in the first sub-step of an iteration only
+    "Report.apart_square",
+    "Report.digest",
     "Report.diverged",
     "Report.held_square",
+    "Report.inner",
     "Report.moved_square",
+    "Report.pulled_square",
+    "Report.residual_square",
 }
 
 

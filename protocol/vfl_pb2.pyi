@@ -343,7 +343,7 @@ class Resumed(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class Arrange(_message.Message):
-    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle")
+    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "newton", "measure", "assemble", "digest")
     FRESH_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
@@ -353,6 +353,10 @@ class Arrange(_message.Message):
     CLIMB_FIELD_NUMBER: _ClassVar[int]
     SAVE_FIELD_NUMBER: _ClassVar[int]
     SETTLE_FIELD_NUMBER: _ClassVar[int]
+    NEWTON_FIELD_NUMBER: _ClassVar[int]
+    MEASURE_FIELD_NUMBER: _ClassVar[int]
+    ASSEMBLE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     fresh: Fresh
     restore: Restore
     keep: Keep
@@ -362,15 +366,21 @@ class Arrange(_message.Message):
     climb: Climb
     save: Save
     settle: Settle
-    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ...) -> None: ...
+    newton: Newton
+    measure: Measure
+    assemble: Assemble
+    digest: Digest
+    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., measure: _Optional[_Union[Measure, _Mapping]] = ..., assemble: _Optional[_Union[Assemble, _Mapping]] = ..., digest: _Optional[_Union[Digest, _Mapping]] = ...) -> None: ...
 
 class Fresh(_message.Message):
-    __slots__ = ("stream", "fit")
+    __slots__ = ("stream", "fit", "shard")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FIT_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     stream: str
     fit: Rows
-    def __init__(self, stream: _Optional[str] = ..., fit: _Optional[_Union[Rows, str]] = ...) -> None: ...
+    shard: int
+    def __init__(self, stream: _Optional[str] = ..., fit: _Optional[_Union[Rows, str]] = ..., shard: _Optional[int] = ...) -> None: ...
 
 class Restore(_message.Message):
     __slots__ = ("slot", "stream")
@@ -379,6 +389,72 @@ class Restore(_message.Message):
     slot: str
     stream: str
     def __init__(self, slot: _Optional[str] = ..., stream: _Optional[str] = ...) -> None: ...
+
+class Measure(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class Assemble(_message.Message):
+    __slots__ = ("slots",)
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    slots: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, slots: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Digest(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class Newton(_message.Message):
+    __slots__ = ("regularise", "begin", "advance", "turn", "move", "blur")
+    REGULARISE_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    ADVANCE_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    MOVE_FIELD_NUMBER: _ClassVar[int]
+    BLUR_FIELD_NUMBER: _ClassVar[int]
+    regularise: Regularise
+    begin: Begin
+    advance: Advance
+    turn: Turn
+    move: Move
+    blur: Blur
+    def __init__(self, regularise: _Optional[_Union[Regularise, _Mapping]] = ..., begin: _Optional[_Union[Begin, _Mapping]] = ..., advance: _Optional[_Union[Advance, _Mapping]] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., move: _Optional[_Union[Move, _Mapping]] = ..., blur: _Optional[_Union[Blur, _Mapping]] = ...) -> None: ...
+
+class Regularise(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Begin(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Advance(_message.Message):
+    __slots__ = ("length",)
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    length: float
+    def __init__(self, length: _Optional[float] = ...) -> None: ...
+
+class Turn(_message.Message):
+    __slots__ = ("momentum",)
+    MOMENTUM_FIELD_NUMBER: _ClassVar[int]
+    momentum: float
+    def __init__(self, momentum: _Optional[float] = ...) -> None: ...
+
+class Move(_message.Message):
+    __slots__ = ("length",)
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    length: float
+    def __init__(self, length: _Optional[float] = ...) -> None: ...
+
+class Blur(_message.Message):
+    __slots__ = ("sigma",)
+    SIGMA_FIELD_NUMBER: _ClassVar[int]
+    sigma: float
+    def __init__(self, sigma: _Optional[float] = ...) -> None: ...
 
 class Keep(_message.Message):
     __slots__ = ("slot",)
@@ -423,14 +499,24 @@ class Done(_message.Message):
     def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("held_square", "moved_square", "diverged")
+    __slots__ = ("held_square", "moved_square", "diverged", "inner", "residual_square", "apart_square", "pulled_square", "digest")
     HELD_SQUARE_FIELD_NUMBER: _ClassVar[int]
     MOVED_SQUARE_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_FIELD_NUMBER: _ClassVar[int]
+    INNER_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    APART_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    PULLED_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     held_square: float
     moved_square: float
     diverged: bool
-    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ...) -> None: ...
+    inner: float
+    residual_square: float
+    apart_square: float
+    pulled_square: float
+    digest: bytes
+    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., inner: _Optional[float] = ..., residual_square: _Optional[float] = ..., apart_square: _Optional[float] = ..., pulled_square: _Optional[float] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class Ask(_message.Message):
     __slots__ = ("rows", "order", "epoch", "size", "index")
@@ -459,16 +545,22 @@ class Embedding(_message.Message):
     def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
 
 class Gradient(_message.Message):
-    __slots__ = ("descend", "hold", "primal", "accumulate")
+    __slots__ = ("descend", "hold", "primal", "accumulate", "add")
     DESCEND_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
     PRIMAL_FIELD_NUMBER: _ClassVar[int]
     ACCUMULATE_FIELD_NUMBER: _ClassVar[int]
+    ADD_FIELD_NUMBER: _ClassVar[int]
     descend: Descend
     hold: Hold
     primal: Primal
     accumulate: Accumulate
-    def __init__(self, descend: _Optional[_Union[Descend, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., accumulate: _Optional[_Union[Accumulate, _Mapping]] = ...) -> None: ...
+    add: Add
+    def __init__(self, descend: _Optional[_Union[Descend, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., accumulate: _Optional[_Union[Accumulate, _Mapping]] = ..., add: _Optional[_Union[Add, _Mapping]] = ...) -> None: ...
+
+class Add(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Accumulate(_message.Message):
     __slots__ = ()
