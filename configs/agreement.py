@@ -216,10 +216,15 @@ class Ascent(Table):
     clip: Positive = 1.0  # norm of the gradient of all parties together
 
 
+Baseline: TypeAlias = Literal["fine-tune", "gradient-ascent"]
+MethodName: TypeAlias = Literal["fedora", "newton-cg", "sharded", "retrain-paired"] | Baseline
+
+
 class Unlearning(Table):
     """How rows are forgotten, and what the result is compared with."""
 
-    method: Literal["fedora", "newton-cg", "sharded"] = "fedora"
+    method: MethodName = "fedora"  # whose model the run ends with
+    compare: tuple[Baseline, ...] = ("fine-tune", "gradient-ascent")  # beside the Retrains
     fedora: Fedora = Fedora()
     fine_tune: FineTune = FineTune()
     ascent: Ascent = Ascent()

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 
 from parties import join
-from parties.compare import ORIGINAL, compare, train
+from parties.compare import compare
 from parties.errors import StorageError, exit_code, public
 from parties.federation import Federation
 from parties.final import save_half
 from parties.ground import ground
 from parties.held import Held
-from parties.learn import Epoch, accuracy, best_epoch
+from parties.learn import Epoch, accuracy, best_epoch, train
 from parties.measure import nothing, record
+from parties.methods.choice import method
+from parties.methods.method import ORIGINAL
 from parties.party import Party
 from parties.report import VERSION
 from parties.requests import Chosen, choose
@@ -28,10 +30,9 @@ from protocol.errors import ProtocolError
 from protocol.hub import Hub
 
 Publish = Callable[[dict[str, Any]], None]
-GUARANTEE = "heuristic, audited"  # FedORA has no certificate; see SECURITY.md
 KEPT = (
     "preprocessing statistics, where a party has any, were fitted with the forgotten rows: "
-    "FedORA keeps them, Retrain fits them anew",
+    "only Retrain fits them anew",
     "the number of epochs and the hyper-parameters were chosen with the forgotten rows",
     "every party's own source data, from which each must delete the rows itself",
 )
@@ -187,7 +188,7 @@ def _run(federation: Federation) -> dict[str, Any]:
             "test": len(rows.test),
         },
         "overlap": agreement.training.overlap,
-        "guarantee": GUARANTEE,
+        "guarantee": method(agreement.unlearning.method).guarantee.value,
         "test_accuracy": None,
         "seconds": None,
     }

@@ -1,6 +1,5 @@
-"""One request, carried out: FedORA, the baselines, and the models that never saw the rows."""
+"""One request, carried out: the chosen method, the baselines, and models that never saw D_u."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -8,11 +7,11 @@ from torch import Tensor
 
 from configs.agreement import Request
 from parties.federation import Federation
-from parties.fedora import Threshold, Unlearned, threshold, unlearn
-from parties.learn import Epoch, Plan, ascend, fine_tune, learn
+from parties.methods.choice import PAIRED, independent, method
+from parties.methods.method import ORIGINAL, Facts, Method
 from protocol import vfl_pb2
+from unlearning.guarantee import Guarantee
 
-ORIGINAL, FEDORA = "original", "fedora"
 READ = {
     "forgotten": vfl_pb2.FORGOTTEN,
     "retained": vfl_pb2.RETAIN,
@@ -41,106 +40,73 @@ class Outcome:
     name: str
     logits: dict[str, Tensor]
     cost: Cost
+    guarantee: Guarantee | None = None  # the original makes no promise
+    facts: Facts = field(default_factory=Facts)
 
 
 @dataclass(slots=True)
 class Comparison:
-    """Everything that was run for one request."""
+    """Everything that was run for one request; ``chosen`` names the method that is delivered."""
 
     request: Request
+    chosen: str
     outcomes: list[Outcome] = field(default_factory=list)
-    threshold: Threshold | None = None
-    unlearned: Unlearned | None = None
-    ascent: list[float] = field(default_factory=list)
 
     def outcome(self, name: str) -> Outcome:
         """The outcome of one method."""
         return next(each for each in self.outcomes if each.name == name)
 
-
-def train(federation: Federation, rows: vfl_pb2.Rows, stream: str, name: str) -> list[Epoch]:
-    """Train a fresh model on ``rows``, preprocessing included."""
-    federation.fresh(stream, rows, vfl_pb2.TRAIN)
-    plan = federation.agreement.training
-    return learn(
-        federation, Plan(name, vfl_pb2.TRAIN, rows, plan.epochs, plan.batch, plan.patience)
-    )
-
-
-def compare(federation: Federation, request: Request) -> Comparison:
-    """Carry out a request from the present model and compare; ends with FedORA's model.
-
-    The original is trained already; ``Federation.forget`` has named D_u.
-    """
-    found = Comparison(request)
-    federation.keep(ORIGINAL, vfl_pb2.TRAIN)
-    found.outcomes.append(_outcome(federation, ORIGINAL, lambda: None))
-    found.outcomes.append(_outcome(federation, FEDORA, lambda: _fedora(federation, found)))
-    federation.keep(FEDORA, vfl_pb2.UNLEARN)
-    for name, method in _baselines(federation, found).items():
-        found.outcomes.append(_outcome(federation, name, method))
-    federation.restore(FEDORA, ORIGINAL, vfl_pb2.UNLEARN)
-    return found
+    @property
+    def delivered(self) -> Outcome:
+        """The outcome of the chosen method."""
+        return self.outcome(self.chosen)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """What FedORA starts from: γ, and the original's accuracy on the validation rows."""
+class Untouched:
+    """The model as it is, for its row."""
 
-    threshold: Threshold
-    accuracy: float
+    name: str = ORIGINAL
+    guarantee: None = None
 
-
-def _fedora(federation: Federation, found: Comparison) -> None:
-    start = federation.once("start of fedora", Start, lambda: _start(federation))
-    found.threshold = start.threshold
-    federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
-    found.unlearned = unlearn(federation, start.threshold.gamma, start.accuracy)
+    def run(self, _federation: Federation) -> Facts:
+        """Change nothing."""
+        return Facts()
 
 
-def _start(federation: Federation) -> Start:
-    read = partial(federation.logits, vfl_pb2.VALIDATION)
-    original = federation.once("original on validation rows", Tensor, read, durable=False)
-    truth = federation.labels[federation.rows.validation]
-    accuracy = (original.argmax(dim=1) == truth).double().mean().item()
-    return Start(threshold(federation, original), accuracy)
+def compare(federation: Federation, request: Request) -> Comparison:
+    """Carry out a request from the present model and compare; ends with the chosen method's.
+
+    The original is trained already; ``Federation.forget`` has named D_u.
+    """
+    chosen = method(federation.agreement.unlearning.method)
+    found = Comparison(request, chosen.name)
+    federation.keep(ORIGINAL, vfl_pb2.TRAIN)
+    found.outcomes.append(_outcome(federation, Untouched()))
+    found.outcomes.append(_outcome(federation, chosen))
+    federation.keep(chosen.name, vfl_pb2.UNLEARN)
+    for other in _others(federation, chosen):
+        found.outcomes.append(_outcome(federation, other))
+    federation.restore(chosen.name, ORIGINAL, vfl_pb2.UNLEARN)
+    return found
 
 
-def _baselines(federation: Federation, found: Comparison) -> dict[str, Callable[[], None]]:
-    """What FedORA is compared with, in the order of the report."""
-
-    def tune() -> None:
-        federation.restore(ORIGINAL, "fine-tune", vfl_pb2.FINE_TUNE)
-        fine_tune(federation)
-
-    def climb() -> None:
-        federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.ASCEND)
-        found.ascent = federation.once("ascent", list, lambda: ascend(federation))
-
-    def retrain(stream: str, name: str) -> Callable[[], None]:
-        def run() -> None:
-            train(federation, vfl_pb2.RETAIN, stream, name)
-
-        return run
-
-    count = federation.agreement.unlearning.retrains
-    names = ["retrain", *(f"retrain-{number}" for number in range(2, count + 1))]
-    return {
-        "fine-tune": tune,
-        "gradient-ascent": climb,
-        **{name: retrain(name, name) for name in names},
-        "retrain-paired": retrain(ORIGINAL, "retrain-paired"),
-    }
+def _others(federation: Federation, chosen: Method) -> list[Method]:
+    """What the chosen method is compared with, in the order of the report."""
+    plan = federation.agreement.unlearning
+    baselines = [method(name) for name in plan.compare]
+    others = [*baselines, *independent(plan.retrains), method(PAIRED)]
+    return [other for other in others if other.name != chosen.name]
 
 
-def _outcome(federation: Federation, name: str, method: Callable[[], None]) -> Outcome:
+def _outcome(federation: Federation, method: Method | Untouched) -> Outcome:
     """Run a method, note its cost, then read its model out (not counted)."""
-    spent = partial(_spent, federation)
+    name, spent = method.name, partial(_spent, federation)
     start = federation.once(f"{name} begins", Cost, spent, durable=False)
-    method()
+    facts = method.run(federation)
     end = federation.once(f"{name} ends", Cost, spent, durable=False)
     logits = federation.once(f"{name} read out", dict[str, Tensor], lambda: _read(federation, name))
-    return Outcome(name, logits, end.since(start))
+    return Outcome(name, logits, end.since(start), method.guarantee, facts)
 
 
 def _spent(federation: Federation) -> Cost:

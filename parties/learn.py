@@ -1,4 +1,4 @@
-"""Learning together: split training with early stopping, and the two plain ways to unlearn."""
+"""Learning together: split training with early stopping, and gradients by D_u that are held."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ from torch.nn.functional import cross_entropy
 from parties.federation import Federation
 from parties.passes import Batch, Use
 from protocol import vfl_pb2
-from unlearning.ascent import clip_factor, knows_nothing
 
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
 ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
@@ -38,6 +37,15 @@ class Plan:
     epochs: int
     batch: int
     patience: int | None = None
+
+
+def train(federation: Federation, rows: vfl_pb2.Rows, stream: str, name: str) -> list[Epoch]:
+    """Train a fresh model on ``rows``, preprocessing included."""
+    federation.fresh(stream, rows, vfl_pb2.TRAIN)
+    plan = federation.agreement.training
+    return learn(
+        federation, Plan(name, vfl_pb2.TRAIN, rows, plan.epochs, plan.batch, plan.patience)
+    )
 
 
 def learn(federation: Federation, plan: Plan) -> list[Epoch]:
@@ -107,37 +115,6 @@ def accuracy(federation: Federation, rows: vfl_pb2.Rows) -> float:
 
 def _right(logits: Tensor, truth: Tensor) -> float:
     return (logits.argmax(dim=1) == truth).double().mean().item()
-
-
-def fine_tune(federation: Federation) -> list[Epoch]:
-    """Baseline: train the present model on the rows that stay."""
-    epochs = federation.agreement.unlearning.fine_tune.epochs
-    batch = federation.agreement.training.batch
-    return learn(federation, Plan("fine-tune", vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, epochs, batch))
-
-
-def ascend(federation: Federation) -> list[float]:
-    """Baseline: climb the loss on D_u, stopping at that of a uniform guess; the losses."""
-    plan = federation.agreement.unlearning.ascent
-    federation.party.watch.phase("gradient ascent", plan.steps)
-    losses: list[float] = []
-    federation.keep(SOUND, vfl_pb2.ASCEND)
-    for _ in range(plan.steps):
-        loss = hold(federation, vfl_pb2.ASCEND)
-        if federation.diverged:
-            break
-        losses.append(loss)
-        if knows_nothing(loss, len(federation.agreement.labels.classes)):
-            break
-        federation.keep(SOUND, vfl_pb2.ASCEND)  # this pass has shown that it is
-        reports = [*federation.weigh(vfl_pb2.ASCEND), federation.half.report()]
-        factor = clip_factor(sum(report.held_square for report in reports), plan.clip)
-        federation.climb(plan.learning_rate * factor)
-    validate(federation, vfl_pb2.ASCEND)
-    if federation.diverged:
-        federation.restore(SOUND, federation.stream, vfl_pb2.ASCEND)
-    federation.drop(SOUND, vfl_pb2.ASCEND)
-    return losses
 
 
 def hold(federation: Federation, task: vfl_pb2.Task) -> float:

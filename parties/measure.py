@@ -1,7 +1,6 @@
 """What a request's comparison amounts to: the figures of the report, as plain JSON values."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from parties.compare import FEDORA, ORIGINAL, Comparison, Cost, Outcome
+from parties.compare import Comparison, Cost, Outcome
 from parties.federation import Federation
 from parties.ground import Ground
+from parties.methods.method import ORIGINAL
+from parties.report.comparison import label
 from parties.requests import Chosen
 from parties.schedule import Index
 from unlearning.audit.canaries import loss_auc
@@ -29,6 +30,7 @@ def nothing(federation: Federation, chosen: Chosen) -> dict[str, Any]:
     """The record of a request none of whose rows was learned: nothing ran."""
     return {
         **_named(federation, chosen),
+        "method": federation.agreement.unlearning.method,
         "threshold": None,
         "iterations": [],
         "stopped": "nothing to forget: none of the requested rows was learned",
@@ -54,13 +56,13 @@ def record(
     federation: Federation, chosen: Chosen, where: Ground, found: Comparison
 ) -> dict[str, Any]:
     """The request's part of ``metrics.json``, but for what was purged."""
+    facts = found.delivered.facts
     return {
         **_named(federation, chosen),
+        "method": found.chosen,
         "threshold": _threshold(federation, found),
-        "iterations": [asdict(each) for each in found.unlearned.iterations]
-        if found.unlearned
-        else [],
-        "stopped": found.unlearned.decision.value if found.unlearned else None,
+        "iterations": list(facts.iterations),
+        "stopped": facts.stopped,
         "methods": _methods(federation, where, found, chosen),
         "entropy": _entropies(found, where),
         "label_attack": _label_attack(federation, found),
@@ -78,6 +80,8 @@ def _methods(
     return [
         {
             "name": outcome.name,
+            "guarantee": outcome.guarantee and outcome.guarantee.value,
+            "facts": outcome.facts.figures,
             "accuracy": _accuracies(outcome, where, gone),
             "membership": _membership(attack, outcome, where),
             "divergence": _divergences(outcome, found, where),
@@ -182,11 +186,12 @@ def _threshold(federation: Federation, found: Comparison) -> dict[str, Any]:
         logits = found.outcome(name).logits["forgotten"]
         return forgetting_scores(logits, weight).mean().item()
 
+    threshold = found.delivered.facts.threshold
     return {
-        "policy": found.threshold.policy if found.threshold else None,
-        "gamma": found.threshold.gamma if found.threshold else None,
+        "policy": threshold and threshold.policy,
+        "gamma": threshold and threshold.gamma,
         "original_score": score(ORIGINAL),
-        "fedora_score": score(FEDORA),
+        f"{found.chosen}_score": score(found.chosen),
         "retrain_score": score(RETRAIN),
     }
 
@@ -206,22 +211,19 @@ def _entropies(found: Comparison, where: Ground) -> dict[str, Any]:
             "heldout": counts(outcome.logits["test"][where.matched]),
         }
 
-    models = {name: both(found.outcome(name)) for name in (ORIGINAL, FEDORA, RETRAIN)}
+    models = {name: both(found.outcome(name)) for name in (ORIGINAL, found.chosen, RETRAIN)}
     return {"edges": edges.tolist(), **models}
 
 
 def _label_attack(federation: Federation, found: Comparison) -> dict[str, Any] | None:
     """What one known label and the first unlearning gradients tell a passive party."""
-    if found.unlearned is None or not found.unlearned.answered.gradients:
+    answered = found.delivered.facts.answered
+    if answered is None or not answered.gradients:
         return None
-    rows = found.unlearned.answered.rows
-    labels = federation.labels[rows]
+    labels = federation.labels[answered.rows]
     if len(torch.unique(labels)) < 2:
         return None
-    each = [
-        leakage(gradient, labels, known=0)
-        for gradient in found.unlearned.answered.gradients.values()
-    ]
+    each = [leakage(gradient, labels, known=0) for gradient in answered.gradients.values()]
     worst = max(each, key=lambda one: abs(one.cosine - 0.5))
     return {
         "cosine_auc": worst.cosine,
@@ -249,22 +251,22 @@ def _canary_audit(found: Comparison, where: Ground) -> dict[str, Any]:
     def ratio(name: str) -> JsRatio:
         return _ratio(found.outcome(name), found, "forgotten", where.canaries)
 
-    ratios = {name: ratio(name) for name in (ORIGINAL, FEDORA)}
+    ratios = {name: ratio(name) for name in (ORIGINAL, found.chosen)}
     audit = {
         "count": len(where.canaries),
         "between_retrains": ratios[ORIGINAL].between_retrains,
-        **{f"{name}_auc": auc(name) for name in (ORIGINAL, FEDORA, RETRAIN)},
+        **{f"{name}_auc": auc(name) for name in (ORIGINAL, found.chosen, RETRAIN)},
         **{f"{name}_ratio": _known(each) for name, each in ratios.items()},
         **{f"{name}_js": each.to_retrain for name, each in ratios.items()},
     }
-    return {**audit, "verdict": _verdict(audit)}
+    return {**audit, "verdict": _verdict(audit, found.chosen)}
 
 
-def _verdict(audit: dict[str, Any]) -> str:
-    before, after = audit["original_ratio"], audit["fedora_ratio"]
+def _verdict(audit: dict[str, Any], chosen: str) -> str:
+    before, after = audit["original_ratio"], audit[f"{chosen}_ratio"]
     if before is None:
         return "the Retrains do not differ on the canaries: there is no unit to measure in"
     if before < 2:
         return "the original is too near to Retrain on the canaries: this run proves nothing"
     word = "at most" if after <= before / 2 else "more than"
-    return f"FedORA's distance to Retrain on the canaries is {word} half of the original's"
+    return f"{label(chosen)}'s distance to Retrain on the canaries is {word} half of the original's"

@@ -11,6 +11,8 @@ PHASES = {
     "control": (0.3, 61_000, 480),
 }
 
+GUARANTEES = dict.fromkeys(("fedora", "fine-tune", "gradient-ascent"), "heuristic")
+
 
 def sample() -> dict[str, Any]:
     """Return a fresh document that a test may change."""
@@ -19,7 +21,7 @@ def sample() -> dict[str, Any]:
         for phase, (seconds, size, messages) in PHASES.items()
     ]
     return {
-        "version": 1,
+        "version": 2,
         "run": _run(),
         "training": {"stream": "original", "epochs": _epochs(), "best_epoch": 17},
         "requests": [_request()],
@@ -41,7 +43,7 @@ def _run() -> dict[str, Any]:
         "psi": {"security": "semi_honest"},
         "rows": {"learn": 1064, "validation": 163, "test": 307},
         "seconds": 31.2,
-        "guarantee": "heuristic, audited",
+        "guarantee": "heuristic",
     }
 
 
@@ -66,6 +68,7 @@ def _request() -> dict[str, Any]:
         "retained": 960,
         "dropped": {"validation": 4, "test": 9},
         "canaries": 0,
+        "method": "fedora",
         "threshold": {
             "policy": "proxy",
             "gamma": -3.02,
@@ -145,6 +148,8 @@ def _method(
     sets, spreads = ("forgotten", "retained", "test"), (0.0094, 0.0031, 0.0058)
     return {
         "name": name,
+        "guarantee": None if name == "original" else GUARANTEES.get(name, "exact"),
+        "facts": {},
         "accuracy": {**dict(zip(known, accuracy, strict=True)), "test_remaining_classes": None},
         "membership": {
             "balanced_accuracy": balanced,

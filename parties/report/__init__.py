@@ -2,4 +2,4 @@
 
 METRICS, REPORT = "metrics.json", "report.html"
 PARTIAL, PARTIAL_REPORT = "partial.json", "partial.html"  # of a run that failed
-VERSION = 1  # of the metrics; grows when a reader of the old ones would go wrong
+VERSION = 2  # of the metrics; grows when a reader of the old ones would go wrong

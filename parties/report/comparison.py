@@ -14,7 +14,7 @@ Record: TypeAlias = Mapping[str, Any]  # a part of metrics.json
 
 METHODS = {
     "original": ("Original", "before forgetting"),
-    "fedora": ("FedORA", "this request"),
+    "fedora": ("FedORA", "with a price on not forgetting"),
     "fine-tune": ("Fine-tune", "on the remaining rows"),
     "gradient-ascent": ("Gradient ascent", "on the forgotten rows"),
     "retrain": ("Retrain", "from scratch, without the rows"),
@@ -92,7 +92,7 @@ class Reference:
 
 
 class Outcome(Enum):
-    """What FedORA's distance to Retrain on the forgotten rows amounts to."""
+    """What the chosen method's distance to Retrain on the forgotten rows amounts to."""
 
     REACHED = "On the forgotten rows as near to a Retrain as another Retrain is"
     NEARER = "Nearer to a Retrain than before, but not there"
@@ -121,12 +121,15 @@ def label(name: str) -> str:
 
 
 def methods(request: Record) -> list[Record]:
-    """Return the methods that were run in the order of the table, unknown ones last."""
-    order = list(METHODS)
-    known = [method["name"] for method in request["methods"] if method["name"] in order]
+    """Return the methods that were run: the original, the chosen one, then as the table has them.
+
+    Unknown ones come last.
+    """
+    first = ["original", chosen(request)]
+    order = [*first, *(name for name in METHODS if name not in first)]
     return sorted(
         request["methods"],
-        key=lambda method: order.index(method["name"]) if method["name"] in known else len(order),
+        key=lambda method: order.index(method["name"]) if method["name"] in order else len(order),
     )
 
 
@@ -134,6 +137,12 @@ def figure(request: Record, name: str, *path: str) -> Any:
     """Return one figure of the method called ``name``, or None."""
     found = next((method for method in request["methods"] if method["name"] == name), None)
     return look(found, *path)
+
+
+def chosen(request: Record) -> str:
+    """Return the name of the method whose model was delivered."""
+    name: str = request["method"]
+    return name
 
 
 def is_independent(name: str) -> bool:
@@ -161,9 +170,9 @@ def _at_retrains(request: Record, path: tuple[str, ...]) -> list[float]:
 
 
 def outcome(request: Record) -> Outcome:
-    """Judge FedORA by its JS ratio on the forgotten rows, compared as printed."""
+    """Judge the chosen method by its JS ratio on the forgotten rows, compared as printed."""
     before = figure(request, "original", *FORGOTTEN_RATIO.path)
-    after = figure(request, "fedora", *FORGOTTEN_RATIO.path)
+    after = figure(request, chosen(request), *FORGOTTEN_RATIO.path)
     if after is None or before is None:
         return Outcome.UNKNOWN
     near = round(reach(request), 1)

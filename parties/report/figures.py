@@ -6,6 +6,7 @@ import numpy as np
 
 from parties.report.comparison import (
     Record,
+    chosen,
     label,
     look,
     methods,
@@ -16,9 +17,7 @@ from parties.report.plots import Course, Line, Panel, Sides, Values, bars, butte
 from parties.report.quantities import number, seconds, share, size, times
 from parties.report.svg import BLUE, FAINT, GREEN, INK, VERMILLION
 
-ACCENTS = {"original": VERMILLION, "fedora": BLUE}
 PHASES = {"psi": "alignment (PSI)"}
-SEEN = ("original", "fedora", "retrain")
 
 
 def training_panels(training: Record | None) -> list[Panel]:
@@ -40,7 +39,7 @@ def training_panels(training: Record | None) -> list[Panel]:
 
 
 def iteration_panels(request: Record) -> list[Panel]:
-    """Return FedORA's course: the constraint, its price, the steps, and what they cost."""
+    """Return the course of FedORA: the constraint, its price, the steps, and what they cost."""
     steps = request["iterations"] or []
     course = Course("iteration", [step["iteration"] for step in steps])
 
@@ -93,7 +92,7 @@ def _distances(request: Record, rows: str, title: str) -> Panel | None:
     shown = []
     for method in methods(request):
         ratio = look(method, "divergence", rows, "ratio")
-        at = [Mark(ratio, _accent(method))] if ratio else []
+        at = [Mark(ratio, _accent(request, method))] if ratio else []
         shown.append(Row(label(method["name"]), at, times(ratio)))
     scale = Scale(label="JS ratio, logarithmic", goal=1.0, start=1.0, log=True)
     return marks(title, "Dashed: as near as another Retrain is.", shown, scale)
@@ -104,7 +103,7 @@ def _attack(request: Record) -> Panel | None:
     for method in methods(request):
         auc, interval = look(method, "membership", "auc"), look(method, "membership", "interval")
         between = tuple(interval) if interval else None
-        at = [] if auc is None else [Mark(auc, _accent(method), interval=between)]
+        at = [] if auc is None else [Mark(auc, _accent(request, method), interval=between)]
         shown.append(Row(label(method["name"]), at, number(auc, 2)))
     at_retrain = reference(request, ("membership", "auc"))
     scale = Scale(label="AUC, 95 % interval", goal=at_retrain.mean if at_retrain else None)
@@ -137,7 +136,8 @@ def _effort(request: Record) -> Panel | None:
 def entropy_panels(request: Record) -> list[Panel]:
     """Return how unsure the models are, before and after forgetting and at a Retrain."""
     entropy = request["entropy"] or {}
-    sides = {name: _sides(entropy[name]) for name in SEEN if entropy.get(name)}
+    seen = ("original", chosen(request), "retrain")
+    sides = {name: _sides(entropy[name]) for name in seen if entropy.get(name)}
     goal = sides.get("retrain")
     return [
         butterfly(label(name), _overlap(both), entropy["edges"], both, goal)
@@ -168,8 +168,9 @@ def traffic_panels(traffic: Sequence[Record] | None) -> list[Panel]:
     )
 
 
-def _accent(method: Record) -> str:
-    return ACCENTS.get(method["name"], FAINT)
+def _accent(request: Record, method: Record) -> str:
+    accents = {"original": VERMILLION, chosen(request): BLUE}
+    return accents.get(method["name"], FAINT)
 
 
 def _column(rows: Sequence[Record], key: str) -> Values:

@@ -8,6 +8,7 @@ from parties.report.comparison import (
     METHODS,
     Measure,
     Record,
+    chosen,
     columns,
     is_independent,
     look,
@@ -39,7 +40,8 @@ class Line:
 
     name: str
     meaning: str
-    kind: str  # how it is set off: original, fedora, baseline, retrain or mean
+    kind: str  # how it is set off: original, chosen, baseline, retrain or mean
+    guarantee: str
     cells: Sequence[Cell]
 
 
@@ -72,7 +74,7 @@ def method_table(request: Record) -> MethodTable:
 def _lines(request: Record, measures: Sequence[Measure]) -> list[Line]:
     """Return the methods' lines, Retrain's mean before the first Retrain."""
     lines = [_line(request, method, measures) for method in methods(request)]
-    retrains = [place for place, line in enumerate(lines) if line.kind == "retrain"]
+    retrains = [place for place, line in enumerate(lines) if line.name.startswith("Retrain")]
     if retrains:
         lines.insert(retrains[0], _mean_line(request, measures))
     return lines
@@ -82,9 +84,12 @@ def _line(request: Record, method: Record, measures: Sequence[Measure]) -> Line:
     name = method["name"]
     title, meaning = METHODS.get(name, (name, ""))
     retrained = name.startswith("retrain")
-    kind = name if name in ("original", "fedora") else "retrain" if retrained else "baseline"
+    kind = "original" if name == "original" else "retrain" if retrained else "baseline"
+    if name == chosen(request):
+        kind, meaning = "chosen", f"this request, {meaning}"
     figures = [_cell(request, method, measure) for measure in measures]
-    return Line(title, meaning, kind, [*figures, *_costs(method)])
+    guarantee = method.get("guarantee") or ""
+    return Line(title, meaning, kind, guarantee, [*figures, *_costs(method)])
 
 
 def _cell(request: Record, method: Record, measure: Measure) -> Cell:
@@ -124,7 +129,7 @@ def _mean_line(request: Record, measures: Sequence[Measure]) -> Line:
     texts = [reference_text(measure, at_retrain) for measure, at_retrain in pairs]
     cells = [Cell(mean, (spread,)) for mean, spread in texts]
     blank = [Cell("")] * len(COSTS)
-    return Line("Retrain, mean", f"over {seeds} seeds: the goal", "mean", [*cells, *blank])
+    return Line("Retrain, mean", f"over {seeds} seeds: the goal", "mean", "", [*cells, *blank])
 
 
 def _attacked(request: Record) -> str:

@@ -17,7 +17,9 @@ from parties.report.comparison import (
     TEST_ACCURACY,
     Outcome,
     Record,
+    chosen,
     figure,
+    label,
     look,
     outcome,
     reference,
@@ -50,6 +52,7 @@ SIGNS = {
 class Stop:
     """A place on the way from the original (0) to Retrain (100)."""
 
+    kind: str  # original, chosen or retrain
     name: str
     value: str
     at: float
@@ -60,6 +63,8 @@ class View:
     """What the page shows of one request."""
 
     request: Record
+    chosen: str
+    method: str  # as people read it
     sign: str
     outcome: str
     what: str
@@ -110,6 +115,8 @@ def _templates() -> Environment:
 def _view(request: Record, rows: Record | None) -> View:
     return View(
         request=request,
+        chosen=chosen(request),
+        method=label(chosen(request)),
         sign=SIGNS[outcome(request)],
         outcome=outcome(request).value,
         what=what(request, rows),
@@ -124,16 +131,17 @@ def _view(request: Record, rows: Record | None) -> View:
 
 
 def _way(request: Record) -> list[Stop]:
-    """Return how far FedORA went from the original to Retrain, by JS ratio on forgotten rows."""
+    """Return how far the chosen method went to Retrain, by JS ratio on forgotten rows."""
     before = figure(request, "original", *FORGOTTEN_RATIO.path)
-    after = figure(request, "fedora", *FORGOTTEN_RATIO.path)
+    after = figure(request, chosen(request), *FORGOTTEN_RATIO.path)
     if before is None or after is None:
         return []
-    ratios = {"Original": before, "FedORA": after, "Retrain": 1.0}
+    ratios = {"original": before, "chosen": after, "retrain": 1.0}
+    names = {"chosen": label(chosen(request)), "original": "Original", "retrain": "Retrain"}
     far, near = max(ratios.values()), min(ratios.values())
     return [
-        Stop(name, times(ratio), 100 * (far - ratio) / ((far - near) or 1.0))
-        for name, ratio in ratios.items()
+        Stop(kind, names[kind], times(ratio), 100 * (far - ratio) / ((far - near) or 1.0))
+        for kind, ratio in ratios.items()
     ]
 
 
@@ -144,7 +152,7 @@ def _tiles(request: Record) -> list[Cell]:
 
 
 def _utility_tile(request: Record) -> Cell | None:
-    after = figure(request, "fedora", *TEST_ACCURACY.path)
+    after = figure(request, chosen(request), *TEST_ACCURACY.path)
     at_retrain = reference(request, TEST_ACCURACY.path)
     if after is None or at_retrain is None:
         return None
@@ -154,17 +162,18 @@ def _utility_tile(request: Record) -> Cell | None:
 
 
 def _attack_tile(request: Record) -> Cell | None:
-    auc = {name: figure(request, name, "membership", "auc") for name in ("original", "fedora")}
-    at_retrain = reference(request, ("membership", "auc"))
-    if auc["fedora"] is None:
+    path = ("membership", "auc")
+    before, after = figure(request, "original", *path), figure(request, chosen(request), *path)
+    at_retrain = reference(request, path)
+    if after is None:
         return None
     retrain = number(at_retrain.mean if at_retrain else None, 2)
     beside = f"AUC of the membership attack; Retrain {retrain}, original"
-    return Cell(number(auc["fedora"], 2), (f"{beside} {number(auc['original'], 2)}",))
+    return Cell(number(after, 2), (f"{beside} {number(before, 2)}",))
 
 
 def _effort_tile(request: Record) -> Cell | None:
-    cost = figure(request, "fedora", "cost")
+    cost = figure(request, chosen(request), "cost")
     if look(cost, "rows_of_retrain") is None:
         return None
     took = share(look(cost, "seconds_of_retrain"), 0)

@@ -8,8 +8,10 @@ from parties.report.comparison import (
     Outcome,
     Record,
     Reference,
+    chosen,
     figure,
     is_met,
+    label,
     look,
     outcome,
     reference,
@@ -83,18 +85,19 @@ def closing(request: Record) -> str:
 
 
 def _distance(request: Record) -> str:
+    name = label(chosen(request))
     before = figure(request, "original", *FORGOTTEN_RATIO.path)
-    after = figure(request, "fedora", *FORGOTTEN_RATIO.path)
+    after = figure(request, chosen(request), *FORGOTTEN_RATIO.path)
     if after is None:
-        return "FedORA's outputs on the forgotten rows were not compared with a Retrain's"
+        return f"{name}'s outputs on the forgotten rows were not compared with a Retrain's"
     return (
-        f"FedORA's outputs on the forgotten rows are {number(after, 1)} times as far from "
+        f"{name}'s outputs on the forgotten rows are {number(after, 1)} times as far from "
         f"a Retrain as another Retrain is (original: {number(before, 1)})"
     )
 
 
 def _utility(request: Record) -> str:
-    after = figure(request, "fedora", *TEST_ACCURACY.path)
+    after = figure(request, chosen(request), *TEST_ACCURACY.path)
     at_retrain = reference(request, TEST_ACCURACY.path)
     if after is None or at_retrain is None:
         return ""
@@ -106,7 +109,7 @@ def _utility(request: Record) -> str:
 
 
 def _effort(request: Record) -> str:
-    rows = figure(request, "fedora", "cost", "rows_of_retrain")
+    rows = figure(request, chosen(request), "cost", "rows_of_retrain")
     return "" if rows is None else f"{share(rows, 0)} of Retrain's rows exchanged"
 
 

@@ -13,7 +13,7 @@ from parties.report.method_table import Cell, method_table
 from parties.report.quantities import NARROW, count, seconds, size
 from parties.report.sentences import closing, what, who
 
-STYLES = {"fedora": "bold", "mean": "italic"}
+STYLES = {"chosen": "bold", "mean": "italic"}
 WIDE = 96  # columns of text that the whole table needs
 DISPENSABLE = ("JS remain", "time", "bytes")  # left out where the terminal is narrower
 

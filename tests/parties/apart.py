@@ -9,9 +9,9 @@ import torch
 from monolith import Fedora, Monolith
 from trio import federation, forget_some, inputs, networks
 
-from parties import fedora
 from parties.federation import Federation
 from parties.learn import HOLD, Plan, hold, learn
+from parties.methods import fedora
 from parties.passes import Batch, Use
 from parties.passive import Answerer
 from protocol import vfl_pb2

@@ -20,7 +20,7 @@ def outcome(name: str, lean: float) -> Outcome:
 def test_retrains_that_do_not_differ_give_no_ratio() -> None:
     retrains = [outcome(name, 1.0) for name in ("retrain", "retrain-2")]
     original = outcome("original", 3.0)
-    found = Comparison(Request(name="request"), [original, *retrains])
+    found = Comparison(Request(name="request"), "fedora", [original, *retrains])
     where = Ground({}, torch.tensor([0, 1]).numpy(), NONE, NONE, NONE, NONE, 0)
     divergence = _divergences(original, found, where)
     assert divergence["forgotten"]["js"] > 0
@@ -29,4 +29,4 @@ def test_retrains_that_do_not_differ_give_no_ratio() -> None:
 
 
 def test_a_canary_audit_without_a_unit_says_so() -> None:
-    assert "no unit" in _verdict({"original_ratio": None, "fedora_ratio": None})
+    assert "no unit" in _verdict({"original_ratio": None, "fedora_ratio": None}, "fedora")

@@ -61,7 +61,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a list": (lambda metrics: [metrics], "holds no metrics of a run"),
     "without a part": (without("training"), "holds no metrics of a run"),
     "no version": (without("version"), "has version None"),
-    "a later version": (lambda metrics: metrics | {"version": 2}, "has version 2"),
+    "a later version": (lambda metrics: metrics | {"version": 3}, "has version 3"),
     "a run that is a word": (lambda metrics: metrics | {"run": "x"}, "lacks what the report"),
     "a request that is none": (lambda metrics: metrics | {"requests": [{}]}, "lacks what the"),
 }

@@ -15,11 +15,12 @@ from runs import run
 from safetensors.torch import load_file
 from trio import PARTIES, agreement, certify, federation, forget_some, party, write_data
 
-from parties import fedora
 from parties.active import run_active
 from parties.errors import Diverged, PolicyError
-from parties.learn import Plan, ascend, learn
+from parties.learn import Plan, learn
 from parties.memory_port import MemoryPort
+from parties.methods import fedora
+from parties.methods.gradient_ascent import ascend
 from parties.passive import run_passive
 from parties.report.page import page
 from parties.report.terminal import table
@@ -259,7 +260,7 @@ def test_gradient_ascent_goes_back_when_a_party_diverges(tmp_path: Path) -> None
             poison(answerers["left"])
 
         leading.climb = climb_then_poison  # type: ignore[method-assign]
-        assert len(ascend(leading)) == 1
+        assert len(ascend(leading).losses) == 1
         assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
 
 

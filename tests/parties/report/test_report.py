@@ -71,7 +71,8 @@ def shown() -> str:
 def test_every_method_has_its_line(shown: str) -> None:
     text = Reader(shown).text
     for name, meaning in METHODS.values():
-        assert f"{name}{meaning}" in text.replace("\n", "")
+        told = (f"{name}{meaning}", f"{name}this request, {meaning}")
+        assert any(each in text.replace("\n", "") for each in told)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_every_method_has_its_line(shown: str) -> None:
         "refitted by Retrain",
         "sha256:8d3b0f6f2a9e4c1d7b5a60f3e8c2d194a7b6c5d4e3f2019a8b7c6d5e4f302112",
         "torch 2.13.0",
-        "heuristic, audited",
+        "heuristic",
     ],
 )
 def test_the_page_says_it_in_words(shown: str, said: str) -> None:

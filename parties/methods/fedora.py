@@ -6,21 +6,21 @@ Letters of the paper: S_u = mean forgetting score on D_u, g_u = its gradient, γ
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from configs.agreement import Fedora
-from parties.errors import PolicyError
 from parties.federation import Federation
-from parties.learn import HOLD, SOUND, Plan, learn, validate
+from parties.learn import HOLD, SOUND, validate
+from parties.methods.method import ORIGINAL, Facts
+from parties.methods.threshold import Threshold, threshold
 from parties.passes import Answered, Batch, Use
 from protocol import vfl_pb2
-from unlearning import thresholds
+from unlearning.guarantee import Guarantee
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, retain_steps
 from unlearning.step_sizes import StepRule, StepSizes
@@ -44,14 +44,6 @@ class Iteration:
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
-    """γ, and the policy that gave it: `heldout` stands in for a reference that diverged."""
-
-    gamma: float
-    policy: str
-
-
-@dataclass(frozen=True, slots=True)
 class Unlearned:
     """How FedORA went."""
 
@@ -60,46 +52,40 @@ class Unlearned:
     answered: Answered  # the last gradients of S_u in the first iteration
 
 
-def threshold(federation: Federation, original: Tensor) -> Threshold:
-    """γ by the agreed policy; ``original`` are the original model's logits on validation rows.
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What FedORA starts from: γ, and the original's accuracy on the validation rows."""
 
-    Raises:
-        PolicyError: the policy needs validation rows of D_u's classes, and there are none.
-    """
-    plan, classes = federation.agreement.unlearning.fedora, len(federation.agreement.labels.classes)
-    if plan.policy == "uniform":
-        return Threshold(thresholds.uniform(classes, plan.weight), "uniform")
-    if plan.policy == "proxy":
-        logits = _reference(federation)
-        if not federation.diverged:
-            scores = forgetting_scores(logits, plan.weight)
-            gamma = thresholds.proxy(scores, classes, plan.weight, plan.entropy_factor)
-            return Threshold(gamma, "proxy")
-        federation.party.watch.warn("the reference model diverged; the threshold is 'heldout'")
-    scores = _class_matched(federation, original)
-    return Threshold(thresholds.heldout(scores, classes, plan.weight), "heldout")
+    threshold: Threshold
+    accuracy: float
 
 
-def _reference(federation: Federation) -> Tensor:
-    """Logits on D_u of a model that learned a fixed part of D_r from scratch."""
-    federation.fresh("reference", vfl_pb2.SAMPLE, vfl_pb2.REFERENCE)
-    plan = federation.agreement.unlearning.fedora
-    how = (plan.reference_epochs, plan.reference_batch)
-    learn(federation, Plan("reference", vfl_pb2.REFERENCE, vfl_pb2.SAMPLE, *how))
-    return federation.logits(vfl_pb2.FORGOTTEN, vfl_pb2.REFERENCE)
+@dataclass(frozen=True, slots=True)
+class FedOra:
+    """Forgets until the score on D_u reaches γ, while the rows that stay hold on."""
+
+    name: str = "fedora"
+    guarantee: Guarantee = Guarantee.HEURISTIC
+
+    def run(self, federation: Federation) -> Facts:
+        """Find γ, then iterate."""
+        start = federation.once("start of fedora", Start, lambda: _start(federation))
+        federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+        went = unlearn(federation, start.threshold.gamma, start.accuracy)
+        return Facts(
+            iterations=[asdict(each) for each in went.iterations],
+            stopped=went.decision.value,
+            threshold=start.threshold,
+            answered=went.answered,
+        )
 
 
-def _class_matched(federation: Federation, logits: Tensor) -> Tensor:
-    """The mean score of validation rows, weighted by the classes of D_u."""
-    rows, weight = federation.rows, federation.agreement.unlearning.fedora.weight
-    scores, truth = forgetting_scores(logits, weight), federation.labels[rows.validation]
-    classes, counts = torch.unique(federation.labels[rows.forgotten], return_counts=True)
-    means = torch.stack([scores[truth == label].mean() for label in classes])
-    known = ~means.isnan()  # a class without validation rows teaches nothing
-    if not known.any():
-        raise PolicyError("no validation row has a class of D_u", "enlarge split.validation")
-    shares = counts[known] / counts[known].sum()
-    return torch.dot(means[known], shares.to(means.dtype))
+def _start(federation: Federation) -> Start:
+    read = partial(federation.logits, vfl_pb2.VALIDATION)
+    original = federation.once("original on validation rows", Tensor, read, durable=False)
+    truth = federation.labels[federation.rows.validation]
+    accuracy = (original.argmax(dim=1) == truth).double().mean().item()
+    return Start(threshold(federation, original), accuracy)
 
 
 def unlearn(federation: Federation, gamma: float, accuracy: float) -> Unlearned:

@@ -1,0 +1,46 @@
+"""The method of the config is the one that is delivered, and its row says what it promises."""
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from runs import QUICK, TRAINING, run
+
+from configs.agreement import Baseline, MethodName
+from parties.methods.choice import independent, method
+from parties.report.comparison import label
+from parties.report.page import page
+from parties.save import canonical
+from unlearning.guarantee import Guarantee
+
+FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
+BASELINES = get_args(Baseline)
+NAMES = ("fedora", "retrain-paired", *BASELINES)
+
+
+def test_every_name_of_a_config_is_a_method_of_that_name() -> None:
+    assert [method(name).name for name in NAMES] == list(NAMES)
+    assert {name for part in get_args(MethodName) for name in get_args(part)} == set(NAMES)
+
+
+def test_only_retrains_claim_to_be_exact() -> None:
+    exact = {name for name in NAMES if method(name).guarantee is Guarantee.EXACT}
+    assert exact == {"retrain-paired"}
+    assert [each.name for each in independent(2)] == ["retrain", "retrain-2"]
+
+
+@pytest.mark.parametrize("name", ["gradient-ascent", "fine-tune", "retrain-paired"])
+def test_the_chosen_method_is_delivered(tmp_path: Path, name: str) -> None:
+    plan = QUICK | {"method": name, "compare": ("fine-tune",)}
+    metrics = run(tmp_path, unlearn=FORGET, training=TRAINING, unlearning=plan)
+    found = metrics["requests"][0]
+    rows = {each["name"]: each for each in found["methods"]}
+    assert found["method"] == name
+    assert list(rows)[:2] == ["original", name]
+    assert {"retrain", "retrain-2", "retrain-paired"} <= set(rows)
+    assert len(rows) == len(found["methods"])  # nobody runs twice
+    assert metrics["run"]["guarantee"] == rows[name]["guarantee"] == method(name).guarantee.value
+    assert rows["original"]["guarantee"] is None
+    assert label(name) in page(json.loads(canonical(metrics)))
+    assert f"copy '{name}' of the model" in found["purged"]["left"]
