@@ -16,7 +16,7 @@ from parties.federation import Federation
 from parties.final import save_half
 from parties.ground import ground
 from parties.held import Held
-from parties.learn import Epoch, accuracy, best_epoch, train
+from parties.learn import Epoch, accuracy, best_epoch
 from parties.measure import nothing, record
 from parties.methods.choice import method
 from parties.methods.method import ORIGINAL
@@ -25,14 +25,17 @@ from parties.report import VERSION
 from parties.requests import Chosen, choose
 from parties.resume import Losses, begin
 from parties.schedule import Index
+from parties.train import train
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.hub import Hub
 
 Publish = Callable[[dict[str, Any]], None]
-KEPT = (
+FITTED = (
     "preprocessing statistics, where a party has any, were fitted with the forgotten rows: "
-    "only Retrain fits them anew",
+    "only Retrain fits them anew"
+)
+KEPT = (
     "the number of epochs and the hyper-parameters were chosen with the forgotten rows",
     "every party's own source data, from which each must delete the rows itself",
 )
@@ -140,8 +143,14 @@ def _carry_out(federation: Federation, chosen: Chosen, planted: Index) -> dict[s
         **figures,
         "dropped": dropped,
         "purged": federation.purge(name) if len(chosen.rows) else {},
-        "kept": list(KEPT),
+        "kept": _kept(federation),
     }
+
+
+def _kept(federation: Federation) -> list[str]:
+    """What still remembers the rows."""
+    fitted = federation.agreement.preprocessing == "fitted"
+    return [FITTED, *KEPT] if fitted else list(KEPT)
 
 
 def _figures(federation: Federation, chosen: Chosen, planted: Index) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """One request, carried out: the chosen method, the baselines, and models that never saw D_u."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from torch import Tensor
@@ -105,8 +105,11 @@ def _outcome(federation: Federation, method: Method | Untouched) -> Outcome:
     start = federation.once(f"{name} begins", Cost, spent, durable=False)
     facts = method.run(federation)
     end = federation.once(f"{name} ends", Cost, spent, durable=False)
+    if facts.audit is not None:
+        found = federation.once(f"{name} audited", dict, facts.audit)
+        facts = replace(facts, figures={**facts.figures, **found})
     logits = federation.once(f"{name} read out", dict[str, Tensor], lambda: _read(federation, name))
-    return Outcome(name, logits, end.since(start), method.guarantee, facts)
+    return Outcome(name, logits, end.since(start), facts.guarantee or method.guarantee, facts)
 
 
 def _spent(federation: Federation) -> Cost:

@@ -1,7 +1,7 @@
 """The active party's grip on the whole model: its own state, and the spokes that hold the rest."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from parties.schedule import Index
 from parties.state import State
 from protocol import vfl_pb2
 from protocol.hub import Hub
+from unlearning.sharding import vote
 
 T = TypeVar("T")
 
@@ -44,6 +45,8 @@ class Federation:
         self.party, self.agreement, self._hub = party, party.agreement, hub
         self._checkpoints, self._state = checkpoints, state
         self._start = state.rows
+        self.members: tuple[str, ...] = ()  # the copies that vote; empty: one model
+        self._assembled: dict[str, tuple[str, ...]] = {}  # members that were kept under a name
         self._saved = monotonic()
         held = labels(party, np.maximum(state.features.rows, 0))
         self.passes = Passes(party, hub, state, held)
@@ -117,6 +120,8 @@ class Federation:
         entry = self._journal.passed(name)
         if entry is not None:
             self.passes.diverged = entry.diverged
+            if not self._journal.replaying:
+                self.members = self._state.half.members  # what was passed over may have changed it
             return told(entry, kind)
         value = self._journal.work(name, work, lambda: self.passes.diverged)
         if durable and monotonic() - self._saved >= self.agreement.limits.checkpoint_seconds:
@@ -155,21 +160,44 @@ class Federation:
 
     # --- arranging: what every party does with its own half ------------------------------------
 
-    def fresh(self, stream: str, fit: vfl_pb2.Rows, task: vfl_pb2.Task) -> None:
-        """A new model; ``stream`` gives weights and batch order, ``fit`` teaches preprocessing."""
-        self._together(task, vfl_pb2.Arrange(fresh=vfl_pb2.Fresh(stream=stream, fit=fit)))
-        self._state.follow(stream)
+    def fresh(
+        self, stream: str, fit: vfl_pb2.Rows, task: vfl_pb2.Task, shard: int | None = None
+    ) -> None:
+        """A new model; ``stream`` gives weights and batch order, ``fit`` teaches preprocessing.
+
+        It learns from the rows of one ``shard`` where that is named.
+        """
+        fresh = vfl_pb2.Fresh(stream=stream, fit=fit, shard=shard)
+        self._together(task, vfl_pb2.Arrange(fresh=fresh))
+        self._state.follow(stream, shard)
+        self.members = ()
         self.passes.diverged = False
 
     def restore(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
-        """Go back to a copy with a new optimiser."""
+        """Go back to a copy with a new optimiser, or to members that were kept under a name."""
+        if slot in self._assembled:
+            self.assemble(self._assembled[slot])
+            return
+        self._back_to(slot, stream, task)
+        self.members = ()
+
+    def assemble(self, slots: Sequence[str]) -> None:
+        """Let copies vote: together they are the model from here on."""
+        assemble = vfl_pb2.Assemble(slots=slots)
+        self._together(vfl_pb2.EVALUATE, vfl_pb2.Arrange(assemble=assemble))
+        self.members = tuple(slots)
+
+    def _back_to(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
         restore = vfl_pb2.Restore(slot=slot, stream=stream)
         self._together(task, vfl_pb2.Arrange(restore=restore))
         self._state.follow(stream)
         self.passes.diverged = False
 
     def keep(self, slot: str, task: vfl_pb2.Task) -> None:
-        """Copy all parameters under a name."""
+        """Copy all parameters under a name; of members, which nothing changes, only the names."""
+        if self.members:
+            self._assembled[slot] = self.members
+            return
         self._together(task, vfl_pb2.Arrange(keep=vfl_pb2.Keep(slot=slot)))
 
     def drop(self, slot: str, task: vfl_pb2.Task) -> None:
@@ -188,6 +216,11 @@ class Federation:
     def weigh(self, task: vfl_pb2.Task) -> list[vfl_pb2.Report]:
         """The passive parties' reports of their held gradients and changes."""
         return self._arrange(task, vfl_pb2.Arrange(weigh=vfl_pb2.Weigh()))
+
+    def weights(self, anchor: str) -> list[vfl_pb2.Report]:
+        """Reports of all blocks' held gradients, also with FedORA's pull to a copy."""
+        weigh = vfl_pb2.Weigh(anchor=anchor)
+        return self._all(vfl_pb2.UNLEARN, vfl_pb2.Arrange(weigh=weigh))
 
     def newton(self, order: vfl_pb2.Newton, task: vfl_pb2.Task) -> list[vfl_pb2.Report]:
         """Have every block obey an order of a Newton step; what all of them report."""
@@ -257,8 +290,17 @@ class Federation:
     # --- reading --------------------------------------------------------------------------------
 
     def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Tensor:
-        """The model's outputs for ``rows`` by index, [rows, classes]; see ``Passes.logits``."""
-        return self.passes.logits(rows, task)
+        """The model's outputs for ``rows`` by index, [rows, classes]; see ``Passes.logits``.
+
+        Where members vote it is the mean of theirs.
+        """
+        if not self.members:
+            return self.passes.logits(rows, task)
+        votes = []
+        for member in self.members:
+            self._back_to(member, self.stream, task)
+            votes.append(self.passes.logits(rows, task))
+        return vote(votes)
 
     # --- inside ---------------------------------------------------------------------------------
 

@@ -81,9 +81,14 @@ class Half:
                 found.append(model)
         return found
 
+    @property
+    def slots(self) -> list[str]:
+        """The names of the kept copies, oldest first."""
+        return list(self._slots)
+
     def fresh(self, model: Model, task: vfl_pb2.Task) -> None:
         """Take a new model and begin a task with it."""
-        self._model = model
+        self._model, self.members = model, ()
         self._begin(task)
 
     def arrange(self, arrange: vfl_pb2.Arrange, task: vfl_pb2.Task) -> vfl_pb2.Report | None:
@@ -101,16 +106,8 @@ class Half:
                 self._slots[arrange.keep.slot] = (self.model, copy)
             case "drop":
                 self._slots.pop(arrange.drop.slot, None)
-            case "weigh":
-                return self._weighed()
             case "newton":
                 return self._solver.obey(arrange.newton, self.model.block, self._work.held)
-            case "measure":
-                copy = self._slots[arrange.measure.slot][1]
-                apart = arithmetic.squared_distance(self.model.block, copy)
-                return vfl_pb2.Report(apart_square=apart)
-            case "digest":
-                return vfl_pb2.Report(digest=arithmetic.digest(self._slots[arrange.digest.slot][1]))
             case "assemble":
                 self._assemble(tuple(arrange.assemble.slots))
             case "primal":
@@ -118,8 +115,21 @@ class Half:
             case "climb":
                 ascent_step(self.model.block, self._work.held, arrange.climb.step_size)
             case _:
-                raise RemoteProtocolError("arranges nothing")
+                return self._asked(arrange)
         return None
+
+    def _asked(self, arrange: vfl_pb2.Arrange) -> vfl_pb2.Report:
+        """What an arrangement wants to know that changes nothing."""
+        match arrange.WhichOneof("action"):
+            case "weigh":
+                return self._weighed(arrange.weigh)
+            case "measure":
+                copy = self._slots[arrange.measure.slot][1]
+                apart = arithmetic.squared_distance(self.model.block, copy)
+                return vfl_pb2.Report(apart_square=apart)
+            case "digest":
+                return vfl_pb2.Report(digest=arithmetic.digest(self._slots[arrange.digest.slot][1]))
+        raise RemoteProtocolError("arranges nothing")
 
     def use(self, gradient: vfl_pb2.Gradient, part: int) -> None:
         """Do with the gradients that a backward pass left what the order says.
@@ -263,14 +273,14 @@ class Half:
         held = arithmetic.squared_norm(self._work.held)
         return vfl_pb2.Report(held_square=held, moved_square=self._work.moved)
 
-    def _weighed(self) -> vfl_pb2.Report:
-        """The same, and what the held gradient is with the pull to where a task began."""
-        report, work = self.report(), self._work
-        if work.anchor:
+    def _weighed(self, weigh: vfl_pb2.Weigh) -> vfl_pb2.Report:
+        """The same, and what the held gradient is with FedORA's pull to a copy."""
+        report = self.report()
+        if weigh.HasField("anchor"):
             proximal = self._agreement.unlearning.fedora.proximal
-            pairs = zip(work.held, self.model.block, work.anchor, strict=True)
+            blocks = (self._work.held, self.model.block, self._slots[weigh.anchor][1])
             report.pulled_square = arithmetic.squared_norm(
-                held + proximal * (now - start) for held, now, start in pairs
+                held + proximal * (now - start) for held, now, start in zip(*blocks, strict=True)
             )
         return report
 

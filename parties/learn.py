@@ -39,22 +39,13 @@ class Plan:
     patience: int | None = None
 
 
-def train(federation: Federation, rows: vfl_pb2.Rows, stream: str, name: str) -> list[Epoch]:
-    """Train a fresh model on ``rows``, preprocessing included."""
-    federation.fresh(stream, rows, vfl_pb2.TRAIN)
-    plan = federation.agreement.training
-    return learn(
-        federation, Plan(name, vfl_pb2.TRAIN, rows, plan.epochs, plan.batch, plan.patience)
-    )
-
-
 def learn(federation: Federation, plan: Plan) -> list[Epoch]:
     """Train on ``plan.rows``; with patience, end at the model of the best validation loss.
 
     Raises:
         RemoteProtocolError, Diverged: numbers are no longer finite.
     """
-    steps = math.ceil(len(federation.rows.of(plan.rows)) / plan.batch)
+    steps = math.ceil(federation.passes.count(plan.rows) / plan.batch)
     federation.party.watch.phase(plan.name, plan.epochs * (steps + 1))
     epochs: list[Epoch] = []
     for number in range(1, plan.epochs + 1):

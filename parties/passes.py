@@ -101,9 +101,13 @@ class Passes:
         self._leaves, self._own, self._ours = {}, None, None
         self.answered = Answered(np.empty(0, np.int64), {})
 
+    def count(self, rows: vfl_pb2.Rows) -> int:
+        """How many rows a word of the protocol means for the present model."""
+        return len(self._state.batches.rows.of(rows))
+
     def batches(self, rows: vfl_pb2.Rows, epoch: int, size: int) -> Iterator[vfl_pb2.Ask]:
         """The questions of one shuffled epoch over ``rows``."""
-        for index in range(ceil(len(self._state.rows.of(rows)) / size)):
+        for index in range(ceil(self.count(rows) / size)):
             yield vfl_pb2.Ask(
                 rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
             )
@@ -111,7 +115,7 @@ class Passes:
     def parts(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.Ask]:
         """The questions of one pass over ``rows`` by index, in as few messages as possible."""
         size = widest_pass(self._agreement)
-        for index in range(ceil(len(self._state.rows.of(rows)) / size)):
+        for index in range(ceil(self.count(rows) / size)):
             yield vfl_pb2.Ask(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
 
     def descend(

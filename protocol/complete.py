@@ -30,6 +30,7 @@ _MAY_BE_ABSENT = {
     "Report.moved_square",
     "Report.pulled_square",
     "Report.residual_square",
+    "Weigh.anchor",  # where only the held gradient is weighed
 }
 
 

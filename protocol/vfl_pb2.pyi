@@ -469,8 +469,10 @@ class Drop(_message.Message):
     def __init__(self, slot: _Optional[str] = ...) -> None: ...
 
 class Weigh(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("anchor",)
+    ANCHOR_FIELD_NUMBER: _ClassVar[int]
+    anchor: str
+    def __init__(self, anchor: _Optional[str] = ...) -> None: ...
 
 class Climb(_message.Message):
     __slots__ = ("step_size",)

@@ -7,7 +7,9 @@ from parties.methods.fedora import FedOra
 from parties.methods.fine_tune import FineTune
 from parties.methods.gradient_ascent import GradientAscent
 from parties.methods.method import ORIGINAL, Method
+from parties.methods.newton_cg import NewtonCg
 from parties.methods.retrain import Retrain
+from parties.methods.sharded import Sharded
 
 PAIRED: Final = "retrain-paired"
 
@@ -21,6 +23,10 @@ def method(name: MethodName) -> Method:
             return FineTune()
         case "gradient-ascent":
             return GradientAscent()
+        case "newton-cg":
+            return NewtonCg()
+        case "sharded":
+            return Sharded()
         case "retrain-paired":
             return Retrain(PAIRED, ORIGINAL)
     assert_never(name)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
+from typing import Any
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -16,6 +17,7 @@ from torch.nn.functional import cross_entropy
 from configs.agreement import Fedora
 from parties.federation import Federation
 from parties.learn import HOLD, SOUND, validate
+from parties.methods.kkt import kkt_report
 from parties.methods.method import ORIGINAL, Facts
 from parties.methods.threshold import Threshold, threshold
 from parties.passes import Answered, Batch, Use
@@ -77,7 +79,13 @@ class FedOra:
             stopped=went.decision.value,
             threshold=start.threshold,
             answered=went.answered,
+            audit=partial(_audit, federation, start.threshold.gamma, went.iterations[-1].price),
         )
+
+
+def _audit(federation: Federation, gamma: float, price: float | None) -> dict[str, Any]:
+    """The KKT report, which is no part of the cost: nothing is learned from it."""
+    return {"kkt": kkt_report(federation, gamma, price)}
 
 
 def _start(federation: Federation) -> Start:
