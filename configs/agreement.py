@@ -287,7 +287,7 @@ class Agreement(Table):
     def architecture(self) -> dict[str, Any]:
         """What a trained model must have in common with those who use it, as JSON."""
         parties = {"parties": {name: {"pins"} for name in self.parties}}
-        fields = {"federation", "dtype", "parties", "labels", "top"}
+        fields = {"federation", "dtype", "parties", "labels", "top", "sharding"}
         return self.model_dump(mode="json", include=fields, exclude=parties)
 
     @model_validator(mode="after")

@@ -1,7 +1,9 @@
 """The active party's half: the top model, and its own bottom where it has features."""
 
 from collections.abc import Sequence
+from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from configs.agreement import Agreement, MlpTop
@@ -11,6 +13,7 @@ from parties.bottom import build_bottom
 from parties.features import DTYPES
 from parties.party import Party
 from parties.schedule import torch_seed
+from unlearning.sharding import vote
 
 
 class ActiveNetwork(nn.Module):
@@ -42,6 +45,19 @@ class ActiveNetwork(nn.Module):
         """Logits, [batch, classes], from all parties' embeddings in the order of the agreement."""
         logits: Tensor = self.top(embeddings)
         return logits
+
+
+class Voters(nn.ModuleList):
+    """The active halves of several models that vote; embeddings hold those of all, side by side."""
+
+    def embed(self, features: Tensor) -> Tensor:
+        """The active party's own embeddings, [batch, models * width]; raises ``LookupError``."""
+        return torch.cat([cast(ActiveNetwork, each).embed(features) for each in self], dim=1)
+
+    def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
+        """The mean of their logits, [batch, classes]."""
+        parts = zip(*(each.chunk(len(self), dim=1) for each in embeddings), strict=True)
+        return vote([each(part) for each, part in zip(self, parts, strict=True)])
 
 
 def build_active(party: Party, stream: str, features: Tensor | None) -> ActiveNetwork:

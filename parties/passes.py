@@ -321,7 +321,8 @@ class Passes:
 def widest_pass(agreement: Agreement) -> int:
     """Rows of one question, whose answers must fit into one message."""
     widest = max(party.width or 0 for party in agreement.parties.values())
-    row = widest * np.dtype(agreement.dtype).itemsize
+    # Of a model in shards, whose embeddings travel side by side in prediction.
+    row = widest * agreement.sharding.shards * np.dtype(agreement.dtype).itemsize
     return int(max(1, min(WIDEST_PASS, MAX_PAYLOAD // row)))
 
 

@@ -50,6 +50,15 @@ ARRANGEMENTS = (
     say.Arrange(climb=say.Climb(step_size=0.1)),
     say.Arrange(save=say.Save(checkpoint=3)),
     say.Arrange(settle=say.Settle(checkpoint=3)),
+    say.Arrange(newton=say.Newton(regularise=say.Regularise())),
+    say.Arrange(newton=say.Newton(begin=say.Begin())),
+    say.Arrange(newton=say.Newton(advance=say.Advance(length=0.5))),
+    say.Arrange(newton=say.Newton(turn=say.Turn(momentum=0.5))),
+    say.Arrange(newton=say.Newton(move=say.Move(length=1.0))),
+    say.Arrange(newton=say.Newton(blur=say.Blur(sigma=0.1))),
+    say.Arrange(measure=say.Measure(slot="original")),
+    say.Arrange(assemble=say.Assemble(slots=["original/0", "original/1"])),
+    say.Arrange(digest=say.Digest(slot="original/0")),
 )
 REPORT = say.Report(held_square=1.5, moved_square=0.5)
 

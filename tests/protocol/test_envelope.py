@@ -44,6 +44,10 @@ SPOILT: dict[str, tuple[Callable[[say.Envelope], object], str]] = {
 NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
 MAY_BE_ABSENT = {"Ask.epoch", "LiteralDual.step_size", "Done.report", "Embedding.report"} | {
     *(f"Report.{name}" for name in ("held_square", "moved_square", "diverged")),
+    *(f"Report.{name}" for name in ("inner", "residual_square", "apart_square")),
+    *(f"Report.{name}" for name in ("pulled_square", "digest")),
+    "Fresh.shard",
+    "Weigh.anchor",
     "Hello.prediction",
     "Hello.run",
 }
