@@ -37,6 +37,7 @@ class Plan:
     epochs: int
     batch: int
     patience: int | None = None
+    looks: bool = True  # at the validation rows after every epoch, where it trains for good
 
 
 def learn(federation: Federation, plan: Plan) -> list[Epoch]:
@@ -87,7 +88,7 @@ def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
 
     federation.passes.descend(plan.task, plan.rows, number, plan.batch, descend)
     mean = sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))
-    if plan.task != vfl_pb2.TRAIN:
+    if plan.task != vfl_pb2.TRAIN or not plan.looks:
         return Epoch(number, mean)
     return Epoch(number, mean, *validate(federation))
 

@@ -24,6 +24,7 @@ from unlearning.objectives import forgetting_scores
 
 BINS = 24
 RETRAIN = "retrain"
+ROUNDING = 1e-12  # of a divergence between equal outputs
 
 
 def nothing(federation: Federation, chosen: Chosen) -> dict[str, Any]:
@@ -139,8 +140,8 @@ def _divergences(outcome: Outcome, found: Comparison, where: Ground) -> dict[str
 
 
 def _known(ratio: JsRatio) -> float | None:
-    """The ratio; None where Retrains do not differ, so that there is no unit."""
-    return ratio.value if ratio.between_retrains else None
+    """The ratio; None where Retrains differ by rounding at most, so that there is no unit."""
+    return ratio.value if ratio.between_retrains > ROUNDING else None
 
 
 def _ratio(outcome: Outcome, found: Comparison, part: str, rows: Index | None) -> JsRatio:

@@ -1,6 +1,7 @@
 """Training for good in the way that the agreement names: batches, Newton steps, or shards."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from parties.federation import Federation
 from parties.learn import Epoch, Plan, learn
@@ -37,7 +38,8 @@ def train_shards(
     every = range(federation.agreement.sharding.shards)
     for shard in every if which is None else which:
         federation.fresh(f"{stream}/{shard}", rows, vfl_pb2.TRAIN, shard)
-        courses.append(learn(federation, _plan(federation, rows, f"{name}, shard {shard}")))
+        plan = replace(_plan(federation, rows, f"{name}, shard {shard}"), looks=False)
+        courses.append(learn(federation, plan))
         slots[shard] = f"{name}/{shard}"
         federation.keep(slots[shard], vfl_pb2.TRAIN)
     return slots, [_mean(epochs) for epochs in zip(*courses, strict=True)]
@@ -55,16 +57,6 @@ def _solve(federation: Federation, walk: Walk) -> list[Epoch]:
     return [each.epoch for each in walked[1:] or walked]
 
 
-def _mean(epochs: tuple[Epoch, ...]) -> Epoch:
+def _mean(epochs: Sequence[Epoch]) -> Epoch:
     """What one epoch did, over the shards."""
-
-    def over(figures: list[float | None]) -> float | None:
-        known = [figure for figure in figures if figure is not None]
-        return sum(known) / len(known) if known else None
-
-    return Epoch(
-        epochs[0].epoch,
-        sum(each.loss for each in epochs) / len(epochs),
-        over([each.validation_loss for each in epochs]),
-        over([each.validation_accuracy for each in epochs]),
-    )
+    return Epoch(epochs[0].epoch, sum(each.loss for each in epochs) / len(epochs))

@@ -26,6 +26,7 @@ from parties.report.comparison import (
 )
 from parties.report.method_table import Cell, MethodTable, method_table
 from parties.report.plots import Panel
+from parties.report.promises import Promise, promises
 from parties.report.quantities import (
     NARROW,
     count,
@@ -45,6 +46,7 @@ SIGNS = {
     Outcome.NO_NEARER: "○",
     Outcome.MOOT: "∅",
     Outcome.UNKNOWN: "?",
+    Outcome.PROMISED: "■",
 }
 
 
@@ -73,6 +75,7 @@ class View:
     tiles: Sequence[Cell]
     table: MethodTable
     beside_retrain: Sequence[Panel]
+    promises: Sequence[Promise]
     course: Sequence[Panel]
     entropy: Sequence[Panel]
 
@@ -125,6 +128,7 @@ def _view(request: Record, rows: Record | None) -> View:
         tiles=_tiles(request),
         table=method_table(request),
         beside_retrain=figures.comparison_panels(request),
+        promises=promises(request),
         course=figures.iteration_panels(request),
         entropy=figures.entropy_panels(request),
     )

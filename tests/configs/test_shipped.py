@@ -9,7 +9,7 @@ import pytest
 
 from configs.schema import Config, read_config
 from parties.data import Holding, read_holding
-from parties.preprocess import fit
+from parties.preprocess import declared, fit
 from tests.data_folder import needed
 
 SHIPPED = sorted((Path(__file__).parents[2] / "configs").glob("*/*.toml"))
@@ -22,6 +22,11 @@ DOCUMENTED: dict[str, dict[str, tuple[int, int, tuple[int, ...]]]] = {
         "left": (1707, 0, (1, 8, 4)),
         "right": (1707, 0, (1, 8, 4)),
     },
+    "digits-shards": {
+        "office": (1707, 0, (0,)),
+        "left": (1707, 0, (1, 8, 4)),
+        "right": (1707, 0, (1, 8, 4)),
+    },
     "breast": {"guest": (569, 0, (10,)), "host": (541, 0, (20,))},
     "credit": {"guest": (30_000, 0, (13,)), "host": (27_000, 0, (10,))},
     "income": {
@@ -29,13 +34,26 @@ DOCUMENTED: dict[str, dict[str, tuple[int, int, tuple[int, ...]]]] = {
         "employer": (48_842, 16_281, (42,)),
         "registry": (48_842, 16_281, (63,)),
     },
+    "income-certified": {
+        "bank": (48_842, 16_281, (2,)),
+        "employer": (48_842, 16_281, (43,)),
+        "registry": (48_842, 16_281, (67,)),
+    },
     "fashion": {
         "shop": (70_000, 10_000, (0,)),
         "left": (70_000, 10_000, (1, 28, 14)),
         "right": (70_000, 10_000, (1, 28, 14)),
     },
 }
-COMMON = {"digits": 1533, "breast": 541, "credit": 27_000, "income": 48_842, "fashion": 70_000}
+COMMON = {
+    "digits": 1533,
+    "digits-shards": 1533,
+    "breast": 541,
+    "credit": 27_000,
+    "income": 48_842,
+    "income-certified": 48_842,
+    "fashion": 70_000,
+}
 LABELS = {
     "breast": [212, 357],
     "credit": [23_364, 6636],
@@ -74,8 +92,9 @@ def test_config_says_first_what_it_is_and_how_to_run_it(path: Path) -> None:
     comment = re.match(r"(#.*\n)+", path.read_text())
     assert comment is not None
     command = f"vfl simulate configs/vertical/{path.name}"
-    assert command + ("" if path.stem == "digits" else " --data DIR") in comment[0]
-    assert path.stem == "digits" or "https://" in comment[0]
+    comes_along = path.stem.startswith("digits")
+    assert command + ("" if comes_along else " --data DIR") in comment[0]
+    assert comes_along or "https://" in comment[0]
 
 
 @pytest.mark.parametrize("run", NAMES)
@@ -83,7 +102,9 @@ def test_holdings_have_the_documented_rows(run: str) -> None:
     config, found = read(run)
     for name, (rows, test_rows, shape) in DOCUMENTED[run].items():
         holding = found[name]
-        fitted = fit(holding, np.flatnonzero(~holding.in_test))
+        data, rows_to_fit = config.seat(name).data, np.flatnonzero(~holding.in_test)
+        is_declared = config.agreement.preprocessing == "declared"
+        fitted = declared(holding, data) if is_declared else fit(holding, rows_to_fit)
         assert (len(holding), holding.in_test.sum(), fitted.shape) == (rows, test_rows, shape)
         assert np.isfinite(fitted.transform(holding, np.arange(500))).all()
         assert fitted.warnings == ()
