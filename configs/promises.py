@@ -24,6 +24,8 @@ def refuse_broken_promises(plan: "Agreement") -> None:
             "sharding.shards above 1 and unlearning.method 'sharded' go together: "
             "no other method knows of shards"
         )
+    if sharded and plan.unlearning.compare:
+        raise ValueError("no baseline works on shards: unlearning.compare = []")
     if sharded and plan.training.optimiser == "newton-cg":
         raise ValueError("sharding and training.optimiser 'newton-cg' are two ways; choose one")
 

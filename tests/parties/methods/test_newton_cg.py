@@ -8,6 +8,7 @@ import pytest
 import torch
 from monolith import ORDER, Monolith
 from runs import QUICK, run
+from test_resume import compare, play, prepare
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from trio import federation, inputs, networks
@@ -122,3 +123,25 @@ def test_no_noise_and_no_promise_where_the_effort_was_spent_too_soon(tmp_path: P
     assert facts.guarantee is None
     assert facts.stopped == "the effort was spent"
     assert facts.figures["certificate"]["epsilon"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("hub", 500),
+        pytest.param("left", 150, marks=pytest.mark.slow),
+        pytest.param("right", 420, marks=pytest.mark.slow),
+    ],
+)
+def test_a_walk_that_crashed_ends_as_if_it_had_not(tmp_path: Path, name: str, message: int) -> None:
+    plan = QUICK | {"method": "newton-cg", "compare": ()}
+    changes = HEAD | {"unlearn": FORGET, "unlearning": plan}
+    for folder in ("whole", "crashed"):
+        (tmp_path / folder).mkdir()
+        prepare(tmp_path / folder)
+    undisturbed = play(tmp_path / "whole", **changes)
+    play(tmp_path / "crashed", (name, message), **changes)
+    ending = play(tmp_path / "crashed", **changes)
+    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert ending.files == undisturbed.files
+    compare(ending.metrics, undisturbed.metrics)
