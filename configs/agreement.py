@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from configs.exact import Newton, Sharding
 from configs.promises import refuse_broken_promises
 from configs.table import Count, Fraction, Name, Pin, Positive, Table
+from configs.unlearning import Unlearning
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000)]
 Pause: TypeAlias = Annotated[float, Field(ge=0, le=1_000_000)]  # seconds; may be none
@@ -155,82 +156,6 @@ class Request(Table):
         return self
 
 
-class Adaptive(Table):
-    """How the step sizes follow the change of the parameters (FedORA, Eq. 30-33).
-
-    With α = 1 they shrink whenever an iteration moves more than the one before: the noise of the
-    last iterates is what keeps a model away from Retrain (docs/decisions.md).
-    """
-
-    slow: Positive = 0.5  # β: below this ratio of changes the steps grow
-    fast: Positive = 1.0  # α: above it they shrink
-    growth: Annotated[float, Field(gt=1)] = 1.05  # κ_i
-    decay: Fraction = 0.7  # κ_d
-    largest: Positive = 10.0  # times the initial step sizes
-    smallest: Positive = 0.001
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not (self.slow < self.fast and self.decay < 1 and self.smallest <= 1 <= self.largest):
-            raise ValueError("needs slow < fast, decay < 1 and smallest <= 1 <= largest")
-        return self
-
-
-class Fedora(Table):
-    """Primal-dual unlearning (FedORA, Algorithms 1 and 2)."""
-
-    policy: Literal["proxy", "heldout", "uniform"] = "proxy"
-    dual: Literal["scalar", "literal"] = "scalar"
-    weight: Positive = 2.0  # ω
-    iterations: Count = 20  # K
-    retain_share: Annotated[float, Field(ge=0, le=1)] = 0.1  # δ
-    batch: Count = 32  # B
-    primal_step: Positive = 0.1  # τ
-    dual_step: Positive = 0.1  # σ
-    proximal: Annotated[float, Field(ge=0)] = 0.0  # ρ: above 0 it holds on to what θ₀ remembers
-    price_cap: Positive = 1.0  # largest Ω
-    score_rows: Count | None = 1024  # most rows of D_u in one iteration; None: all
-    check_every: Count = 7  # iterations between two looks at the validation rows
-    utility_loss: Positive = 0.05  # validation accuracy that may be lost before it rolls back
-    tolerance: Positive = 1e-3
-    adaptive: Adaptive | None = Adaptive()
-    entropy_factor: Positive = 0.75  # policy `proxy` asks for this part of its mean entropy
-    reference_share: Fraction = 0.1  # of D_r, for policy `proxy`
-    reference_epochs: Count = 10
-    reference_batch: Count = 32
-    reference_learning_rate: Positive = 5e-3
-
-
-class FineTune(Table):
-    """Baseline: go on training on the rows that stay."""
-
-    learning_rate: Positive = 1e-3
-    epochs: Count = 2
-
-
-class Ascent(Table):
-    """Baseline: gradient ascent on the rows to forget."""
-
-    learning_rate: Positive = 0.005
-    steps: Count = 10
-    clip: Positive = 1.0  # norm of the gradient of all parties together
-
-
-Baseline: TypeAlias = Literal["fine-tune", "gradient-ascent"]
-MethodName: TypeAlias = Literal["fedora", "newton-cg", "sharded", "retrain-paired"] | Baseline
-
-
-class Unlearning(Table):
-    """How rows are forgotten, and what the result is compared with."""
-
-    method: MethodName = "fedora"  # whose model the run ends with
-    compare: tuple[Baseline, ...] = ("fine-tune", "gradient-ascent")  # beside the Retrains
-    fedora: Fedora = Fedora()
-    fine_tune: FineTune = FineTune()
-    ascent: Ascent = Ascent()
-    retrains: Annotated[int, Field(ge=2, le=10)] = 3  # independent ones
-
-
 class Limits(Table):
     """When a party gives up."""
 
@@ -314,6 +239,24 @@ class Agreement(Table):
                         f"the sum of votes needs width = {len(self.labels.classes)}, the number of "
                         f"classes, at every party; {name} has {party.width}"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _cvfu_adds_votes_up(self) -> Self:
+        plan = self.unlearning
+        if "cvfu" not in (plan.method, *plan.compare):
+            return self
+        if not isinstance(self.top, SumTop):
+            raise ValueError(
+                "cvfu caches the sum of the parties' votes: it needs [top] kind = 'sum' and "
+                "width = number of classes at every party; take it out of unlearning, or say so"
+            )
+        offline = set(plan.cvfu.offline)
+        if not offline < set(self.passive):
+            raise ValueError(
+                f"unlearning.cvfu.offline names {', '.join(sorted(offline))}; legal: passive "
+                f"parties ({', '.join(self.passive)}), but not all of them"
+            )
         return self
 
     @model_validator(mode="after")

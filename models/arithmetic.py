@@ -22,6 +22,13 @@ def restore(parameters: Iterable[Tensor], saved: Sequence[Tensor]) -> None:
         parameter.copy_(value)
 
 
+@torch.no_grad()
+def mix(parameters: Iterable[Tensor], others: Iterable[Tensor], shares: Iterable[float]) -> None:
+    """Move every parameter in place: θ ← (1 − s) θ + s θ', one share s for each."""
+    for parameter, other, share in zip(parameters, others, shares, strict=True):
+        parameter.mul_(1 - share).add_(other, alpha=share)
+
+
 def gradients(parameters: Iterable[Tensor]) -> tuple[Tensor, ...]:
     """Copy every ``.grad``; a parameter that took no part in the loss has gradient zero."""
     return tuple(_gradient(parameter) for parameter in parameters)

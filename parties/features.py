@@ -10,7 +10,7 @@ from torch import Tensor
 from parties import preprocess
 from parties.party import Party
 from parties.rows import RowSets, split
-from parties.schedule import Index, Words, key, words
+from parties.schedule import Index, Words, id_words, key
 from protocol import vfl_pb2
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -52,7 +52,7 @@ class Features:
         """64 random bits of every common row's ID, [common rows]; 0 where it was erased."""
         found, live = np.zeros(len(self.rows), np.uint64), self.rows >= 0
         ids = [self._party.holding.ids[row] for row in self.rows[live].tolist()]
-        found[live] = words(key(self._party.agreement.seed, "shards"), ids)
+        found[live] = id_words(key(self._party.agreement.seed, "shards"), ids)
         return found
 
     def fit(self, rows: RowSets, which: vfl_pb2.Rows) -> Inputs:

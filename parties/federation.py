@@ -1,7 +1,7 @@
 """The active party's grip on the whole model: its own state, and the spokes that hold the rest."""
 
-import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -26,6 +26,14 @@ from protocol.hub import Hub
 from unlearning.sharding import vote
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """How far halves move towards a fresh initialisation, as shares from 0 to 1."""
+
+    bottom: float
+    top: float
 
 
 class Federation:
@@ -63,7 +71,7 @@ class Federation:
         self.run, self._number = run, number
         self._journal = Journal(_entries(content))
         begin = {name: rows.numpy() for name, rows in content.tensors["start"].items()}
-        self._start = RowSets(seed=state.rows.seed, share=state.rows.share, **begin)
+        self._start = RowSets(seed=state.rows.seed, shares=state.rows.shares, **begin)
         if self._journal.replaying:
             state.rewind(self._start)
         self.passes.labels = content.tensors["labels"]["labels"]
@@ -208,36 +216,25 @@ class Federation:
         """A primal sub-step without retained rows (FedORA with δ = 0)."""
         self._together(task, vfl_pb2.Arrange(primal=order))
 
-    def climb(self, step_size: float) -> None:
+    def climb(self, step_size: float, task: vfl_pb2.Task) -> None:
         """A step along the held gradient."""
         climb = vfl_pb2.Climb(step_size=step_size)
-        self._together(vfl_pb2.ASCEND, vfl_pb2.Arrange(climb=climb))
+        self._together(task, vfl_pb2.Arrange(climb=climb))
+
+    def shrink(self, shrink: Shrink, stream: str, task: vfl_pb2.Task) -> None:
+        """Move every half towards one that ``stream`` draws, and begin the task anew there."""
+        order = vfl_pb2.Shrink(stream=stream, bottom=shrink.bottom, top=shrink.top)
+        self._together(task, vfl_pb2.Arrange(shrink=order))
 
     def weigh(self, task: vfl_pb2.Task) -> list[vfl_pb2.Report]:
         """The passive parties' reports of their held gradients and changes."""
         return self._arrange(task, vfl_pb2.Arrange(weigh=vfl_pb2.Weigh()))
 
-    def weights(self, anchor: str) -> list[vfl_pb2.Report]:
-        """Reports of all blocks' held gradients, also with FedORA's pull to a copy."""
-        weigh = vfl_pb2.Weigh(anchor=anchor)
-        return self._all(vfl_pb2.UNLEARN, vfl_pb2.Arrange(weigh=weigh))
-
-    def newton(self, order: vfl_pb2.Newton, task: vfl_pb2.Task) -> list[vfl_pb2.Report]:
-        """Have every block obey an order of a Newton step; what all of them report."""
-        return self._all(task, vfl_pb2.Arrange(newton=order))
-
-    def distance(self, slot: str) -> float:
-        """How far all parameters together are from a copy, in the Euclidean norm."""
-        measure = vfl_pb2.Arrange(measure=vfl_pb2.Measure(slot=slot))
-        reports = self._all(vfl_pb2.EVALUATE, measure)
-        return math.sqrt(sum(report.apart_square for report in reports))
-
-    def digests(self, slot: str) -> dict[str, str]:
-        """The SHA-256 of every party's part of a copy."""
-        digest = vfl_pb2.Arrange(digest=vfl_pb2.Digest(slot=slot))
-        reports = self._all(vfl_pb2.EVALUATE, digest)
-        names = [*self._hub.channels, self.party.name]
-        return {name: each.digest.hex() for name, each in zip(names, reports, strict=True)}
+    def everybody(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> dict[str, vfl_pb2.Report]:
+        """What all parties report of an arrangement; only within ``once``, since all answer."""
+        theirs = dict(zip(self._hub, self._arrange(task, arrange), strict=True))
+        ours = self._state.arrange(arrange, task)
+        return {**theirs, self.party.name: ours or vfl_pb2.Report()}
 
     def plant(self, chosen: list[Chosen]) -> None:
         """Give every canary of the requests a wrong label."""
@@ -290,16 +287,16 @@ class Federation:
     # --- reading --------------------------------------------------------------------------------
 
     def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Tensor:
-        """The model's outputs for ``rows`` by index, [rows, classes]; see ``Passes.logits``.
+        """The model's outputs for ``rows`` by index, [rows, classes]; see ``Passes.read``.
 
         Where members vote it is the mean of theirs.
         """
         if not self.members:
-            return self.passes.logits(rows, task)
+            return self.passes.read(rows, task).logits
         votes = []
         for member in self.members:
             self._back_to(member, self.stream, task)
-            votes.append(self.passes.logits(rows, task))
+            votes.append(self.passes.read(rows, task).logits)
         return vote(votes)
 
     # --- inside ---------------------------------------------------------------------------------
@@ -308,12 +305,6 @@ class Federation:
         if not self._journal.replaying:
             self._arrange(task, arrange)
             self._state.arrange(arrange, task)
-
-    def _all(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> list[vfl_pb2.Report]:
-        """Have all do it, ourselves last; only within ``once``, since all answer."""
-        theirs = self._arrange(task, arrange)
-        ours = self._state.arrange(arrange, task)
-        return [*theirs, ours or vfl_pb2.Report()]
 
     def _arrange(self, task: int, arrange: vfl_pb2.Arrange) -> list[vfl_pb2.Report]:
         """Say it to all, who may need as long as for something with all their rows."""

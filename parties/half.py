@@ -10,7 +10,7 @@ from configs.agreement import Agreement
 from models import arithmetic
 from parties.checkpoint import Content
 from parties.features import Inputs
-from parties.optimiser import optimiser
+from parties.optimiser import load_momenta, momenta, optimiser
 from parties.plain import Tensors
 from parties.solver import Solver
 from protocol import vfl_pb2
@@ -20,6 +20,7 @@ from unlearning.ascent import ascent_step
 from unlearning.primal_dual import LiteralDual, Pull, free_of_charge, primal_step
 
 Block = tuple[Tensor, ...]
+_ANCHORED = (vfl_pb2.UNLEARN, vfl_pb2.CVFU)  # tasks with primal steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class Half:
         """What an arrangement wants to know that changes nothing."""
         match arrange.WhichOneof("action"):
             case "weigh":
-                return self._weighed(arrange.weigh)
+                return self.weigh(arrange.weigh.anchor or None)
             case "measure":
                 copy = self._slots[arrange.measure.slot][1]
                 apart = arithmetic.squared_distance(self.model.block, copy)
@@ -200,7 +201,7 @@ class Half:
         blocks = {"anchor": work.anchor, "held": work.held, "mark": work.mark}
         blocks |= {"prices": work.dual.prices} if work.dual else {}
         parts = {f"work {name}": _named(block) for name, block in blocks.items()}
-        return Content(values, networks | copies | parts | {"optimiser": self._momenta()})
+        return Content(values, networks | copies | parts | {"optimiser": momenta(work.optimiser)})
 
     def load(self, content: Content, model: Callable[[object], Model]) -> None:
         """Take the state that ``content`` holds; ``model`` builds a model from its statistics."""
@@ -226,29 +227,7 @@ class Half:
             threshold, cap = values["dual"]
             prices = _block(tensors["work prices"])
             work.dual = LiteralDual(threshold=threshold, cap=cap, prices=prices)
-        self._load_momenta(tensors["optimiser"])
-
-    def _momenta(self) -> Tensors:
-        """What the optimiser remembers of every parameter."""
-        if self._work.optimiser is None:
-            return {}
-        found = self._work.optimiser.state_dict()["state"]
-        return {
-            f"{place}.{name}": tensor
-            for place, each in found.items()
-            for name, tensor in each.items()
-            if tensor is not None
-        }
-
-    def _load_momenta(self, tensors: Tensors) -> None:
-        if self._work.optimiser is None:
-            return
-        state: dict[int, Tensors] = {}
-        for key, tensor in tensors.items():
-            place, _, name = key.partition(".")
-            state.setdefault(int(place), {})[name] = tensor
-        whole = self._work.optimiser.state_dict() | {"state": state}
-        self._work.optimiser.load_state_dict(whole)
+        load_momenta(work.optimiser, tensors["optimiser"])
 
     def _descend(self) -> None:
         """One step of the optimiser along the gradients that the last backward pass left."""
@@ -273,12 +252,13 @@ class Half:
         held = arithmetic.squared_norm(self._work.held)
         return vfl_pb2.Report(held_square=held, moved_square=self._work.moved)
 
-    def _weighed(self, weigh: vfl_pb2.Weigh) -> vfl_pb2.Report:
-        """The same, and what the held gradient is with FedORA's pull to a copy."""
+    def weigh(self, anchor: str | None = None) -> vfl_pb2.Report:
+        """The report, the parameters' norm, and the held gradient with FedORA's pull to a copy."""
         report = self.report()
-        if weigh.HasField("anchor"):
+        report.norm_square = arithmetic.squared_norm(self.model.block)
+        if anchor is not None:
             proximal = self._agreement.unlearning.fedora.proximal
-            blocks = (self._work.held, self.model.block, self._slots[weigh.anchor][1])
+            blocks = (self._work.held, self.model.block, self._slots[anchor][1])
             report.pulled_square = arithmetic.squared_norm(
                 held + proximal * (now - start) for held, now, start in zip(*blocks, strict=True)
             )
@@ -290,6 +270,11 @@ class Half:
             raise LookupError("no task has begun")
         return self._work.solver
 
+    def shrink(self, fresh: Sequence[Tensor], shares: Sequence[float]) -> None:
+        """Move every parameter towards its fresh value, and begin the task anew from there."""
+        arithmetic.mix(self.model.block, fresh, shares)
+        self._begin(self._work.task)
+
     def _primal(self, order: vfl_pb2.Primal, retain: Block | None) -> None:
         """One primal sub-step (FedORA, Eq. 34); ``retain`` is the gradient of L_r on a batch."""
         primal_step(
@@ -297,8 +282,14 @@ class Half:
             retain,
             Pull(self._work.held, self._price(order), self._work.anchor),
             primal=order.step_size,
-            proximal=self._agreement.unlearning.fedora.proximal,
+            proximal=self._proximal,
         )
+
+    @property
+    def _proximal(self) -> float:
+        """ρ of FedORA; other tasks do not hold on to where they began."""
+        plan = self._agreement.unlearning.fedora
+        return plan.proximal if self._work.task == vfl_pb2.UNLEARN else 0.0
 
     def _gradients(self) -> Block:
         """Take the gradients that the last backward pass left."""
@@ -332,7 +323,7 @@ class Half:
             optimiser=optimiser(self._agreement, task, block),
             solver=Solver(self._agreement.newton.weight, self._entropy),
         )
-        if task == vfl_pb2.UNLEARN:
+        if task in _ANCHORED:
             self._work.anchor = arithmetic.snapshot(block)
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from parties.batch import Batch, Use
 from parties.federation import Federation
-from parties.passes import Batch, Use
 from protocol import vfl_pb2
 
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
@@ -38,6 +38,7 @@ class Plan:
     batch: int
     patience: int | None = None
     looks: bool = True  # at the validation rows after every epoch, where it trains for good
+    labels: Tensor | None = None  # of all common rows, where others than the truth are taught
 
 
 def learn(federation: Federation, plan: Plan) -> list[Epoch]:
@@ -80,7 +81,8 @@ def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
     losses: list[tuple[float, int]] = []
 
     def descend(batch: Batch) -> Use:
-        loss = cross_entropy(batch.logits, batch.labels)
+        labels = batch.labels if plan.labels is None else plan.labels[batch.rows]
+        loss = cross_entropy(batch.logits, labels)
         losses.append((loss.item(), len(batch.rows)))
         if batch.share < 1:
             loss = loss * batch.share

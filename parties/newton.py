@@ -4,6 +4,7 @@ Every party holds its block of the parameters and of all vectors; what crosses a
 of the direction, what the Hessian does to their sum, and one number a party for an inner product.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from parties.batch import Batch, Use
 from parties.errors import Diverged
 from parties.federation import Federation
 from parties.learn import HOLD, Epoch, validate
-from parties.passes import Batch, Use
 from protocol import vfl_pb2
 from unlearning.certificate import distance_bound, noise_scale
 from unlearning.newton import Effort, Step, newton_step, quadratic
@@ -98,7 +99,8 @@ class Head:
         return self._order(vfl_pb2.Newton(regularise=vfl_pb2.Regularise()))
 
     def _order(self, order: vfl_pb2.Newton) -> list[vfl_pb2.Report]:
-        return self._federation.newton(order, self._walk.task)
+        arrange = vfl_pb2.Arrange(newton=order)
+        return list(self._federation.everybody(self._walk.task, arrange).values())
 
 
 def walk_to_optimum(federation: Federation, walk: Walk) -> list[Walked]:
@@ -140,6 +142,13 @@ def _walked(federation: Federation, head: Head, step: Step, number: int) -> Walk
     return Walked(step, bound, Epoch(number, head.loss, *validate(federation)))
 
 
+def distance(federation: Federation, slot: str) -> float:
+    """How far all parameters together are from a copy, in the Euclidean norm."""
+    measure = vfl_pb2.Arrange(measure=vfl_pb2.Measure(slot=slot))
+    reports = federation.everybody(vfl_pb2.EVALUATE, measure).values()
+    return math.sqrt(sum(report.apart_square for report in reports))
+
+
 def noise(federation: Federation) -> float | None:
     """σ of the noise on every model that is released; None where there is none."""
     plan = federation.agreement.newton
@@ -155,7 +164,8 @@ def release(federation: Federation, walk: Walk, reached: float) -> bool:
         return False
 
     def blur() -> bool:
-        federation.newton(vfl_pb2.Newton(blur=vfl_pb2.Blur(sigma=sigma)), walk.task)
+        blurred = vfl_pb2.Newton(blur=vfl_pb2.Blur(sigma=sigma))
+        federation.everybody(walk.task, vfl_pb2.Arrange(newton=blurred))
         return True
 
     return federation.once(f"{walk.name}, noise", bool, blur)

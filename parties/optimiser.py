@@ -1,4 +1,4 @@
-"""The optimiser of a task: what it descends with, where it descends at all."""
+"""What each task descends with: an optimiser of a party's block, or none."""
 
 from collections.abc import Sequence
 
@@ -6,24 +6,59 @@ import torch
 from torch import nn
 
 from configs.agreement import Agreement
+from parties.plain import Tensors
 from protocol import vfl_pb2
-
-_DESCENDS = (vfl_pb2.TRAIN, vfl_pb2.REFERENCE, vfl_pb2.FINE_TUNE)
 
 
 def optimiser(
     agreement: Agreement, task: vfl_pb2.Task, block: Sequence[nn.Parameter]
 ) -> torch.optim.Optimizer | None:
-    """A new one for ``block``; None where the task needs none."""
+    """A new optimiser for ``task``; None where it has no such steps, or there is nothing to move.
+
+    ICO-like corrects by plain SGD; all others descend as the training does, at a rate of their own.
+    """
     plan = agreement.training
-    solved = plan.optimiser == "newton-cg" and task == vfl_pb2.TRAIN
-    if task not in _DESCENDS or not block or solved:
+    rate = _rate(agreement, task)
+    if rate is None or not block or (task, plan.optimiser) == (vfl_pb2.TRAIN, "newton-cg"):
         return None
-    rates = {
-        vfl_pb2.FINE_TUNE: agreement.unlearning.fine_tune.learning_rate,
-        vfl_pb2.REFERENCE: agreement.unlearning.fedora.reference_learning_rate,
-    }
-    rate = rates.get(task, plan.learning_rate)
+    if task == vfl_pb2.CORRECT:
+        return torch.optim.SGD(block, rate)
     if plan.optimiser == "sgd":
         return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)
     return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
+
+
+def _rate(agreement: Agreement, task: vfl_pb2.Task) -> float | None:
+    plan = agreement.unlearning
+    rates = {
+        vfl_pb2.TRAIN: agreement.training.learning_rate,
+        vfl_pb2.REFERENCE: plan.fedora.reference_learning_rate,
+        vfl_pb2.FINE_TUNE: plan.fine_tune.learning_rate,
+        vfl_pb2.RELABEL: plan.relabel.learning_rate,
+        vfl_pb2.SHRINK_PERTURB: plan.shrink_perturb.learning_rate,
+        vfl_pb2.TOP_ONLY: plan.top_only.learning_rate,
+        vfl_pb2.CORRECT: plan.ico_like.learning_rate,
+    }
+    return rates.get(task)
+
+
+def momenta(present: torch.optim.Optimizer | None) -> Tensors:
+    """What an optimiser remembers of every parameter."""
+    found = {} if present is None else present.state_dict()["state"]
+    return {
+        f"{place}.{name}": tensor
+        for place, each in found.items()
+        for name, tensor in each.items()
+        if tensor is not None
+    }
+
+
+def load_momenta(present: torch.optim.Optimizer | None, tensors: Tensors) -> None:
+    """Have an optimiser remember it again."""
+    if present is None:
+        return
+    state: dict[int, Tensors] = {}
+    for key, tensor in tensors.items():
+        place, _, name = key.partition(".")
+        state.setdefault(int(place), {})[name] = tensor
+    present.load_state_dict(present.state_dict() | {"state": state})

@@ -2,13 +2,13 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from math import ceil
 from time import monotonic
-from typing import TypeAlias, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from configs.agreement import Agreement
 from models.arithmetic import bounded
 from parties.active_network import ActiveNetwork
+from parties.batch import Answered, Batch, Group, Reading, Use
 from parties.errors import Diverged
 from parties.party import Party
 from parties.schedule import Index
@@ -29,44 +30,13 @@ from protocol.tensors import MAX_PAYLOAD
 
 WIDEST_PASS = 4096  # rows; more would make others wait too long for their turn
 # Tasks that go back to an earlier model, or do without, instead of failing.
-_MAY_DIVERGE = (vfl_pb2.UNLEARN, vfl_pb2.ASCEND, vfl_pb2.REFERENCE)
-# The questions whose gradients make one step; two where micro-batches hide the network.
-Group: TypeAlias = tuple[vfl_pb2.Ask, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One batch as the active party sees it once the embeddings are in.
-
-    Attributes:
-        share: part of the step's rows that this batch has; below 1 for micro-batches.
-        last: no other batch of the step follows.
-        reports: the passive parties'.
-    """
-
-    ask: vfl_pb2.Ask
-    rows: Index
-    logits: Tensor
-    labels: Tensor
-    reports: list[vfl_pb2.Report]
-    share: float = 1.0
-    last: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What becomes of a batch: the scalar to differentiate, and what its gradient is for."""
-
-    loss: Tensor
-    order: vfl_pb2.Gradient
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The gradients that the passive parties got for a batch."""
-
-    rows: Index
-    gradients: dict[str, Tensor]
+_MAY_DIVERGE = (
+    vfl_pb2.UNLEARN,
+    vfl_pb2.ASCEND,
+    vfl_pb2.REFERENCE,
+    vfl_pb2.CORRECT,
+    vfl_pb2.CVFU,
+)
 
 
 @dataclass(slots=True)
@@ -95,6 +65,10 @@ class Passes:
     def patience(self) -> float:
         """Seconds that a step may take."""
         return max(self._agreement.limits.step_seconds, 10 * self._pace)
+
+    def without(self, absent: Collection[str]) -> "Passes":
+        """Passes in which some passive parties take no part; for a sum of votes."""
+        return Passes(self._party, self._hub.without(absent), self._state, self.labels)
 
     def clear(self) -> None:
         """Forget the last batch."""
@@ -149,8 +123,8 @@ class Passes:
         self._sweep(task, ((ask,) for ask in asks), act, 0)
 
     @torch.no_grad()
-    def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> Tensor:
-        """The model's outputs for ``rows`` by index, [rows, classes]; nothing is learned.
+    def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> Reading:
+        """The model's outputs and embeddings for ``rows`` by index; nothing is learned.
 
         While unlearning, ``diverged`` is set where they are no longer finite.
 
@@ -158,14 +132,16 @@ class Passes:
             RemoteProtocolError: a party's embeddings are no longer finite, otherwise.
         """
         parts = [torch.empty(0, len(self._agreement.labels.classes))]
+        embeddings: list[Tensor] = []
         for ask in self.parts(rows):
             with self._clock(task, "forward"):
                 self._hub.move_to(_place(task, ask))
                 self._hub.broadcast(vfl_pb2.Show(ask=ask))
                 parts.append(self._batch(task, (ask,), 0).logits)
+                embeddings.append(torch.cat(self._embeddings(), dim=1))
             self._party.watch.step()
         self.diverged |= not bounded(parts, math.inf)
-        return torch.cat(parts)
+        return Reading(torch.cat(parts), torch.cat(embeddings) if embeddings else torch.empty(0))
 
     def _sweep(
         self,
@@ -299,11 +275,15 @@ class Passes:
             self._own = _Own(graph, leaf)
 
     def _top(self) -> Tensor:
+        return cast(ActiveNetwork, self._state.half.model.network)(self._embeddings())  # type: ignore[no-any-return]
+
+    def _embeddings(self) -> list[Tensor]:
+        """The parties' embeddings of the present batch, in the order of the agreement."""
         embeddings = dict(self._leaves)
         if self._own is not None:
             embeddings[self._party.name] = self._own.leaf
-        ordered = [embeddings[name] for name in self._agreement.feature_parties]
-        return cast(ActiveNetwork, self._state.half.model.network)(ordered)  # type: ignore[no-any-return]
+        present = {self._party.name, *self._hub}
+        return [embeddings[name] for name in self._agreement.feature_parties if name in present]
 
     def _check_report(self, task: vfl_pb2.Task, name: str, report: vfl_pb2.Report) -> None:
         if report.diverged:

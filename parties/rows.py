@@ -14,6 +14,20 @@ from protocol.errors import RemoteProtocolError
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """Which parts of D_r are drawn once and for all."""
+
+    reference: float  # SAMPLE, that the reference model learns
+    correction: float  # PORTION, that ICO-like corrects on
+
+    @classmethod
+    def of(cls, agreement: Agreement) -> "Shares":
+        """As agreed."""
+        plan = agreement.unlearning
+        return cls(plan.fedora.reference_share, plan.ico_like.share)
+
+
+@dataclass(frozen=True, slots=True)
 class RowSets:
     """The common rows by their index in the common order.
 
@@ -26,7 +40,7 @@ class RowSets:
     """
 
     seed: int
-    share: float  # of D_r that the reference model learns
+    shares: Shares
     drawn: Index
     learn: Index
     validation: Index
@@ -48,7 +62,7 @@ class RowSets:
         """D_r, training rows that stay."""
         return np.setdiff1d(self.learn, self.forgotten, assume_unique=True)
 
-    def of(self, rows: vfl_pb2.Rows) -> Index:
+    def of(self, rows: vfl_pb2.Rows) -> Index:  # noqa: PLR0911  one for each word
         """The rows that a word of the protocol means, ascending."""
         match rows:
             case vfl_pb2.LEARN:
@@ -62,7 +76,9 @@ class RowSets:
             case vfl_pb2.TEST:
                 return self.test
             case vfl_pb2.SAMPLE:
-                return self._sample()
+                return self._part("reference", self.shares.reference)
+            case vfl_pb2.PORTION:
+                return self._part("correction", self.shares.correction)
         raise RemoteProtocolError(f"asks for rows {rows}, which vfl.proto does not know")
 
     def shuffled(
@@ -104,10 +120,10 @@ class RowSets:
         """The parts after the request: D_u is gone."""
         return replace(self, learn=self.retain, forgotten=np.empty(0, np.int64))
 
-    def _sample(self) -> Index:
+    def _part(self, purpose: str, share: float) -> Index:
         retain = self.retain
-        order = permutation(key(self.seed, "reference"), len(retain))
-        return np.sort(retain[order[: ceil(self.share * len(retain))]])
+        order = permutation(key(self.seed, purpose), len(retain))
+        return np.sort(retain[order[: ceil(share * len(retain))]])
 
 
 class Batches:
@@ -156,7 +172,7 @@ def split(agreement: Agreement, ids: list[bytes], in_test: NDArray[np.bool_]) ->
     learn, validation_rows, test_rows = (np.flatnonzero(chosen) for chosen in parts.values())
     return RowSets(
         seed=agreement.seed,
-        share=agreement.unlearning.fedora.reference_share,
+        shares=Shares.of(agreement),
         drawn=learn,
         learn=learn,
         validation=validation_rows,

@@ -30,12 +30,16 @@ def torch_seed(seed: int, *purpose: str | int) -> int:
 
 def permutation(key: bytes, count: int) -> Index:
     """A random order of ``count`` things."""
+    return np.argsort(words(key, count), kind="stable")
+
+
+def words(key: bytes, count: int) -> NDArray[np.uint64]:
+    """``count`` uniform words of 64 bits."""
     encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
-    words = np.frombuffer(encryptor.update(bytes(8 * count)), "<u8")
-    return np.argsort(words, kind="stable")
+    return np.frombuffer(encryptor.update(bytes(8 * count)), "<u8")
 
 
-def words(key: bytes, ids: Sequence[bytes]) -> Words:
+def id_words(key: bytes, ids: Sequence[bytes]) -> Words:
     """64 random bits for every ID: the same at every party that holds the ID."""
     return np.frombuffer(b"".join(hmac(key, each, "sha256")[:8] for each in ids), "<u8")
 

@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from parties.active_network import ActiveNetwork
 from parties.checkpoint import Content
 from parties.features import Features, Inputs
 from parties.half import Half, Model
 from parties.party import Party
 from parties.preprocess import read_statistics
-from parties.rows import Batches, RowSets
+from parties.rows import Batches, RowSets, Shares
 from parties.schedule import Index, Words
 from protocol import vfl_pb2
 from unlearning.sharding import shard_of
@@ -48,6 +49,9 @@ class State:
         match arrange.WhichOneof("action"):
             case "fresh":
                 self._fresh(arrange.fresh, task)
+                return None
+            case "shrink":
+                self._shrink(arrange.shrink)
                 return None
             case "restore":
                 self.follow(arrange.restore.stream)
@@ -98,8 +102,7 @@ class State:
         rows = content.tensors["rows"]
         whole = {name: part.numpy() for name, part in rows.items()}
         row_map, dropped = whole.pop("map"), whole.pop("dropped")
-        share = party.agreement.unlearning.fedora.reference_share
-        parts = RowSets(seed=party.agreement.seed, share=share, **whole)
+        parts = RowSets(seed=party.agreement.seed, shares=Shares.of(party.agreement), **whole)
         state = cls(party, row_map, build, parts)
         state.dropped = dropped
         state.follow(content.values["stream"], content.values["shard"])
@@ -121,6 +124,15 @@ class State:
         if self._words is None:
             self._words = self.features.words()
         return self._words
+
+    def _shrink(self, order: vfl_pb2.Shrink) -> None:
+        """Move our half towards a fresh one; only the active party has a top."""
+        model = self.half.model
+        fresh = Model(self._build(order.stream, model.inputs), model.inputs)
+        names = [name for name, each in model.network.named_parameters() if each.requires_grad]
+        shares = {False: order.bottom, True: order.top}
+        top = isinstance(model.network, ActiveNetwork)
+        self.half.shrink(fresh.block, [shares[top and name.startswith("top.")] for name in names])
 
     def _model(self, statistics: object) -> Model:
         """A model whose inputs were fitted before; its weights are about to be replaced."""

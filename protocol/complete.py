@@ -31,6 +31,7 @@ _MAY_BE_ABSENT = {
     "Report.pulled_square",
     "Report.residual_square",
     "Weigh.anchor",  # where only the held gradient is weighed
+    "Report.norm_square",
 }
 
 

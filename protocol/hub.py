@@ -1,6 +1,6 @@
 """All spokes at once: broadcast, scatter, gather. Every mode is a star."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -16,6 +16,10 @@ class Hub:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.channels)
+
+    def without(self, absent: Collection[str]) -> "Hub":
+        """A hub of the other spokes, over the same channels."""
+        return Hub({name: each for name, each in self.channels.items() if name not in absent})
 
     def move_to(self, place: vfl_pb2.Place) -> None:
         """Set the place that the next messages bear."""

@@ -21,6 +21,11 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CLOSE: _ClassVar[Task]
     CHECKPOINT: _ClassVar[Task]
     PREDICT: _ClassVar[Task]
+    RELABEL: _ClassVar[Task]
+    SHRINK_PERTURB: _ClassVar[Task]
+    TOP_ONLY: _ClassVar[Task]
+    CORRECT: _ClassVar[Task]
+    CVFU: _ClassVar[Task]
 
 class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -39,6 +44,7 @@ class Rows(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VALIDATION: _ClassVar[Rows]
     TEST: _ClassVar[Rows]
     SAMPLE: _ClassVar[Rows]
+    PORTION: _ClassVar[Rows]
 
 class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -57,6 +63,11 @@ ASCEND: Task
 CLOSE: Task
 CHECKPOINT: Task
 PREDICT: Task
+RELABEL: Task
+SHRINK_PERTURB: Task
+TOP_ONLY: Task
+CORRECT: Task
+CVFU: Task
 DTYPE_UNSPECIFIED: DType
 FLOAT32: DType
 FLOAT64: DType
@@ -69,6 +80,7 @@ FORGOTTEN: Rows
 VALIDATION: Rows
 TEST: Rows
 SAMPLE: Rows
+PORTION: Rows
 ORDER_UNSPECIFIED: Order
 BY_INDEX: Order
 SHUFFLED: Order
@@ -343,7 +355,7 @@ class Resumed(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class Arrange(_message.Message):
-    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "newton", "measure", "assemble", "digest")
+    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "shrink", "newton", "measure", "assemble", "digest")
     FRESH_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
@@ -353,6 +365,7 @@ class Arrange(_message.Message):
     CLIMB_FIELD_NUMBER: _ClassVar[int]
     SAVE_FIELD_NUMBER: _ClassVar[int]
     SETTLE_FIELD_NUMBER: _ClassVar[int]
+    SHRINK_FIELD_NUMBER: _ClassVar[int]
     NEWTON_FIELD_NUMBER: _ClassVar[int]
     MEASURE_FIELD_NUMBER: _ClassVar[int]
     ASSEMBLE_FIELD_NUMBER: _ClassVar[int]
@@ -366,11 +379,12 @@ class Arrange(_message.Message):
     climb: Climb
     save: Save
     settle: Settle
+    shrink: Shrink
     newton: Newton
     measure: Measure
     assemble: Assemble
     digest: Digest
-    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., measure: _Optional[_Union[Measure, _Mapping]] = ..., assemble: _Optional[_Union[Assemble, _Mapping]] = ..., digest: _Optional[_Union[Digest, _Mapping]] = ...) -> None: ...
+    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., measure: _Optional[_Union[Measure, _Mapping]] = ..., assemble: _Optional[_Union[Assemble, _Mapping]] = ..., digest: _Optional[_Union[Digest, _Mapping]] = ...) -> None: ...
 
 class Fresh(_message.Message):
     __slots__ = ("stream", "fit", "shard")
@@ -474,6 +488,16 @@ class Weigh(_message.Message):
     anchor: str
     def __init__(self, anchor: _Optional[str] = ...) -> None: ...
 
+class Shrink(_message.Message):
+    __slots__ = ("stream", "bottom", "top")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    BOTTOM_FIELD_NUMBER: _ClassVar[int]
+    TOP_FIELD_NUMBER: _ClassVar[int]
+    stream: str
+    bottom: float
+    top: float
+    def __init__(self, stream: _Optional[str] = ..., bottom: _Optional[float] = ..., top: _Optional[float] = ...) -> None: ...
+
 class Climb(_message.Message):
     __slots__ = ("step_size",)
     STEP_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -501,10 +525,11 @@ class Done(_message.Message):
     def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("held_square", "moved_square", "diverged", "inner", "residual_square", "apart_square", "pulled_square", "digest")
+    __slots__ = ("held_square", "moved_square", "diverged", "norm_square", "inner", "residual_square", "apart_square", "pulled_square", "digest")
     HELD_SQUARE_FIELD_NUMBER: _ClassVar[int]
     MOVED_SQUARE_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_FIELD_NUMBER: _ClassVar[int]
+    NORM_SQUARE_FIELD_NUMBER: _ClassVar[int]
     INNER_FIELD_NUMBER: _ClassVar[int]
     RESIDUAL_SQUARE_FIELD_NUMBER: _ClassVar[int]
     APART_SQUARE_FIELD_NUMBER: _ClassVar[int]
@@ -513,12 +538,13 @@ class Report(_message.Message):
     held_square: float
     moved_square: float
     diverged: bool
+    norm_square: float
     inner: float
     residual_square: float
     apart_square: float
     pulled_square: float
     digest: bytes
-    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., inner: _Optional[float] = ..., residual_square: _Optional[float] = ..., apart_square: _Optional[float] = ..., pulled_square: _Optional[float] = ..., digest: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., norm_square: _Optional[float] = ..., inner: _Optional[float] = ..., residual_square: _Optional[float] = ..., apart_square: _Optional[float] = ..., pulled_square: _Optional[float] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class Ask(_message.Message):
     __slots__ = ("rows", "order", "epoch", "size", "index")

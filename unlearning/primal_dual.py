@@ -29,6 +29,15 @@ class Dual:
         return replace(self, price=min(self.cap, max(0.0, raised)))
 
 
+def extrapolated(forgetting: float, before: float | None) -> float:
+    """Return S_u at Θ̄ = 2 Θᵏ − Θᵏ⁻¹ to first order; ``before`` is S_u at Θᵏ⁻¹, None at first.
+
+    The paper's dual ascends at Θᵏ, which is the Arrow–Hurwicz method; primal-dual hybrid gradient
+    ascends at Θ̄. Along the step S_u is taken as linear, as the primal step does with g_u.
+    """
+    return forgetting if before is None else 2.0 * forgetting - before
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteralDual:
     """The paper's printed dual: one price per parameter of one party's block.

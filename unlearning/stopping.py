@@ -47,16 +47,18 @@ class Progress:
     shortfall: float  # γ − S_u
     change: float  # ΔΘ
     utility: float | None = None  # accuracy on validation rows; None when not measured
+    recovering: bool = False  # began below the floor and has not reached it yet
 
 
 def decide(progress: Progress, limits: Limits) -> Decision:
     """Return the first reason to stop, the gravest first."""
     if not progress.finite:
         return Decision.NOT_FINITE
+    last = progress.iteration + 1 >= limits.iterations
     if progress.utility is not None and progress.utility < limits.utility_floor:
-        return Decision.UTILITY_LOST
+        return Decision.GO_ON if progress.recovering and not last else Decision.UTILITY_LOST
     if progress.shortfall <= limits.slack and 0.0 < progress.change <= limits.still:
         return Decision.CONVERGED
-    if progress.iteration + 1 >= limits.iterations:
+    if last:
         return Decision.OUT_OF_ITERATIONS
     return Decision.GO_ON

@@ -2,19 +2,24 @@
 
 from typing import Final, assert_never
 
-from configs.agreement import MethodName
+from configs.unlearning import MethodName
+from parties.methods.cvfu import Cvfu
 from parties.methods.fedora import FedOra
 from parties.methods.fine_tune import FineTune
 from parties.methods.gradient_ascent import GradientAscent
+from parties.methods.ico_like import IcoLike
 from parties.methods.method import ORIGINAL, Method
 from parties.methods.newton_cg import NewtonCg
+from parties.methods.relabel import Relabel
 from parties.methods.retrain import Retrain
 from parties.methods.sharded import Sharded
+from parties.methods.shrink_perturb import ShrinkPerturb
+from parties.methods.top_only import TopOnly
 
 PAIRED: Final = "retrain-paired"
 
 
-def method(name: MethodName) -> Method:
+def method(name: MethodName) -> Method:  # noqa: C901, PLR0911  one for each name
     """The method of a config's name."""
     match name:
         case "fedora":
@@ -27,6 +32,16 @@ def method(name: MethodName) -> Method:
             return NewtonCg()
         case "sharded":
             return Sharded()
+        case "relabel":
+            return Relabel()
+        case "top-only":
+            return TopOnly()
+        case "shrink-perturb":
+            return ShrinkPerturb()
+        case "ico-like":
+            return IcoLike()
+        case "cvfu":
+            return Cvfu()
         case "retrain-paired":
             return Retrain(PAIRED, ORIGINAL)
     assert_never(name)

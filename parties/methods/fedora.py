@@ -14,19 +14,23 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from configs.agreement import Fedora
+from configs.unlearning import Fedora
+from parties.batch import Answered, Batch, Use
 from parties.federation import Federation
 from parties.learn import HOLD, SOUND, validate
-from parties.methods.kkt import kkt_report
+from parties.methods.kkt import ANCHOR, kkt_report
 from parties.methods.method import ORIGINAL, Facts
+from parties.methods.shrink_perturb import shrink_of
 from parties.methods.threshold import Threshold, threshold
-from parties.passes import Answered, Batch, Use
+from parties.methods.top_only import FRESH_TOP
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 from unlearning.objectives import forgetting_scores
-from unlearning.primal_dual import Dual, retain_steps
+from unlearning.primal_dual import Dual, extrapolated, retain_steps
 from unlearning.step_sizes import StepRule, StepSizes
 from unlearning.stopping import Decision, Limits, Progress, decide
+
+START = "start of fedora"  # the stream that draws what a start of its own is fresh with
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ def _start(federation: Federation) -> Start:
 
 
 def unlearn(federation: Federation, gamma: float, accuracy: float) -> Unlearned:
-    """Run FedORA from the present model; ``accuracy`` is the model's own on validation rows."""
+    """Run FedORA on the present model; ``accuracy`` is the model's own on validation rows."""
     return _Run(federation, gamma, accuracy).run()
 
 
@@ -112,6 +116,7 @@ class Walk:
     newest: list[Iteration]  # this one, and the one before, whose change is known now
     decision: Decision
     looked: bool  # at the validation rows
+    sound: bool  # the model passed the last look; a start of its own first has to recover
     answered: Answered | None  # in the first iteration
 
 
@@ -120,7 +125,8 @@ class _Run:
 
     def __init__(self, federation: Federation, gamma: float, accuracy: float) -> None:
         self._federation, self._plan = federation, federation.agreement.unlearning.fedora
-        self._dual = Dual(threshold=gamma, cap=self._plan.price_cap)
+        cap = self._plan.price_cap if self._plan.score else 0.0
+        self._dual = Dual(threshold=gamma, cap=cap)
         self._steps = step_sizes(self._plan)
         floor = accuracy - self._plan.utility_loss
         self._limits = Limits(
@@ -137,16 +143,20 @@ class _Run:
         self._iterations: list[Iteration] = []
         self._answered = Answered(federation.rows.forgotten[:0], {})
         self._asked = 0  # batches of D_r so far
+        self._sound = self._plan.start == "original"
 
     def run(self) -> Unlearned:
         """Iterate until ``decide`` says stop; at worst end at the last model that passed a look."""
         federation = self._federation
         federation.party.watch.phase("fedora", self._plan.iterations * (self._sub_steps + 1))
         federation.keep(SOUND, vfl_pb2.UNLEARN)
+        self._begin()
+        if self._plan.proximal:
+            federation.keep(ANCHOR, vfl_pb2.UNLEARN)
         for k in range(self._plan.iterations):
             walk = federation.once(f"fedora, iteration {k + 1}", Walk, partial(self._walk, k))
             self._arrive(walk)
-            if walk.looked and not walk.decision.rolls_back:
+            if walk.looked and walk.sound:
                 federation.keep(SOUND, vfl_pb2.UNLEARN)
             if walk.decision.stops:
                 break
@@ -155,6 +165,15 @@ class _Run:
         federation.drop(SOUND, vfl_pb2.UNLEARN)
         return Unlearned(self._iterations, walk.decision, self._answered)
 
+    def _begin(self) -> None:
+        """Move to where the first iteration starts, which is θ₀ of the proximal term as well."""
+        match self._plan.start:
+            case "fresh-top":
+                self._federation.shrink(FRESH_TOP, START, vfl_pb2.UNLEARN)
+            case "shrink":
+                how = shrink_of(self._plan.shrink, self._plan.shrink_top)
+                self._federation.shrink(how, START, vfl_pb2.UNLEARN)
+
     def _walk(self, k: int) -> Walk:
         """One iteration, and a look at the validation rows where one is due."""
         progress = self._iterate(k)
@@ -162,7 +181,9 @@ class _Run:
         last = decision.stops or (k + 1) % self._plan.check_every == 0
         looked = progress.finite and last
         if looked:
-            decision = decide(self._look(progress), self._limits)
+            seen = self._look(progress)
+            decision = decide(seen, self._limits)
+            self._sound = not decision.rolls_back and self._is_useful(seen)
         return Walk(
             dual=self._dual,
             steps=self._steps,
@@ -171,12 +192,14 @@ class _Run:
             newest=self._iterations[-2:],
             decision=decision,
             looked=looked,
+            sound=self._sound,
             answered=None if k else self._answered,
         )
 
     def _arrive(self, walk: Walk) -> None:
         """Stand where ``walk`` ended, whether it was walked now or before a crash."""
         self._dual, self._steps, self._asked = walk.dual, walk.steps, walk.asked
+        self._sound = walk.sound
         self._answered = walk.answered or self._answered
         older = self._iterations[: walk.iterations - len(walk.newest)]
         self._iterations = [*older, *walk.newest]
@@ -243,7 +266,9 @@ class _Run:
             self._steps = self._steps.adapt(moved)
         held = sum(report.held_square for report in reports)
         self._steps = self._steps.meet(held)
-        self._dual = self._dual.ascend(score, self._steps.dual)
+        before = self._iterations[-1].forgetting if self._iterations else None
+        ahead = extrapolated(score, before) if self._plan.extrapolate else score
+        self._dual = self._dual.ascend(ahead, self._steps.dual)
         bound = self._steps.dual_bound
         self._iterations.append(
             Iteration(
@@ -283,7 +308,11 @@ class _Run:
         """Look at the validation rows, which also shows whether all numbers are still finite."""
         accuracy = validate(self._federation, vfl_pb2.UNLEARN)[1]
         self._iterations[-1] = replace(self._iterations[-1], validation_accuracy=accuracy)
-        return replace(progress, finite=not self._federation.diverged, utility=accuracy)
+        finite = not self._federation.diverged
+        return replace(progress, finite=finite, utility=accuracy, recovering=not self._sound)
+
+    def _is_useful(self, progress: Progress) -> bool:
+        return progress.utility is not None and progress.utility >= self._limits.utility_floor
 
 
 def step_sizes(plan: Fedora) -> StepSizes:

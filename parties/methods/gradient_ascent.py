@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from parties.batch import Answered
 from parties.federation import Federation
 from parties.learn import SOUND, hold, validate
 from parties.methods.method import ORIGINAL, Facts
-from parties.passes import Answered
 from protocol import vfl_pb2
 from unlearning.ascent import clip_factor, knows_nothing
 from unlearning.guarantee import Guarantee
@@ -51,7 +51,7 @@ def ascend(federation: Federation) -> Ascended:
         federation.keep(SOUND, vfl_pb2.ASCEND)  # this pass has shown that it is
         reports = [*federation.weigh(vfl_pb2.ASCEND), federation.half.report()]
         factor = clip_factor(sum(report.held_square for report in reports), plan.clip)
-        federation.climb(plan.learning_rate * factor)
+        federation.climb(plan.learning_rate * factor, vfl_pb2.ASCEND)
     validate(federation, vfl_pb2.ASCEND)
     if federation.diverged:
         federation.restore(SOUND, federation.stream, vfl_pb2.ASCEND)

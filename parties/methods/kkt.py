@@ -5,14 +5,15 @@ from typing import Any
 
 from torch.nn.functional import cross_entropy
 
+from parties.batch import Batch, Use
 from parties.federation import Federation
 from parties.learn import HOLD
 from parties.methods.method import ORIGINAL
-from parties.passes import Batch, Use
 from protocol import vfl_pb2
 from unlearning.kkt import Gradients, kkt
 from unlearning.objectives import forgetting_scores
 
+ANCHOR = "start of fedora"  # the copy that the proximal term holds on to, where there is one
 _ADD = vfl_pb2.Gradient(add=vfl_pb2.Add())
 
 
@@ -37,9 +38,9 @@ def kkt_report(federation: Federation, gamma: float, price: float | None) -> dic
 
     passes = federation.passes
     passes.sweep(vfl_pb2.UNLEARN, passes.parts(vfl_pb2.RETAIN), retain)
-    retained = sum(report.held_square for report in federation.weights(ORIGINAL))
+    retained = sum(each.held_square for each in _weigh(federation))
     passes.sweep(vfl_pb2.UNLEARN, passes.parts(vfl_pb2.FORGOTTEN), forget)
-    pulled = sum(report.pulled_square for report in federation.weights(ORIGINAL))
+    pulled = sum(each.pulled_square for each in _weigh(federation))
     if federation.diverged:
         return None
     found = kkt(
@@ -50,3 +51,10 @@ def kkt_report(federation: Federation, gamma: float, price: float | None) -> dic
         tolerance=plan.tolerance,
     )
     return asdict(found)
+
+
+def _weigh(federation: Federation) -> list[vfl_pb2.Report]:
+    """What all parties hold, also with the pull to where FedORA began; without ρ that is none."""
+    anchor = ANCHOR if federation.agreement.unlearning.fedora.proximal else ORIGINAL
+    weigh = vfl_pb2.Arrange(weigh=vfl_pb2.Weigh(anchor=anchor))
+    return list(federation.everybody(vfl_pb2.UNLEARN, weigh).values())

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from parties.batch import Answered
 from parties.federation import Federation
 from parties.methods.threshold import Threshold
-from parties.passes import Answered
 from unlearning.guarantee import Guarantee
 
 ORIGINAL = "original"  # the slot of the model to unlearn from, and its stream

@@ -5,7 +5,7 @@ from typing import Any
 
 from parties.federation import Federation
 from parties.methods.method import ORIGINAL, Facts
-from parties.newton import Walk, Walked, noise, release, walk_to_optimum
+from parties.newton import Walk, Walked, distance, noise, release, walk_to_optimum
 from protocol import vfl_pb2
 from unlearning.certificate import distance_bound
 from unlearning.guarantee import Guarantee
@@ -83,6 +83,6 @@ def _distances(federation: Federation) -> list[dict[str, Any]]:
     prefix = f"{NAME}, step "
     slots = [slot for slot in federation.half.slots if slot.startswith(prefix)]
     return [
-        {"step": int(slot.removeprefix(prefix)), "distance": federation.distance(slot)}
+        {"step": int(slot.removeprefix(prefix)), "distance": distance(federation, slot)}
         for slot in slots
     ]

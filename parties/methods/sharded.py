@@ -34,7 +34,13 @@ class Sharded:
 
 
 def _digests(federation: Federation, members: dict[int, str]) -> Digests:
-    return {str(shard): federation.digests(slot) for shard, slot in members.items()}
+    """The SHA-256 of every party's part of every member."""
+    found = {}
+    for shard, slot in members.items():
+        arrange = vfl_pb2.Arrange(digest=vfl_pb2.Digest(slot=slot))
+        reports = federation.everybody(vfl_pb2.EVALUATE, arrange)
+        found[str(shard)] = {name: each.digest.hex() for name, each in reports.items()}
+    return found
 
 
 def _figures(touched: list[int], before: Digests, after: Digests) -> dict[str, Any]:

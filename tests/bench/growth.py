@@ -12,9 +12,9 @@ from ledger import Row, at_most, shown
 from steps import federation
 from torch.nn.functional import cross_entropy
 
+from parties.batch import Batch, Use
 from parties.federation import Federation
 from parties.learn import DESCEND
-from parties.passes import Batch, Use
 from protocol import vfl_pb2
 
 SIZES = (10_000, 100_000, 1_000_000)

@@ -13,9 +13,9 @@ from one_process import OneProcess, one_process
 from torch.nn.functional import cross_entropy
 
 from parties import join
+from parties.batch import Batch, Use
 from parties.federation import Federation
 from parties.learn import ACCUMULATE, DESCEND
-from parties.passes import Batch, Use
 from parties.resume import begin
 from parties.roles import listen
 from parties.seating import Place, take_seat

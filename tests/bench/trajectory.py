@@ -15,10 +15,10 @@ from steps import federation
 from torch.nn.functional import cross_entropy
 
 from parties import join
+from parties.batch import Batch, Use
 from parties.federation import Federation
 from parties.learn import DESCEND
 from parties.memory_port import MemoryPort
-from parties.passes import Batch, Use
 from parties.passive import run_passive
 from parties.resume import begin
 from parties.seating import Place, take_seat

@@ -9,6 +9,7 @@ from torch import nn
 from models.arithmetic import (
     all_finite,
     gradients,
+    mix,
     restore,
     snapshot,
     squared_distance,
@@ -72,3 +73,16 @@ def test_gradients_are_copies_and_zero_where_unused() -> None:
 def test_one_bad_entry_is_not_finite(bad: float) -> None:
     assert all_finite(block())
     assert not all_finite([*block(), torch.tensor([0.0, bad])])
+
+
+def test_mix_by_hand() -> None:
+    theta, other = torch.tensor([1.0, -2.0]), torch.tensor([5.0, 6.0])
+    still = torch.tensor([7.0])
+    mix([theta, still], [other, torch.tensor([0.0])], [0.25, 0.0])
+    assert theta.tolist() == [2.0, 0.0]  # 3/4 (1, −2) + 1/4 (5, 6)
+    assert still.tolist() == [7.0]
+
+
+def test_mix_refuses_another_model() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        mix([torch.zeros(1)], [], [0.5])

@@ -3,16 +3,19 @@
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from monolith import Fedora, Monolith
+from torch import nn
 from trio import federation, forget_some, inputs, networks
 
+from parties.active_network import build_active
+from parties.batch import Batch, Use
 from parties.federation import Federation
 from parties.learn import HOLD, Plan, hold, learn
 from parties.methods import fedora
-from parties.passes import Batch, Use
 from parties.passive import Answerer
 from protocol import vfl_pb2
 from unlearning.objectives import forgetting_scores
@@ -47,7 +50,7 @@ def gradients_apart(folder: Path) -> float:
     with federation(folder) as (leading, answerers):
         forget_some(leading)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        model, rows = _copied(leading, answerers), leading.rows.forgotten
+        model, rows = copied(leading, answerers), leading.rows.forgotten
         hold(leading, vfl_pb2.ASCEND)
         of_loss = _held_apart(leading, answerers, model.gradient(model.loss(rows)))
 
@@ -64,7 +67,7 @@ def training_apart(folder: Path, optimiser: str = "adam") -> tuple[int, float]:
     training = {"optimiser": optimiser, "learning_rate": 0.01, "batch": BATCH, "epochs": EPOCHS}
     with federation(folder, training=training) as (leading, answerers):
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        model, steps = _copied(leading, answerers), 0
+        model, steps = copied(leading, answerers), 0
         descent = OPTIMISERS[optimiser](model.parameters, 0.01)
         learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, EPOCHS, BATCH))
         for batch in islice(_batches(leading, vfl_pb2.LEARN), EPOCHS * _per_epoch(leading)):
@@ -72,28 +75,39 @@ def training_apart(folder: Path, optimiser: str = "adam") -> tuple[int, float]:
             model.loss(batch).backward()
             descent.step()
             steps += 1
-        return steps, _furthest(leading, answerers, model)
+        return steps, furthest(leading, answerers, model)
 
 
-def fedora_apart(folder: Path) -> tuple[float, float, float]:
-    """The price of both, and the largest difference in the parameters, after 20 iterations."""
-    with federation(folder, unlearning={"fedora": FEDORA}) as (leading, answerers):
+def fedora_apart(
+    folder: Path, alone_with: Mapping[str, Any] | None = None, **changes: Any
+) -> tuple[float, float, float]:
+    """The price of both, and the largest difference in the parameters, after 20 iterations.
+
+    ``changes`` are those of FedORA's settings, ``alone_with`` says the same to the one process.
+    """
+    with federation(folder, unlearning={"fedora": FEDORA | changes}) as (leading, answerers):
         forget_some(leading)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 2, BATCH))
         leading.keep("original", vfl_pb2.TRAIN)
         leading.restore("original", "original", vfl_pb2.UNLEARN)
-        alone = Fedora(_copied(leading, answerers), gamma=GAMMA, tau=STEP, sigma=STEP)
-        went = fedora.unlearn(leading, GAMMA, 0.0)
+        model = copied(leading, answerers)
+        if changes.get("start") == "shrink":
+            shrunk(model, fresh(leading, answerers, "start of fedora"), 0.3, 1.0)
+        settings = {"gamma": GAMMA, "tau": STEP, "sigma": STEP} | dict(alone_with or {})
+        alone = Fedora(model, **settings)
+        went = fedora.unlearn(leading, settings["gamma"], 0.0)
         batches = _batches(leading, vfl_pb2.RETAIN)
-        steps = retain_steps(SHARE, len(leading.rows.retain), BATCH)
+        share = changes.get("retain_share", SHARE)
+        steps = retain_steps(share, len(leading.rows.retain), BATCH) if share else 0
         for _ in range(ITERATIONS):
             alone.iterate(leading.rows.forgotten, list(islice(batches, steps)))
         price = went.iterations[-1].price or 0.0
-        return price, alone.price, _furthest(leading, answerers, alone.model)
+        return price, alone.price, furthest(leading, answerers, alone.model)
 
 
-def _copied(leading: Federation, answerers: Answerers) -> Monolith:
+def copied(leading: Federation, answerers: Answerers) -> Monolith:
+    """The present model in one process."""
     halves, features = networks(leading, answerers), inputs(leading, answerers)
     return Monolith.copy(halves, features, leading.labels.clone())
 
@@ -105,7 +119,28 @@ def _held_apart(leading: Federation, answerers: Answerers, expected: list[torch.
     return max((a - b).abs().max().item() for a, b in zip(held, expected, strict=True))
 
 
-def _furthest(leading: Federation, answerers: Answerers, model: Monolith) -> float:
+def fresh(leading: Federation, answerers: Answerers, stream: str) -> dict[str, nn.Module]:
+    """The halves that ``stream`` draws."""
+    own = leading.half.model.inputs
+    found: dict[str, nn.Module] = {
+        name: each._network(stream, each._state.half.model.inputs)
+        for name, each in answerers.items()
+    }
+    return found | {"hub": build_active(leading.party, stream, own and own.values)}
+
+
+@torch.no_grad()
+def shrunk(model: Monolith, other: Mapping[str, nn.Module], bottom: float, top: float) -> None:
+    """Move a model towards another."""
+    for name, half in model.halves.items():
+        pairs = zip(half.named_parameters(), other[name].parameters(), strict=True)
+        for (place, ours), theirs in pairs:
+            share = top if place.startswith("top.") else bottom
+            ours.copy_((1 - share) * ours + share * theirs)
+
+
+def furthest(leading: Federation, answerers: Answerers, model: Monolith) -> float:
+    """The largest difference in any parameter."""
     ours = networks(leading, answerers)
     return max(
         (a - b).abs().max().item()

@@ -69,8 +69,11 @@ class Fedora:
     sigma: float
     rho: float = 0.01
     omega: float = 2.0
+    cap: float = 5.0
+    extrapolate: bool = False
     price: float = 0.0
     steepest: float = 0.0
+    scores: tuple[float, ...] = ()
     changes: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -79,7 +82,7 @@ class Fedora:
         self.first = (self.tau, self.sigma)
 
     def iterate(self, forgotten: Sequence[int], batches: Sequence[Sequence[int]]) -> None:
-        """One outer iteration."""
+        """One outer iteration; without batches, one sub-step without the loss."""
         parameters = self.model.parameters
         here = [p.detach().clone() for p in parameters]
         score = self.model.score(forgotten, self.omega)
@@ -89,9 +92,15 @@ class Fedora:
         self.before = here
         self.steepest = max(self.steepest, _square(held))
         self.sigma = min(self.sigma, 0.9 / (self.tau * self.steepest))
-        self.price = min(5.0, max(0.0, self.price + self.sigma * (self.gamma - score.item())))
-        for batch in batches:
-            gradients = self.model.gradient(self.model.loss(batch))
+        ahead = score.item()
+        if self.extrapolate and self.scores:
+            ahead = 2 * score.item() - self.scores[-1]
+        self.scores = (*self.scores, score.item())
+        self.price = min(self.cap, max(0.0, self.price + self.sigma * (self.gamma - ahead)))
+        for batch in batches or [[]]:
+            gradients = [torch.zeros_like(p) for p in parameters]
+            if len(batch):
+                gradients = self.model.gradient(self.model.loss(batch))
             with torch.no_grad():
                 for p, g, u, p0 in zip(parameters, gradients, held, self.start, strict=True):
                     p.sub_(self.tau * (g - self.price * u + self.rho * (p - p0)))

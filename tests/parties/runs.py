@@ -13,7 +13,13 @@ from parties.memory_port import MemoryPort
 from parties.passive import run_passive
 
 FEDORA = {"iterations": 2, "check_every": 2, "reference_epochs": 1, "utility_loss": 1.0}
-QUICK = {"retrains": 2, "ascent": {"steps": 1}, "fine_tune": {"epochs": 1}}
+QUICK = {
+    "compare": ("fine-tune", "gradient-ascent", "relabel"),
+    "retrains": 2,
+    "ascent": {"steps": 1},
+    "fine_tune": {"epochs": 1},
+    "relabel": {"epochs": 1},
+}
 TRAINING = {"learning_rate": 0.01, "batch": 32, "epochs": 2}
 
 

@@ -37,8 +37,8 @@ def test_half_of_a_class(tmp_path: Path) -> None:
     assert found["forgotten"] + found["retained"] == metrics["run"]["rows"]["learn"]
     names = [method["name"] for method in found["methods"]]
     assert names == [
-        "original", "fedora", "fine-tune", "gradient-ascent", "retrain", "retrain-2",
-        "retrain-paired",
+        "original", "fedora", "fine-tune", "gradient-ascent", "relabel", "retrain",
+        "retrain-2", "retrain-paired",
     ]  # fmt: skip
     assert set(found["purged"]) == {"hub", "left", "right"}
     for gone in found["purged"].values():

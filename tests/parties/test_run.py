@@ -255,8 +255,8 @@ def test_gradient_ascent_goes_back_when_a_party_diverges(tmp_path: Path) -> None
         before = leading.logits(vfl_pb2.VALIDATION)
         climb = leading.climb
 
-        def climb_then_poison(step_size: float) -> None:
-            climb(step_size)
+        def climb_then_poison(step_size: float, task: vfl_pb2.Task) -> None:
+            climb(step_size, task)
             poison(answerers["left"])
 
         leading.climb = climb_then_poison  # type: ignore[method-assign]

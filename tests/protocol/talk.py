@@ -59,6 +59,7 @@ ARRANGEMENTS = (
     say.Arrange(measure=say.Measure(slot="original")),
     say.Arrange(assemble=say.Assemble(slots=["original/0", "original/1"])),
     say.Arrange(digest=say.Digest(slot="original/0")),
+    say.Arrange(shrink=say.Shrink(stream="third", bottom=0.3, top=1.0)),
 )
 REPORT = say.Report(held_square=1.5, moved_square=0.5)
 

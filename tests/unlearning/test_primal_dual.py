@@ -12,6 +12,7 @@ from unlearning.primal_dual import (
     Dual,
     LiteralDual,
     Pull,
+    extrapolated,
     free_of_charge,
     primal_step,
     retain_steps,
@@ -26,6 +27,15 @@ def vector(*entries: float) -> Tensor:
 
 def test_price_rises_by_the_step_times_the_shortfall() -> None:
     assert Dual(threshold=1.0, price=0.5).ascend(-3.0, 0.25).price == 1.5
+
+
+def test_extrapolation_goes_as_far_again() -> None:
+    assert extrapolated(1.5, None) == 1.5
+    assert extrapolated(1.5, 1.0) == 2.0
+    # S_u linear in θ: at 2 Θᵏ − Θᵏ⁻¹ it is what the two scores say.
+    before, now, score = vector(1.0, 2.0), vector(0.5, 2.5), vector(3.0, -1.0)
+    there = torch.dot(2 * now - before, score).item()
+    assert extrapolated(torch.dot(now, score).item(), torch.dot(before, score).item()) == there
 
 
 def test_price_relaxes_to_zero_once_the_threshold_is_met() -> None:

@@ -24,6 +24,10 @@ def progress(**facts: float | None) -> Progress:
         ({"shortfall": 0.2, "change": 1e-4}, Decision.GO_ON),
         ({"shortfall": 0.1, "change": 2e-3}, Decision.GO_ON),
         ({"iteration": 9}, Decision.OUT_OF_ITERATIONS),
+        ({"utility": 0.1, "recovering": True}, Decision.GO_ON),
+        ({"utility": 0.1, "recovering": True, "change": 1e-4, "shortfall": 0.0}, Decision.GO_ON),
+        ({"utility": 0.1, "recovering": True, "iteration": 9}, Decision.UTILITY_LOST),
+        ({"utility": 0.9, "recovering": True, "iteration": 9}, Decision.OUT_OF_ITERATIONS),
     ],
 )
 def test_the_gravest_reason_decides(facts: dict[str, float | None], decision: Decision) -> None:

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from runs import QUICK, TRAINING, run
 
-from configs.agreement import Baseline, MethodName
+from configs.unlearning import Baseline, MethodName
 from parties.methods.choice import independent, method
 from parties.report.comparison import label
 from parties.report.page import page
@@ -32,7 +32,7 @@ def test_only_retrains_claim_to_be_exact() -> None:
 
 @pytest.mark.parametrize("name", ["gradient-ascent", "fine-tune", "retrain-paired"])
 def test_the_chosen_method_is_delivered(tmp_path: Path, name: str) -> None:
-    plan = QUICK | {"method": name, "compare": ("fine-tune",)}
+    plan = QUICK | {"method": name, "compare": ("fine-tune", "relabel")}
     metrics = run(tmp_path, unlearn=FORGET, training=TRAINING, unlearning=plan)
     found = metrics["requests"][0]
     rows = {each["name"]: each for each in found["methods"]}

@@ -10,7 +10,7 @@ from runs import run
 from trio import federation, forget_some, inputs, networks
 
 from parties.learn import Plan, learn
-from parties.methods.kkt import kkt_report
+from parties.methods.kkt import ANCHOR, kkt_report
 from parties.report.page import page
 from parties.save import canonical
 from protocol import vfl_pb2
@@ -28,7 +28,7 @@ def test_the_residuals_are_those_of_one_process(tmp_path: Path) -> None:
     with federation(tmp_path, unlearning={"fedora": fedora}) as (leading, answerers):
         forget_some(leading)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep("original", vfl_pb2.TRAIN)
+        leading.keep(ANCHOR, vfl_pb2.TRAIN)
         start = [
             p.detach().clone()
             for name in ("hub", "left", "right")

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from trio import federation, inputs, networks
 
 from parties.methods.newton_cg import NewtonCg
-from parties.newton import Walk, walk_to_optimum
+from parties.newton import Walk, distance, walk_to_optimum
 from parties.report.page import page
 from parties.save import canonical
 from parties.train import train
@@ -62,9 +62,9 @@ def test_parties_reach_the_optimum_of_one_process_within_their_bound(tmp_path: P
         )
         ours = [p.detach().clone() for p in alone.parameters]
         best = optimum(alone, leading.rows.learn, 1e-2)
-    distance = sum(float((a - b).square().sum()) for a, b in zip(ours, best, strict=True)) ** 0.5
+    apart = sum(float((a - b).square().sum()) for a, b in zip(ours, best, strict=True)) ** 0.5
     assert walked[-1].bound <= 1e-6
-    assert distance <= walked[-1].bound + 1e-9
+    assert apart <= walked[-1].bound + 1e-9
     bounds = [each.bound for each in walked]
     assert bounds == sorted(bounds, reverse=True)
 
@@ -102,13 +102,13 @@ def test_noise_is_added_once_the_bound_is_reached(tmp_path: Path) -> None:
         leading.forget(leading.rows.learn[:20])
         facts = NewtonCg().run(leading)
         last = len(facts.figures["certificate"]["steps"]) - 1
-        distance = leading.distance(f"newton-cg, step {last}")
+        moved = distance(leading, f"newton-cg, step {last}")
         count = sum(
             p.numel() for n in networks(leading, answerers).values() for p in n.parameters()
         )
     assert facts.guarantee is Guarantee.CERTIFIED
     assert facts.figures["certificate"]["noise"] == pytest.approx(3.7306e-2, rel=1e-3)
-    assert distance == pytest.approx(3.7306e-2 * count**0.5, rel=0.5)
+    assert moved == pytest.approx(3.7306e-2 * count**0.5, rel=0.5)
 
 
 def test_no_noise_and_no_promise_where_the_effort_was_spent_too_soon(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_no_noise_and_no_promise_where_the_effort_was_spent_too_soon(tmp_path: P
         leading.forget(leading.rows.learn[:20])
         facts = NewtonCg().run(leading)
         last = len(facts.figures["certificate"]["steps"]) - 1
-        assert leading.distance(f"newton-cg, step {last}") == 0
+        assert distance(leading, f"newton-cg, step {last}") == 0
     assert facts.guarantee is None
     assert facts.stopped == "the effort was spent"
     assert facts.figures["certificate"]["epsilon"] is None

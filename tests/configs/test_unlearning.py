@@ -1,0 +1,61 @@
+"""Settings of unlearning at the door: what is refused, and what TOML can say."""
+
+from pathlib import Path
+
+import pytest
+from test_schema import GOOD, read, refusal
+
+SUM = GOOD.replace("width = 4", "width = 2") + '\n[top]\nkind = "sum"\n'
+MORE = SUM.replace("[training]", '[parties.mill]\nrole = "passive"\nwidth = 2\n\n[training]')
+
+
+def compared(*names: str) -> str:
+    return f"unlearning.compare={list(names)!r}".replace("'", '"')
+
+
+def test_every_table_carries_the_trivial_baselines(tmp_path: Path) -> None:
+    assert "compare lacks relabel" in refusal(tmp_path, GOOD, compared("fine-tune"))
+    read(tmp_path, GOOD, compared("fine-tune"), "unlearning.method=relabel")
+
+
+def test_a_baseline_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    twice = compared("fine-tune", "relabel", "relabel")
+    assert "names a method twice" in refusal(tmp_path, GOOD, twice)
+
+
+def test_an_unknown_method_is_refused(tmp_path: Path) -> None:
+    assert "unlearning.method" in refusal(tmp_path, GOOD, "unlearning.method=fedorra")
+
+
+def test_cvfu_without_a_sum_of_votes_is_refused(tmp_path: Path) -> None:
+    told = refusal(tmp_path, GOOD, "unlearning.method=cvfu")
+    assert "it needs [top] kind = 'sum'" in told
+    assert "it needs [top]" in refusal(tmp_path, GOOD, compared("fine-tune", "relabel", "cvfu"))
+
+
+def test_cvfu_with_a_sum_of_votes_is_taken(tmp_path: Path) -> None:
+    plan = read(tmp_path, SUM, compared("fine-tune", "relabel", "cvfu")).agreement.unlearning
+    assert plan.compare[-1] == "cvfu"
+
+
+@pytest.mark.parametrize("who", ['["bank"]', '["nobody"]', '["shop", "mill"]'])
+def test_offline_parties_are_passive_and_not_all(tmp_path: Path, who: str) -> None:
+    told = refusal(tmp_path, MORE, "unlearning.method=cvfu", f"unlearning.cvfu.offline={who}")
+    assert "legal: passive parties (mill, shop), but not all of them" in told
+    read(tmp_path, MORE, "unlearning.method=cvfu", 'unlearning.cvfu.offline=["shop"]')
+
+
+def test_adaptive_steps_can_be_switched_off(tmp_path: Path) -> None:
+    text = GOOD + "\n[unlearning.fedora]\nadaptive = false\n"
+    assert read(tmp_path, text).agreement.unlearning.fedora.adaptive is None
+    changed = read(tmp_path, GOOD, "unlearning.fedora.adaptive=false").agreement
+    assert changed.unlearning.fedora.adaptive is None
+    assert "unlearning.fedora.adaptive" in refusal(
+        tmp_path, GOOD, "unlearning.fedora.adaptive=true"
+    )
+
+
+@pytest.mark.parametrize("change", ["score=false", "extrapolate=true"])
+def test_the_literal_dual_has_no_ablation(tmp_path: Path, change: str) -> None:
+    told = refusal(tmp_path, GOOD, "unlearning.fedora.dual=literal", f"unlearning.fedora.{change}")
+    assert "go with dual = 'scalar'" in told

@@ -1,0 +1,104 @@
+"""Every method in a whole run: a row of its own in the report, and as if no crash had happened."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import FEDORA, QUICK, TRAINING, run
+from test_resume import Ending, _timeless, play, prepare
+from trio import agreement
+
+from parties.report.comparison import METHODS
+from parties.report.page import page
+from parties.save import canonical
+
+FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
+LESS = {
+    "fedora": FEDORA,
+    "top_only": {"epochs": 2},
+    "shrink_perturb": {"epochs": 1},
+    "ico_like": {"steps": 4},
+    "cvfu": {"epochs": 2},
+}
+ALL = ("fine-tune", "gradient-ascent", "relabel", "top-only", "shrink-perturb", "ico-like")
+
+
+def votes() -> dict[str, Any]:
+    """The trio with a sum of votes."""
+    parties = agreement()["parties"]
+    return {
+        "parties": {name: each | {"width": 3} for name, each in parties.items()},
+        "top": {"kind": "sum"},
+    }
+
+
+@pytest.fixture(scope="module")
+def metrics(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Of a run with a sum of votes, where every method can run."""
+    plan = QUICK | LESS | {"compare": (*ALL, "cvfu")}
+    folder = tmp_path_factory.mktemp("all")
+    found = run(folder, unlearn=FORGET, training=TRAINING, unlearning=plan, **votes())
+    return json.loads(canonical(found))
+
+
+def test_every_method_has_a_row(metrics: Any) -> None:
+    rows = metrics["requests"][0]["methods"]
+    names = [row["name"] for row in rows]
+    assert names == [
+        "original", "fedora", *ALL, "cvfu", "retrain", "retrain-2", "retrain-paired",
+    ]  # fmt: skip
+    assert set(names) <= set(METHODS)
+    for row in rows[1:]:
+        exact = row["name"].startswith("retrain")
+        assert row["guarantee"] == ("exact" if exact else "heuristic")
+        assert row["cost"]["rows"] > 0
+    text = page(metrics)
+    assert all(METHODS[name][0] in text for name in names)
+
+
+def test_what_is_shown_once_is_counted_as_rows(metrics: Any) -> None:
+    rows = {row["name"]: row for row in metrics["requests"][0]["methods"]}
+    retained = metrics["requests"][0]["retained"]
+    assert rows["top-only"]["cost"]["rows"] == 2 * retained  # two passive parties
+
+
+def test_every_row_tells_its_story(metrics: Any) -> None:
+    facts = {row["name"]: row["facts"] for row in metrics["requests"][0]["methods"]}
+    for name in ("fine-tune", "relabel", "top-only", "shrink-perturb", "retrain"):
+        assert facts[name]["epochs"], name
+    for name in ("gradient-ascent", "ico-like", "cvfu"):
+        assert facts[name]["losses"], name
+    assert facts["ico-like"]["contribution"] > 0
+
+
+CHANGES: dict[str, Any] = {
+    "unlearn": FORGET,
+    "training": TRAINING,
+    "unlearning": QUICK
+    | LESS
+    | {
+        "method": "top-only",
+        "compare": ("fine-tune", "relabel", "shrink-perturb", "ico-like", "cvfu"),
+    },
+    **votes(),
+}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ending:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    prepare(folder)
+    return play(folder, **CHANGES)
+
+
+@pytest.mark.parametrize("message", [80, 140, 200, 260, 320])
+def test_a_crash_changes_nothing(tmp_path: Path, undisturbed: Ending, message: int) -> None:
+    prepare(tmp_path)
+    play(tmp_path, ("left", message), **CHANGES)
+    ending = play(tmp_path, **CHANGES)
+    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert ending.files == undisturbed.files
+    assert ending.metrics is not None
+    assert undisturbed.metrics is not None
+    assert _timeless(ending.metrics["requests"]) == _timeless(undisturbed.metrics["requests"])

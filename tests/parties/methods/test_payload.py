@@ -1,0 +1,106 @@
+"""Bytes at the codec are those of the formula, to the byte: per method and passive party."""
+
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trio import federation, forget_some
+
+from parties.federation import Federation
+from parties.learn import Plan, learn
+from parties.methods import fedora
+from parties.methods.fine_tune import FineTune
+from parties.methods.gradient_ascent import GradientAscent
+from parties.methods.method import ORIGINAL
+from parties.methods.retrain import Retrain
+from parties.methods.top_only import TopOnly
+from protocol import vfl_pb2
+
+WIDTHS = {"left": 4, "right": 2}
+ITEM, BATCH, EPOCHS, STEPS = 4, 16, 3, 2  # float32
+UNLEARNING = {
+    "fedora": {
+        "batch": BATCH,
+        "iterations": 3,
+        "retain_share": 0.6,
+        "check_every": 99,
+        "utility_loss": 1.0,
+    },
+    "fine_tune": {"epochs": EPOCHS},
+    "ascent": {"steps": STEPS, "learning_rate": 1e-6},
+    "top_only": {"epochs": 2},
+}
+
+
+def payload(leading: Federation) -> dict[str, int]:
+    """Bytes of tensors so far, to and from every passive party."""
+    found = dict.fromkeys(WIDTHS, 0)
+    for (peer, *_), total in leading.party.ledger._totals.items():
+        found[peer] += total.payload
+    return found
+
+
+def crossed(leading: Federation, work: Callable[[], Any]) -> dict[str, int]:
+    before = payload(leading)
+    work()
+    return {name: after - before[name] for name, after in payload(leading).items()}
+
+
+def formula(rows_both_ways: int, rows_shown: int = 0) -> dict[str, int]:
+    """2 · 4 · d_h for every row that goes up and whose gradient comes down, half for one shown."""
+    return {name: ITEM * w * (2 * rows_both_ways + rows_shown) for name, w in WIDTHS.items()}
+
+
+@pytest.fixture
+def leading(tmp_path: Path) -> Any:
+    training = {"batch": BATCH, "epochs": EPOCHS, "learning_rate": 0.02}
+    with federation(tmp_path, dtype="float32", unlearning=UNLEARNING, training=training) as found:
+        leading, _ = found
+        forget_some(leading)
+        leading.fresh(ORIGINAL, vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 4, BATCH))
+        leading.keep(ORIGINAL, vfl_pb2.TRAIN)
+        yield leading
+
+
+def test_fedora(leading: Federation) -> None:
+    """n_u + R B rows an iteration (Table II); the last batch of an epoch is as short as it is."""
+    leading.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+    rows, plan = leading.rows, leading.agreement.unlearning.fedora
+    sub_steps = max(1, ceil(plan.retain_share * len(rows.retain) / BATCH))
+    per_epoch = ceil(len(rows.retain) / BATCH)
+    short = len(rows.retain) - (per_epoch - 1) * BATCH
+    sizes = [*[BATCH] * (per_epoch - 1), short]
+    batches = [sizes[step % per_epoch] for step in range(plan.iterations * sub_steps)]
+    assert short < BATCH
+    assert short in batches  # the short one is met
+    found = crossed(leading, lambda: fedora.unlearn(leading, 1.0, 0.0))
+    both_ways = plan.iterations * len(rows.forgotten) + sum(batches)
+    assert found == formula(both_ways, rows_shown=len(rows.validation))  # one look, at the end
+
+
+def test_retrain(leading: Federation) -> None:
+    """Every epoch passes over D_r, and looks at the validation rows."""
+    rows = leading.rows
+    found = crossed(leading, lambda: Retrain("retrain", "retrain").run(leading))
+    assert found == formula(EPOCHS * len(rows.retain), EPOCHS * len(rows.validation))
+
+
+def test_gradient_ascent(leading: Federation) -> None:
+    """Every step passes over D_u; a look at the end shows whether the model is sound."""
+    rows = leading.rows
+    found = crossed(leading, lambda: GradientAscent().run(leading))
+    assert found == formula(STEPS * len(rows.forgotten), len(rows.validation))
+
+
+def test_fine_tune(leading: Federation) -> None:
+    found = crossed(leading, lambda: FineTune().run(leading))
+    assert found == formula(EPOCHS * len(leading.rows.retain))
+
+
+def test_top_only(leading: Federation) -> None:
+    """Embeddings of D_r go up once, and nothing comes down."""
+    found = crossed(leading, lambda: TopOnly().run(leading))
+    assert found == formula(0, rows_shown=len(leading.rows.retain))
