@@ -13,6 +13,7 @@ from parties.simulate import Plan, processes
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "vertical"
 SHARDS, SEEDS = (1, 4, 8, 16), range(5)
+ONE_MODEL = ("unlearning.method='fedora'", "unlearning.compare=['fine-tune','relabel']")
 Tell = Callable[[str], None]
 
 
@@ -45,7 +46,7 @@ def shards(data: Path, tell: Tell) -> Iterator[Row]:
     right = fmean(k is (n not in touched) for n, k in enumerate(kept))
     yield at_least("digits: shards that changed if and only if touched", right, 1.0, "of all")
     for count in SHARDS:
-        method = [] if count > 1 else ["unlearning.method='fedora'"]
+        method = () if count > 1 else ONE_MODEL
         reached = [
             _run("digits-shards", data, tell, f"sharding.shards={count}", f"seed={seed}",
                  "unlearn=[]", *method)["run"]["test_accuracy"]

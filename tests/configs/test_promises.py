@@ -35,7 +35,11 @@ REFUSED = {
         ["training.optimiser='adam'"],
         "needs training.optimiser = 'newton-cg'",
     ),
-    "shards with another method": (SHARDS, ["unlearning.method='fedora'"], "go together"),
+    "shards with another method": (
+        SHARDS,
+        ["unlearning.method='fedora'", "unlearning.compare=['fine-tune','relabel']"],
+        "go together",
+    ),
     "the method without shards": (SHARDS, ["sharding.shards=1"], "go together"),
     "baselines beside shards": (
         SHARDS,

@@ -78,7 +78,7 @@ def test_products_with_the_hessian_are_bounded(tmp_path: Path) -> None:
 
 
 def test_the_report_holds_bounds_and_true_distances(tmp_path: Path) -> None:
-    plan = QUICK | {"method": "newton-cg"}
+    plan = QUICK | {"method": "newton-cg", "compare": ("fine-tune", "relabel")}
     metrics = run(tmp_path, unlearn=FORGET, unlearning=plan, **HEAD)
     rows = {each["name"]: each for each in metrics["requests"][0]["methods"]}
     certificate, reference = rows["newton-cg"]["facts"]["certificate"], rows["retrain-paired"]
@@ -134,7 +134,7 @@ def test_no_noise_and_no_promise_where_the_effort_was_spent_too_soon(tmp_path: P
     ],
 )
 def test_a_walk_that_crashed_ends_as_if_it_had_not(tmp_path: Path, name: str, message: int) -> None:
-    plan = QUICK | {"method": "newton-cg", "compare": ()}
+    plan = QUICK | {"method": "newton-cg", "compare": ("fine-tune", "relabel")}
     changes = HEAD | {"unlearn": FORGET, "unlearning": plan}
     for folder in ("whole", "crashed"):
         (tmp_path / folder).mkdir()
