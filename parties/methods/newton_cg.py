@@ -60,6 +60,7 @@ ASSUMED = (
 ASSUMED_OF_NOISE = (
     "the exact optimum on the remaining rows, released with the same noise, is what it is "
     "compared with",
+    "who sees the model saw nothing of the run; the parties themselves are not covered",
     "requests do not depend on released models, and noise is drawn anew for each release",
     "the noise is in floating point, whose lowest bits are not covered",
 )
