@@ -126,7 +126,7 @@ class Cvfu(Table):
 
     learning_rate: Positive = 0.1  # η of epoch i is this / √i
     batch: Count = 64
-    epochs: Count = 20
+    epochs: Count = 8  # each passes over D_r twice
     ascent: Annotated[float, Field(ge=0)] = 1.0  # of ∇CE(D_u), subtracted in the first step
     patience: Count = 3  # epochs without progress
     noise: Annotated[float, Field(ge=0)] = 0.0  # deviation, added to gradients of the sum

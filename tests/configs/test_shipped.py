@@ -27,6 +27,11 @@ DOCUMENTED: dict[str, dict[str, tuple[int, int, tuple[int, ...]]]] = {
         "left": (1707, 0, (1, 8, 4)),
         "right": (1707, 0, (1, 8, 4)),
     },
+    "digits-votes": {
+        "office": (1707, 0, (0,)),
+        "left": (1707, 0, (1, 8, 4)),
+        "right": (1707, 0, (1, 8, 4)),
+    },
     "breast": {"guest": (569, 0, (10,)), "host": (541, 0, (20,))},
     "credit": {"guest": (30_000, 0, (13,)), "host": (27_000, 0, (10,))},
     "income": {
@@ -48,6 +53,7 @@ DOCUMENTED: dict[str, dict[str, tuple[int, int, tuple[int, ...]]]] = {
 COMMON = {
     "digits": 1533,
     "digits-shards": 1533,
+    "digits-votes": 1533,
     "breast": 541,
     "credit": 27_000,
     "income": 48_842,
@@ -92,9 +98,9 @@ def test_config_says_first_what_it_is_and_how_to_run_it(path: Path) -> None:
     comment = re.match(r"(#.*\n)+", path.read_text())
     assert comment is not None
     command = f"vfl simulate configs/vertical/{path.name}"
-    comes_along = path.stem.startswith("digits")
-    assert command + ("" if comes_along else " --data DIR") in comment[0]
-    assert comes_along or "https://" in comment[0]
+    at_hand = path.stem.startswith("digits")  # the data comes with scikit-learn
+    assert command + ("" if at_hand else " --data DIR") in comment[0]
+    assert at_hand or "https://" in comment[0]
 
 
 @pytest.mark.parametrize("run", NAMES)

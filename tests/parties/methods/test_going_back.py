@@ -1,0 +1,114 @@
+"""Methods that go back: to the original, or to the last model that was shown to be sound."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_every_method import votes
+from trio import federation, forget_some
+
+from parties.errors import Diverged
+from parties.federation import Federation
+from parties.learn import Plan, learn
+from parties.methods import fedora
+from parties.methods.cvfu import Cvfu
+from parties.methods.ico_like import IcoLike
+from parties.methods.method import ORIGINAL
+from parties.methods.top_only import TopOnly
+from protocol import vfl_pb2
+
+
+@contextmanager
+def trained(folder: Path, unlearning: dict[str, Any], **changes: Any) -> Iterator[Federation]:
+    with federation(folder, unlearning=unlearning, **changes) as (leading, _):
+        forget_some(leading)
+        leading.fresh(ORIGINAL, vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 4, 16))
+        leading.keep(ORIGINAL, vfl_pb2.TRAIN)
+        yield leading
+
+
+def test_a_fresh_top_is_given_time_and_goes_back_if_it_does_not_recover(tmp_path: Path) -> None:
+    plan = {"iterations": 4, "check_every": 1, "start": "fresh-top", "utility_loss": 1e-9}
+    with trained(tmp_path, {"fedora": plan | {"primal_step": 1e-6}}) as leading:
+        before = leading.logits(vfl_pb2.VALIDATION)
+        leading.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+        went = fedora.unlearn(leading, 1.0, 1.0)
+        assert len(went.iterations) == 4  # looked at after each, and given time
+        assert went.decision.value == "utility lost"
+        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+
+
+def test_a_start_that_recovers_is_kept(tmp_path: Path) -> None:
+    plan = {"iterations": 3, "check_every": 1, "start": "shrink", "utility_loss": 1.0}
+    with trained(tmp_path, {"fedora": plan}) as leading:
+        before = leading.logits(vfl_pb2.VALIDATION)
+        leading.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+        went = fedora.unlearn(leading, 1.0, 0.5)
+        assert went.decision.value == "out of iterations"
+        assert not torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+
+
+def test_ico_like_goes_back_when_numbers_are_not_finite(tmp_path: Path) -> None:
+    plan = {"learning_rate": 1e30, "steps": 5}
+    with trained(tmp_path, {"ico_like": plan}) as leading:
+        before = leading.logits(vfl_pb2.VALIDATION)
+        went = IcoLike().run(leading)
+        assert went.stopped == "not finite"
+        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+
+
+def test_cvfu_goes_back_when_numbers_are_not_finite(tmp_path: Path) -> None:
+    plan = {"learning_rate": 1e30, "epochs": 5, "batch": 16}
+    with trained(tmp_path, {"cvfu": plan}, **votes()) as leading:
+        before = leading.logits(vfl_pb2.VALIDATION)
+        assert Cvfu().run(leading).figures["kept"] == 0
+        assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
+
+
+def test_cvfu_ends_at_the_model_of_the_last_epoch_that_made_progress(tmp_path: Path) -> None:
+    plan = {"learning_rate": 3.0, "epochs": 12, "batch": 16, "patience": 1}
+    with trained(tmp_path, {"cvfu": plan}, **votes()) as leading:
+        figures = Cvfu().run(leading).figures
+        assert figures["kept"] == len(figures["losses"]) - 1 < 12
+
+
+def test_noise_of_cvfu_is_drawn_from_the_seed(tmp_path: Path) -> None:
+    found = []
+    for number, noise in enumerate((0.0, 1e-2, 1e-2)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with trained(folder, {"cvfu": {"epochs": 1, "noise": noise}}, **votes()) as leading:
+            Cvfu().run(leading)
+            found.append(leading.logits(vfl_pb2.VALIDATION))
+    without, one, again = found
+    assert torch.equal(one, again)
+    assert not torch.equal(without, one)
+
+
+def test_an_offline_party_is_asked_nothing_and_does_not_move(tmp_path: Path) -> None:
+    plan = {"epochs": 2, "batch": 16, "offline": ("left",)}
+    with trained(tmp_path, {"cvfu": plan}, **votes()) as leading:
+        told = asked(leading, "left")
+        Cvfu().run(leading)
+        assert asked(leading, "left") == told + len(leading.rows.learn)  # for the cache alone
+
+
+def asked(leading: Federation, name: str) -> int:
+    """Rows that a party embedded so far."""
+    totals = leading.party.ledger._totals.items()
+    return sum(
+        each.rows for (peer, _, kind, _), each in totals if (peer, kind) == (name, "Embedding")
+    )
+
+
+def test_a_fresh_top_that_diverges_says_so(tmp_path: Path) -> None:
+    with trained(tmp_path, {}) as leading:
+        with torch.no_grad():
+            next(leading.half.model.network.bottom.parameters()).fill_(torch.nan)
+        leading.keep(ORIGINAL, vfl_pb2.TRAIN)
+        with pytest.raises(Diverged, match="a fresh top is no longer finite"):
+            TopOnly().run(leading)
