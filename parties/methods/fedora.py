@@ -57,6 +57,11 @@ class Unlearned:
     decision: Decision
     answered: Answered  # the last gradients of S_u in the first iteration
 
+    @property
+    def price(self) -> float | None:
+        """Ω at the end; None with the literal dual, or where not even one iteration was finite."""
+        return self.iterations[-1].price if self.iterations else None
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -83,7 +88,7 @@ class FedOra:
             stopped=went.decision.value,
             threshold=start.threshold,
             answered=went.answered,
-            audit=partial(_audit, federation, start.threshold.gamma, went.iterations[-1].price),
+            audit=partial(_audit, federation, start.threshold.gamma, went.price),
         )
 
 

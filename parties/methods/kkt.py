@@ -20,7 +20,8 @@ _ADD = vfl_pb2.Gradient(add=vfl_pb2.Add())
 def kkt_report(federation: Federation, gamma: float, price: float | None) -> dict[str, Any] | None:
     """The residuals of the present model; None with the literal dual, which has no such problem.
 
-    Also None where numbers are no longer finite. It costs a pass over D_r and one over D_u.
+    Also None where there is no price yet, or numbers are no longer finite. It costs a pass over
+    D_r and one over D_u.
     """
     if price is None:
         return None
