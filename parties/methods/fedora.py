@@ -14,10 +14,10 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from configs.unlearning import Fedora
 from parties.batch import Answered, Batch, Use
 from parties.federation import Federation
 from parties.learn import HOLD, SOUND, validate
+from parties.methods.form import form, step_sizes
 from parties.methods.kkt import ANCHOR, kkt_report
 from parties.methods.method import ORIGINAL, Facts
 from parties.methods.shrink_perturb import shrink_of
@@ -27,7 +27,7 @@ from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, extrapolated, retain_steps
-from unlearning.step_sizes import StepRule, StepSizes
+from unlearning.step_sizes import StepSizes
 from unlearning.stopping import Decision, Limits, Progress, decide
 
 START = "start of fedora"  # the stream that draws what a start of its own is fresh with
@@ -84,6 +84,7 @@ class FedOra:
         federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         went = unlearn(federation, start.threshold.gamma, start.accuracy)
         return Facts(
+            form(federation.agreement.unlearning.fedora),
             iterations=[asdict(each) for each in went.iterations],
             stopped=went.decision.value,
             threshold=start.threshold,
@@ -318,23 +319,3 @@ class _Run:
 
     def _is_useful(self, progress: Progress) -> bool:
         return progress.utility is not None and progress.utility >= self._limits.utility_floor
-
-
-def step_sizes(plan: Fedora) -> StepSizes:
-    """The initial step sizes and the rule that moves them; without a rule they stay."""
-    rule = plan.adaptive
-    if rule is None:
-        still = StepRule(
-            primal_range=(plan.primal_step, plan.primal_step),
-            dual_range=(plan.dual_step, plan.dual_step),
-        )
-        return StepSizes(primal=plan.primal_step, dual=plan.dual_step, rule=still)
-    moving = StepRule(
-        calm=rule.slow,
-        restless=rule.fast,
-        grow=rule.growth,
-        shrink=rule.decay,
-        primal_range=(plan.primal_step * rule.smallest, plan.primal_step * rule.largest),
-        dual_range=(plan.dual_step * rule.smallest, plan.dual_step * rule.largest),
-    )
-    return StepSizes(primal=plan.primal_step, dual=plan.dual_step, rule=moving)

@@ -70,6 +70,14 @@ def test_every_row_tells_its_story(metrics: Any) -> None:
     for name in ("gradient-ascent", "ico-like", "cvfu"):
         assert facts[name]["losses"], name
     assert facts["ico-like"]["contribution"] > 0
+    assert facts["fedora"] == {
+        "dual": "scalar",
+        "start": "original",
+        "score": True,
+        "adaptive": True,
+        "extrapolate": False,
+        "retain_share": 0.1,
+    }
 
 
 CHANGES: dict[str, Any] = {

@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trio import federation, forget_some
+from trio import agreement, federation, forget_some
 
 from parties.federation import Federation
 from parties.learn import Plan, learn
 from parties.methods import fedora
+from parties.methods.cvfu import Cvfu
 from parties.methods.fine_tune import FineTune
 from parties.methods.gradient_ascent import GradientAscent
+from parties.methods.ico_like import IcoLike
 from parties.methods.method import ORIGINAL
+from parties.methods.relabel import Relabel
 from parties.methods.retrain import Retrain
+from parties.methods.shrink_perturb import ShrinkPerturb
 from parties.methods.top_only import TopOnly
 from protocol import vfl_pb2
 
@@ -31,6 +35,9 @@ UNLEARNING = {
     "fine_tune": {"epochs": EPOCHS},
     "ascent": {"steps": STEPS, "learning_rate": 1e-6},
     "top_only": {"epochs": 2},
+    "relabel": {"epochs": 2},
+    "shrink_perturb": {"epochs": 2},
+    "ico_like": {"steps": 7, "share": 0.3},
 }
 
 
@@ -104,3 +111,40 @@ def test_top_only(leading: Federation) -> None:
     """Embeddings of D_r go up once, and nothing comes down."""
     found = crossed(leading, lambda: TopOnly().run(leading))
     assert found == formula(0, rows_shown=len(leading.rows.retain))
+
+
+def test_relabel(leading: Federation) -> None:
+    found = crossed(leading, lambda: Relabel().run(leading))
+    assert found == formula(2 * len(leading.rows.learn))
+
+
+def test_shrink_perturb(leading: Federation) -> None:
+    """To shrink costs no row."""
+    found = crossed(leading, lambda: ShrinkPerturb().run(leading))
+    assert found == formula(2 * len(leading.rows.retain))
+
+
+def test_ico_like(leading: Federation) -> None:
+    """D_u once, then K batches; the last of an epoch over the fixed part is short."""
+    rows = leading.rows
+    portion = len(rows.of(vfl_pb2.PORTION))
+    sizes = [min(BATCH, portion - start) for start in range(0, portion, BATCH)]
+    batches = [sizes[step % len(sizes)] for step in range(7)]
+    assert min(batches) < BATCH
+    found = crossed(leading, lambda: IcoLike().run(leading))
+    assert found == formula(len(rows.forgotten) + sum(batches), len(rows.validation))
+
+
+def test_cvfu(tmp_path: Path) -> None:
+    """D is shown once, then every epoch passes over D_r both ways and shows it; D_u once."""
+    parties = {name: each | {"width": 3} for name, each in agreement()["parties"].items()}
+    plan = {"cvfu": {"epochs": 2, "batch": BATCH, "learning_rate": 0.01}}
+    changes = {"dtype": "float32", "parties": parties, "top": {"kind": "sum"}, "unlearning": plan}
+    with federation(tmp_path, **changes) as (leading, _):
+        forget_some(leading)
+        leading.fresh(ORIGINAL, vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.keep(ORIGINAL, vfl_pb2.TRAIN)
+        rows, stay = leading.rows, len(leading.rows.retain)
+        found = crossed(leading, lambda: Cvfu().run(leading))
+        both_ways, shown = len(rows.forgotten) + 2 * stay, len(rows.learn) + 2 * stay
+        assert found == dict.fromkeys(WIDTHS, ITEM * 3 * (2 * both_ways + shown))
