@@ -53,7 +53,7 @@ def _certificate(request: Record, found: Record) -> Promise:
             f"Released with Gaussian noise of {tiny(found['noise'])} on every parameter: "
             f"(ε, δ) = ({found['epsilon']:g}, {tiny(found['delta'])})."
         )
-    sentences.append(f"It holds if {'; '.join(found['assumes'])}.")
+    sentences.append(f"What it counts on: {'; '.join(found['assumes'])}.")
     true = {each["step"]: each["distance"] for each in _distances(request)}
     rows = [
         (str(at), tiny(step["bound"]), tiny(true[at]) if at in true else "", str(step["products"]))
