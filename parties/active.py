@@ -39,7 +39,7 @@ FITTED = (
     "preprocessing statistics, where a party has any, were fitted with the forgotten rows: "
     "only Retrain fits them anew"
 )
-COPY = "a copy of the model from the first iterations of this unlearning, where the next request begins"
+COPY = "a copy of the model from early in this unlearning, at which the next request begins"
 KEPT = (
     "the number of epochs and the hyper-parameters were chosen with the forgotten rows",
     "every party's own source data, from which each must delete the rows itself",
