@@ -42,7 +42,9 @@ SPOILT: dict[str, tuple[Callable[[say.Envelope], object], str]] = {
     "microbatch": (lambda e: setattr(e.place, "microbatch", 1), "answers for train"),
 }
 NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
-MAY_BE_ABSENT = {"Ask.epoch", "LiteralDual.step_size", "Done.report", "Embedding.report"} | {
+MAY_BE_ABSENT = {"Ask.epoch", "LiteralDual.step_size", "Embedding.report"} | {
+    "Done.report",
+    "Done.spent",
     *(f"Report.{name}" for name in ("held_square", "moved_square", "diverged")),
     *(f"Report.{name}" for name in ("inner", "residual_square")),
     *(f"Report.{name}" for name in ("pulled_square", "digest")),
