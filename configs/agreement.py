@@ -5,6 +5,9 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from configs.evaluation import Backdoor, Evaluation, refuse_misplaced
+from configs.exact import Newton, Sharding
+from configs.privacy import Privacy
+from configs.promises import refuse_broken_promises
 from configs.table import Count, Fraction, Name, Pin, Positive, Table
 from configs.unlearning import Unlearning
 
@@ -124,7 +127,8 @@ Top: TypeAlias = Annotated[MlpTop | SumTop, Field(discriminator="kind")]
 class Training(Table):
     """Split learning."""
 
-    optimiser: Literal["adam", "sgd"] = "adam"
+    # newton-cg: to the optimum of a convex head, by [newton]; the other settings are then unused.
+    optimiser: Literal["adam", "sgd", "newton-cg"] = "adam"
     learning_rate: Positive = 1e-3
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of sgd
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
@@ -192,10 +196,15 @@ class Agreement(Table):
     psi: Psi = Psi()
     split: Split = Split()
     top: Top = MlpTop()
+    # declared: each seat gives ranges and vocabulary, so that no row ever enters them.
+    preprocessing: Literal["fitted", "declared"] = "fitted"
     training: Training = Training()
+    newton: Newton = Newton()
+    sharding: Sharding = Sharding()
     unlearn: tuple[Request, ...] = ()
     unlearning: Unlearning = Unlearning()
     evaluation: Evaluation = Evaluation()
+    privacy: Privacy = Privacy()
     limits: Limits = Limits()
 
     @property
@@ -221,8 +230,10 @@ class Agreement(Table):
     def architecture(self) -> dict[str, Any]:
         """What a trained model must have in common with those who use it, as JSON."""
         parties = {"parties": {name: {"pins"} for name in self.parties}}
-        fields = {"federation", "dtype", "parties", "labels", "top"}
-        return self.model_dump(mode="json", include=fields, exclude=parties)
+        fields = {"federation", "dtype", "parties", "labels", "top", "sharding"}
+        found = self.model_dump(mode="json", include=fields, exclude=parties)
+        noise = self.privacy.of_embeddings
+        return found | ({"privacy": noise} if noise else {})
 
     @model_validator(mode="after")
     def _one_active(self) -> Self:
@@ -232,6 +243,11 @@ class Agreement(Table):
                 "a run has one active party and at least one passive; "
                 f"active here: {', '.join(active) or 'none'}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _promises(self) -> Self:
+        refuse_broken_promises(self)
         return self
 
     @model_validator(mode="after")
@@ -274,6 +290,21 @@ class Agreement(Table):
         names = [request.name for request in self.unlearn]
         if len(set(names)) < len(names):
             raise ValueError("two requests bear one name")
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_needs_what_is_frozen(self) -> Self:
+        plan = self.unlearning
+        if self.privacy.embed_once and "cvfu" in (plan.method, *plan.compare):
+            raise ValueError(
+                "privacy.embed_once freezes the parties' networks, and cvfu changes nothing else: "
+                "take cvfu out of unlearning"
+            )
+        if self.privacy.embed_once and any(request.backdoor for request in self.unlearn):
+            raise ValueError(
+                "privacy.embed_once releases every row once, so a row cannot be shown with and "
+                "without a trigger: take the backdoor out of the request"
+            )
         return self
 
     @model_validator(mode="after")

@@ -17,17 +17,25 @@ from protocol.message import WITH_TENSOR, Body
 _MAY_BE_ABSENT = {
     "Ask.epoch",  # with SHUFFLED only
     "Done.report",
+    "Done.spent",
     "Embedding.report",
+    "Fresh.shard",  # of a model of one shard
     "Hello.run",
     "Hello.prediction",  # of who comes to train
     "LiteralDual.step_size",  # in the first sub-step of an iteration only
     "Report.cosine",
+    "Report.digest",
     "Report.diverged",
     "Report.held_square",
+    "Report.inner",
     "Report.moved_square",
+    "Report.pulled_square",
+    "Report.residual_square",
+    "Weigh.anchor",  # where only the held gradient is weighed
     "Report.norm_square",
     "Report.rank",
     "Report.slot_square",
+    "Spent.square",  # where nothing bounds it
     "Weigh.slot",
 }
 

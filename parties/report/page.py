@@ -28,6 +28,7 @@ from parties.report.comparison import (
 )
 from parties.report.method_table import Cell, MethodTable, method_table
 from parties.report.plots import Panel
+from parties.report.promises import Promise, promises
 from parties.report.quantities import (
     NARROW,
     count,
@@ -39,7 +40,7 @@ from parties.report.quantities import (
     size,
     times,
 )
-from parties.report.sentences import closing, headline, what, who
+from parties.report.sentences import closing, headline, privacy, what, who
 
 SIGNS = {
     Outcome.REACHED: "●",
@@ -47,6 +48,7 @@ SIGNS = {
     Outcome.NO_NEARER: "○",
     Outcome.MOOT: "∅",
     Outcome.UNKNOWN: "?",
+    Outcome.PROMISED: "■",
 }
 
 
@@ -77,6 +79,7 @@ class View:
     audited: AuditTable
     audit_sentences: Sequence[str]
     beside_retrain: Sequence[Panel]
+    promises: Sequence[Promise]
     course: Sequence[Panel]
     entropy: Sequence[Panel]
 
@@ -90,6 +93,7 @@ def page(metrics: Record) -> str:
             headline=headline(metrics),
             who=who(metrics["run"]),
             run=metrics["run"],
+            privacy=privacy(metrics["run"]),
             failure=metrics.get("failure"),
             views=[_view(request, metrics["run"]["rows"]) for request in metrics["requests"] or []],
             training=figures.training_panels(metrics["training"]),
@@ -131,6 +135,7 @@ def _view(request: Record, rows: Record | None) -> View:
         audited=audit_table(request),
         audit_sentences=audit_sentences(request),
         beside_retrain=figures.comparison_panels(request),
+        promises=promises(request),
         course=figures.iteration_panels(request),
         entropy=figures.entropy_panels(request),
     )

@@ -53,7 +53,17 @@ ARRANGEMENTS = (
     say.Arrange(weigh=say.Weigh(slot="original")),
     say.Arrange(search=say.Search()),
     say.Arrange(invert=say.Invert(slot="original")),
+    say.Arrange(newton=say.Newton(regularise=say.Regularise())),
+    say.Arrange(newton=say.Newton(begin=say.Begin())),
+    say.Arrange(newton=say.Newton(advance=say.Advance(length=0.5))),
+    say.Arrange(newton=say.Newton(turn=say.Turn(momentum=0.5))),
+    say.Arrange(newton=say.Newton(move=say.Move(length=1.0))),
+    say.Arrange(newton=say.Newton(blur=say.Blur(sigma=0.1))),
+    say.Arrange(weigh=say.Weigh(slot="original", anchor="start")),
+    say.Arrange(assemble=say.Assemble(slots=["original/0", "original/1"])),
+    say.Arrange(digest=say.Digest(slot="original/0")),
     say.Arrange(shrink=say.Shrink(stream="third", bottom=0.3, top=1.0)),
+    say.Arrange(account=say.Account()),
 )
 REPORT = say.Report(held_square=1.5, moved_square=0.5)
 
