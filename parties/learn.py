@@ -112,17 +112,18 @@ def validate(federation: Federation, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> t
     """Loss and accuracy on the validation rows."""
     logits = federation.logits(vfl_pb2.VALIDATION, task)
     truth = federation.labels[federation.rows.validation]
-    return cross_entropy(logits, truth).item(), _right(logits, truth)
+    return cross_entropy(logits, truth).item(), right(logits, truth)
 
 
 def accuracy(
     federation: Federation, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE
 ) -> float:
     """Share of some rows that the present model predicts right."""
-    return _right(federation.logits(rows, task), federation.labels[federation.rows.of(rows)])
+    return right(federation.logits(rows, task), federation.labels[federation.rows.of(rows)])
 
 
-def _right(logits: Tensor, truth: Tensor) -> float:
+def right(logits: Tensor, truth: Tensor) -> float:
+    """Share of rows whose class has the largest logit."""
     return (logits.argmax(dim=1) == truth).double().mean().item()
 
 

@@ -27,10 +27,11 @@ class Level:
     error: float
 
 
-def class_matched(scores: Tensor, truth: Tensor, wanted: Tensor) -> Level:
+def class_matched(scores: Tensor, truth: Tensor, wanted: Tensor, compared: int) -> Level:
     """Return the level of held-out ``scores``, ``[rows]``, in the class mix of ``wanted``.
 
-    A class without held-out rows teaches nothing, and the others stand for it.
+    The error is that of its difference to a mean over so many ``compared`` rows of the same kind. A
+    class without held-out rows teaches nothing, and the others stand for it.
 
     Raises:
         ValueError: no held-out row has one of the wanted classes.
@@ -43,19 +44,25 @@ def class_matched(scores: Tensor, truth: Tensor, wanted: Tensor) -> Level:
     total = sum(count for _, count in known)
     mean = sum(count / total * float(group.mean()) for group, count in known)
     variance = sum(
-        (count / total) ** 2 * float(group.var(correction=0)) / len(group) for group, count in known
+        count / total * float(group.var(correction=0)) * (count / total / len(group) + 1 / compared)
+        for group, count in known
     )
     return Level(mean, math.sqrt(variance))
 
 
 def heldout(level: Level, classes: int, weight: float, margin: float = 0.0) -> float:
-    """Return γ from the original's level on validation rows of the forgotten classes.
+    """Return γ from a model's level on validation rows of the forgotten classes.
 
-    ``margin`` standard errors below it, so that the constraint only presses on rows of which the
-    model is surer than chance explains; never below the smallest score.
+    ``margin`` standard errors below it, so that the constraint only presses where the model is
+    surer of D_u than chance explains; never below the smallest score.
     """
-    lowest = -weight * math.log(classes)
-    return _legal("heldout", max(lowest, level.mean - margin * level.error), classes, weight)
+    gamma = max(no_pressure(classes, weight), level.mean - margin * level.error)
+    return _legal("heldout", gamma, classes, weight)
+
+
+def no_pressure(classes: int, weight: float) -> float:
+    """Return the smallest score there is: a threshold that every model meets."""
+    return -weight * math.log(classes)
 
 
 def proxy(scores: Tensor, classes: int, weight: float, factor: float = 1.0) -> float:

@@ -17,13 +17,13 @@ from torch.nn.functional import cross_entropy
 from parties.batch import Answered, Batch, Use
 from parties.federation import Federation
 from parties.half import EARLY, NEXT
-from parties.learn import HOLD, SOUND, validate
+from parties.learn import HOLD, SOUND, right
 from parties.methods.calibrate import calibrate
 from parties.methods.form import form, step_sizes
 from parties.methods.kkt import ANCHOR, kkt_report
 from parties.methods.method import ORIGINAL, Facts
 from parties.methods.shrink_perturb import shrink_of
-from parties.methods.threshold import Threshold, threshold
+from parties.methods.threshold import Threshold, held_out_level, threshold
 from parties.methods.top_only import FRESH_TOP
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
@@ -58,6 +58,7 @@ class Unlearned:
     iterations: list[Iteration]
     decision: Decision
     answered: Answered  # the last gradients of S_u in the first iteration
+    gamma: float  # in the end
 
     @property
     def price(self) -> float | None:
@@ -91,9 +92,9 @@ class FedOra:
             form(federation.agreement.unlearning.fedora) | {"calibration": factor},
             iterations=[asdict(each) for each in went.iterations],
             stopped=went.decision.value,
-            threshold=start.threshold,
+            threshold=replace(start.threshold, gamma=went.gamma),
             answered=went.answered,
-            audit=partial(_audit, federation, start.threshold.gamma, went.price),
+            audit=partial(_audit, federation, went.gamma, went.price),
         )
 
 
@@ -176,7 +177,8 @@ class _Run:
         if walk.decision.rolls_back:
             federation.restore(SOUND, federation.stream, vfl_pb2.UNLEARN)
         federation.drop(SOUND, vfl_pb2.UNLEARN)
-        return Unlearned(self._iterations, walk.decision, self._answered)
+        gamma = self._dual.threshold
+        return Unlearned(self._iterations, walk.decision, self._answered, gamma)
 
     def _begin(self) -> None:
         """Move to where the first iteration starts, which is θ₀ of the proximal term as well."""
@@ -326,9 +328,13 @@ class _Run:
 
     def _look(self, progress: Progress) -> Progress:
         """Look at the validation rows, which also shows whether all numbers are still finite."""
-        accuracy = validate(self._federation, vfl_pb2.UNLEARN)[1]
+        federation = self._federation
+        logits = federation.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
+        accuracy = right(logits, federation.labels[federation.rows.validation])
         self._iterations[-1] = replace(self._iterations[-1], validation_accuracy=accuracy)
-        finite = not self._federation.diverged
+        finite = not federation.diverged
+        if finite and self._plan.policy == "present":
+            self._dual = replace(self._dual, threshold=held_out_level(federation, logits))
         return replace(progress, finite=finite, utility=accuracy, recovering=not self._sound)
 
     def _is_useful(self, progress: Progress) -> bool:

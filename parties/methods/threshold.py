@@ -14,7 +14,10 @@ from unlearning.objectives import forgetting_scores
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """γ, and the policy that gave it: `heldout` stands in for a reference that diverged."""
+    """γ, and the policy that gave it: `heldout` stands in for a reference that diverged.
+
+    With `present` it is what FedORA begins with; every look at the validation rows sets it anew.
+    """
 
     gamma: float
     policy: str
@@ -36,9 +39,10 @@ def threshold(federation: Federation, original: Tensor) -> Threshold:
             gamma = thresholds.proxy(scores, classes, plan.weight, plan.entropy_factor)
             return Threshold(gamma, "proxy")
         federation.party.watch.warn("the reference model diverged; the threshold is 'heldout'")
-    level = _class_matched(federation, original)
-    gamma = thresholds.heldout(level, classes, plan.weight, plan.margin)
-    return Threshold(gamma, "heldout")
+    level = held_out_level(federation, original)
+    if plan.policy == "present":
+        return Threshold(thresholds.no_pressure(classes, plan.weight), "present")
+    return Threshold(level, "heldout")
 
 
 def _reference(federation: Federation) -> Tensor:
@@ -50,14 +54,22 @@ def _reference(federation: Federation) -> Tensor:
     return federation.logits(vfl_pb2.FORGOTTEN, vfl_pb2.REFERENCE)
 
 
-def _class_matched(federation: Federation, logits: Tensor) -> thresholds.Level:
-    """The score of validation rows, in the class mix of D_u."""
-    rows, weight = federation.rows, federation.agreement.unlearning.fedora.weight
-    labels = federation.labels
-    scores = forgetting_scores(logits, weight)
+def held_out_level(federation: Federation, logits: Tensor) -> float:
+    """γ from a model's ``logits`` on the validation rows, in the class mix of D_u.
+
+    Raises:
+        PolicyError: no validation row has a class of D_u.
+    """
+    rows, labels = federation.rows, federation.labels
+    plan, classes = federation.agreement.unlearning.fedora, len(federation.agreement.labels.classes)
+    compared = min(len(rows.forgotten), plan.score_rows or len(rows.forgotten))
+    scores = forgetting_scores(logits, plan.weight)
     try:
-        return thresholds.class_matched(scores, labels[rows.validation], labels[rows.forgotten])
+        level = thresholds.class_matched(
+            scores, labels[rows.validation], labels[rows.forgotten], compared
+        )
     except ValueError as error:
         raise PolicyError(
             "no validation row has a class of D_u", "enlarge split.validation"
         ) from error
+    return thresholds.heldout(level, classes, plan.weight, plan.margin)

@@ -5,7 +5,7 @@ look at validation rows that may end a real run early is left out, so no model e
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 
 import numpy as np
@@ -19,6 +19,7 @@ from parties.population.steps import Lesson, batches, gradients, losses, optimis
 from parties.population.together import Together
 from parties.rows import RowSets
 from protocol import vfl_pb2
+from unlearning import thresholds
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, retain_steps
 
@@ -67,6 +68,10 @@ class Unlearning:
                 self._move(gradients(loss, self._models), held)
             if not self._sub_steps:
                 self._move(None, held)
+            if plan.policy == "present" and (k + 1) % plan.check_every == 0:
+                levels = held_out_levels(self._course, self._models)
+                pairs = zip(self._duals, levels, strict=True)
+                self._duals = [replace(dual, threshold=level) for dual, level in pairs]
 
     def _hold(self, k: int) -> list[Tensor]:
         """g_u of every model; its dual ascends and its steps adapt on the way."""
@@ -132,6 +137,20 @@ class Unlearning:
         for group in self._descent.param_groups:
             group["lr"] = float(rates[0])
         self._descent.step()
+
+
+def held_out_levels(course: Course, models: Ensemble) -> list[float]:
+    """γ of every model from its validation rows, in the class mix of its D_u."""
+    together, plan = course.together, course.plan
+    rows, classes = together.rows.validation, len(together.agreement.labels.classes)
+    gammas, truth = [], together.labels[rows]
+    for logits, sets in zip(together.logits(models, rows), course.sets, strict=True):
+        forgotten = together.labels[sets.forgotten]
+        compared = min(len(forgotten), plan.score_rows or len(forgotten))
+        scores = forgetting_scores(logits, plan.weight)
+        level = thresholds.class_matched(scores, truth, forgotten, compared)
+        gammas.append(thresholds.heldout(level, classes, plan.weight, plan.margin))
+    return gammas
 
 
 def _retained(course: Course) -> Iterator[Tensor]:

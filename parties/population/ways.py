@@ -14,7 +14,7 @@ from parties.methods.fedora import START
 from parties.methods.method import ORIGINAL
 from parties.methods.shrink_perturb import share_of_top
 from parties.population.cvfu import cvfu
-from parties.population.fedora import Course, Unlearning
+from parties.population.fedora import Course, Unlearning, held_out_levels
 from parties.population.steps import learn, per_epoch
 from parties.population.trained import Trained, forgotten_loss
 from parties.schedule import key, words
@@ -135,18 +135,15 @@ def fedora(trained: Trained, plan: Fedora) -> Ensemble:
 
 def _thresholds(trained: Trained, plan: Fedora) -> list[float]:
     """γ of every model by the policy."""
-    together, rows = trained.together, trained.together.rows.validation
+    together = trained.together
     classes = len(together.agreement.labels.classes)
     if plan.policy == "uniform":
         return [thresholds.uniform(classes, plan.weight)] * len(trained.sets)
     if plan.policy == "proxy":
         return _proxies(trained, plan, classes)
-    gammas, truth = [], together.labels[rows]
-    for logits, sets in zip(together.logits(trained.original, rows), trained.sets, strict=True):
-        scores, wanted = forgetting_scores(logits, plan.weight), together.labels[sets.forgotten]
-        level = thresholds.class_matched(scores, truth, wanted)
-        gammas.append(thresholds.heldout(level, classes, plan.weight, plan.margin))
-    return gammas
+    if plan.policy == "present":
+        return [thresholds.no_pressure(classes, plan.weight)] * len(trained.sets)
+    return held_out_levels(Course(together, trained.sets, (), plan), trained.original)
 
 
 def _proxies(trained: Trained, plan: Fedora, classes: int) -> list[float]:

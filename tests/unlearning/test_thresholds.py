@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unlearning.objectives import forgetting_scores
-from unlearning.thresholds import Level, class_matched, heldout, proxy, uniform
+from unlearning.thresholds import Level, class_matched, heldout, no_pressure, proxy, uniform
 
 
 def test_uniform_is_a_fraction_of_the_largest_score() -> None:
@@ -31,14 +31,19 @@ def test_heldout_is_never_below_the_smallest_score() -> None:
 def test_classes_without_heldout_rows_are_stood_for_by_the_others() -> None:
     # Classes 0, 0, 1, 2 are to go; of 2 there is no row: two thirds of class 0, one of class 1.
     scores, truth = torch.tensor([-3.0, -1.0, 4.0]), torch.tensor([0, 0, 1])
-    level = class_matched(scores, truth, torch.tensor([0, 0, 1, 2]))
+    level = class_matched(scores, truth, torch.tensor([0, 0, 1, 2]), compared=4)
     assert level.mean == pytest.approx(2 / 3 * -2.0 + 1 / 3 * 4.0)
-    assert level.error == pytest.approx(math.sqrt((2 / 3) ** 2 * 1.0 / 2))
+    # Class 0 has variance 1: 2/3 of the mean, from two held-out rows, and 2/3 of four rows of D_u.
+    assert level.error == pytest.approx(math.sqrt((2 / 3) ** 2 / 2 + 2 / 3 / 4))
 
 
 def test_no_heldout_row_of_the_classes_is_refused() -> None:
     with pytest.raises(ValueError, match="no held-out row has a class"):
-        class_matched(torch.tensor([1.0]), torch.tensor([0]), torch.tensor([1]))
+        class_matched(torch.tensor([1.0]), torch.tensor([0]), torch.tensor([1]), 1)
+
+
+def test_no_pressure_is_the_smallest_score() -> None:
+    assert no_pressure(10, 2.0) == pytest.approx(-2.0 * math.log(10))
 
 
 def test_factor_scales_the_entropy_behind_the_score() -> None:

@@ -48,9 +48,14 @@ def together() -> Together:
     )
     parts = [np.arange(ROWS), np.arange(ROWS, ROWS + 80), np.arange(ROWS + 80, 3 * ROWS)]
     rows = RowSets(
-        seed=0, shares=Shares.of(agreement), drawn=parts[0], learn=parts[0], validation=parts[1], test=parts[2],
+        seed=0,
+        shares=Shares.of(agreement),
+        drawn=parts[0],
+        learn=parts[0],
+        validation=parts[1],
+        test=parts[2],
         forgotten=np.empty(0, np.int64),
-    )  # fmt: skip
+    )
     return Together(agreement, rows, {"left": values[:, :6], "right": values[:, 6:]}, labels)
 
 

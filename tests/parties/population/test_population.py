@@ -28,6 +28,7 @@ FEDORA: dict[str, Any] = {
     "utility_loss": 1.0,
     "check_every": 100,
 }
+HELD = {"margin": 0.0, "dual_step": 1.0}
 PAPER = {
     "start": "original",
     "primal": "plain",
@@ -45,7 +46,8 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "ico-like": ("ico-like", {"ico_like": {"steps": 9, "share": 0.5}}),
     "cvfu": ("cvfu", {"cvfu": {"epochs": 3}}),
     "fedora": ("fedora", {"fedora": FEDORA}),
-    "fedora-heldout": ("fedora", {"fedora": FEDORA | {"margin": 0.0, "dual_step": 1.0}}),
+    "fedora-heldout": ("fedora", {"fedora": FEDORA | HELD | {"policy": "heldout"}}),
+    "fedora-present": ("fedora", {"fedora": FEDORA | HELD | {"check_every": 2}}),
     "fedora-fresh-top": ("fedora", {"fedora": FEDORA | {"start": "fresh-top"}}),
     "fedora-shrink": ("fedora", {"fedora": FEDORA | {"start": "shrink", "shrink_top": "shrink"}}),
     "fedora-paper": ("fedora", {"fedora": FEDORA | PAPER}),
