@@ -12,7 +12,7 @@ from parties.data import Holding, read_holding
 from parties.preprocess import fit
 from tests.data_folder import needed
 
-SHIPPED = sorted((Path(__file__).parents[2] / "configs").glob("*/*.toml"))
+SHIPPED = sorted((Path(__file__).parents[2] / "configs" / "vertical").glob("*.toml"))
 NAMES = [path.stem for path in SHIPPED]
 
 # (rows, rows of the test file, shape of one preprocessed row) of each party

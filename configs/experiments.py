@@ -1,0 +1,89 @@
+"""A list of experiments: configs, what is changed in them, and which tables read the results."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeAlias
+
+from pydantic import Field, ValidationError, model_validator
+
+from configs.agreement import Request
+from configs.errors import ConfigError
+from configs.evaluation import Backdoor
+from configs.problems import problem
+from configs.table import Count, Table
+from configs.toml_file import read_toml
+
+Title: TypeAlias = Annotated[str, Field(min_length=1, max_length=80)]
+Changes: TypeAlias = tuple[str, ...]  # as --set takes them
+
+
+class Experiment(Table):
+    """One setting: a config, the rows to forget, and the variants of unlearning that are run."""
+
+    name: Title
+    config: str  # a file, from the folder of this list
+    tables: Annotated[tuple[str, ...], Field(min_length=1)]  # that read it
+    variants: Annotated[tuple[Title, ...], Field(min_length=1)]
+    seeds: Count = 5  # 0, 1, ... to one less than this
+    request: Request | None = None  # None: those of the config
+    backdoor: Backdoor | None = None  # a second run each, in which D_u is poisoned
+    changes: Changes = ()
+    processes: bool = False  # real parties over TLS, one run at a time: for figures of time
+
+    @model_validator(mode="after")
+    def _poisons_a_request(self) -> Self:
+        if self.backdoor and (self.request is None or self.request.backdoor):
+            raise ValueError("backdoor poisons request: write that without a backdoor")
+        return self
+
+
+class Experiments(Table):
+    """The whole list.
+
+    Attributes:
+        variants: by name, what each changes: ``any`` for every config, other keys for the config
+            of that name (its file's stem).
+    """
+
+    variants: Mapping[Title, Mapping[str, Changes]]
+    experiment: Annotated[tuple[Experiment, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        names = [each.name for each in self.experiment]
+        if len(set(names)) < len(names):
+            raise ValueError("two experiments bear one name")
+        for each in self.experiment:
+            for unknown in set(each.variants) - set(self.variants):
+                raise ValueError(f"experiment {each.name!r} has an unknown variant {unknown!r}")
+        return self
+
+    def changes(self, experiment: Experiment, variant: str) -> Changes:
+        """All changes of one variant of one experiment; the variant's own come last."""
+        own = self.variants[variant]
+        stem = Path(experiment.config).stem
+        return (*experiment.changes, *own.get("any", ()), *own.get(stem, ()))
+
+
+def read_experiments(path: Path) -> Experiments:
+    """Read a list of experiments.
+
+    Raises:
+        ConfigError: all its problems, each with its place.
+    """
+    raw = read_toml(path, [])
+    try:
+        return Experiments.model_validate_json(json.dumps(raw), strict=True)
+    except ValidationError as error:
+        found = [problem(Experiments, each, "") for each in error.errors(include_url=False)]
+        raise ConfigError([f"{path}: {each}" for each in found[:20]]) from error
+
+
+def inline(value: Any) -> str:
+    """A JSON value as TOML in one line, for ``--set``."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {inline(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(inline(each) for each in value) + "]"
+    return json.dumps(value, ensure_ascii=False)

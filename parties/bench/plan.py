@@ -1,0 +1,126 @@
+"""From experiments to runs: each has a config, its changes, a seed, and a digest that names it."""
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from configs.agreement import Agreement
+from configs.experiments import Experiment, Experiments, inline
+from configs.schema import Config, canonical, read_config
+from parties.report import VERSION
+
+QUICK = "quick"  # the variant that makes every run short
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which part of the list is wanted.
+
+    Attributes:
+        tables: those to be made; none: all.
+        seeds: at most so many of each experiment.
+        quick: one seed each and short trainings, which say nothing, but show that all runs.
+    """
+
+    tables: Collection[str] = ()
+    seeds: int | None = None
+    quick: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One config with one seed."""
+
+    experiment: str
+    variant: str
+    poisoned: bool  # D_u bears a backdoor: a run of its own
+    seed: int
+    config: Path
+    changes: tuple[str, ...]
+    processes: bool
+    agreement: Agreement
+    digest: str  # of agreement, seats and version: runs that are the same bear the same
+
+    @property
+    def title(self) -> str:
+        """The run's name for people."""
+        poisoned = ", poisoned" if self.poisoned else ""
+        return f"{self.experiment}: {self.variant}{poisoned}, seed {self.seed}"
+
+
+def runs(listed: Experiments, folder: Path, scope: Scope) -> list[Run]:
+    """All runs of the experiments that feed a wanted table; configs are read from ``folder``.
+
+    Raises:
+        ConfigError: a config does not take its changes.
+    """
+    chosen = [
+        each
+        for each in listed.experiment
+        if not scope.tables or set(each.tables) & set(scope.tables)
+    ]
+    return [run for each in chosen for run in _of(each, listed, folder, scope)]
+
+
+def _of(each: Experiment, listed: Experiments, folder: Path, scope: Scope) -> Iterator[Run]:
+    seeds = 1 if scope.quick else min(each.seeds, scope.seeds or each.seeds)
+    for variant in each.variants:
+        changes = listed.changes(each, variant)
+        if scope.quick and QUICK in listed.variants:
+            changes = (*changes, *listed.variants[QUICK].get("any", ()))
+        for poisoned in (False, True) if each.backdoor else (False,):
+            for seed in range(seeds):
+                own = (*_request(each, poisoned=poisoned), f"seed={seed}")
+                yield _run(each, variant, poisoned, seed, (folder / each.config, (*changes, *own)))
+
+
+def _request(each: Experiment, *, poisoned: bool) -> tuple[str, ...]:
+    if each.request is None:
+        return ()
+    table = each.request.model_dump(mode="json", exclude_unset=True)
+    if poisoned and each.backdoor:
+        table["backdoor"] = each.backdoor.model_dump(mode="json", exclude_unset=True)
+    return (f"unlearn={inline([table])}",)
+
+
+def _run(
+    each: Experiment, variant: str, poisoned: bool, seed: int, read: tuple[Path, tuple[str, ...]]
+) -> Run:
+    path, changes = read
+    config = read_config(path, changes)
+    return Run(
+        experiment=each.name,
+        variant=variant,
+        poisoned=poisoned,
+        seed=seed,
+        config=path,
+        changes=changes,
+        processes=each.processes,
+        agreement=config.agreement,
+        digest=digest(config, processes=each.processes),
+    )
+
+
+def digest(config: Config, *, processes: bool) -> str:
+    """What names a run's folder: everything that its figures depend on, as far as it is declared.
+
+    The program is known by its version and that of its metrics; the digest of its sources stands in
+    the run's record, and a table made of runs of several sources says so.
+    """
+    seats = {name: seat.model_dump(mode="json") for name, seat in sorted(config.inline.items())}
+    parts = [canonical(config.agreement), json.dumps(seats, sort_keys=True)]
+    parts += [version("vfl"), str(VERSION), "processes" if processes else "threads"]
+    return sha256("\n".join(parts).encode()).hexdigest()[:24]
+
+
+def sources() -> str:
+    """A digest of the program's own files."""
+    root, found = Path(__file__).parents[2], sha256()
+    for folder in ("configs", "models", "parties", "protocol", "psi", "unlearning"):
+        for path in sorted((root / folder).rglob("*.py")):
+            if "bench" not in path.parts:  # what shows figures does not change them
+                found.update(path.read_bytes())
+    return found.hexdigest()[:12]
