@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from configs.evaluation import Backdoor, Evaluation, refuse_misplaced
+from configs.privacy import Privacy
 from configs.table import Count, Fraction, Name, Pin, Positive, Table
 from configs.unlearning import Unlearning
 
@@ -196,6 +197,7 @@ class Agreement(Table):
     unlearn: tuple[Request, ...] = ()
     unlearning: Unlearning = Unlearning()
     evaluation: Evaluation = Evaluation()
+    privacy: Privacy = Privacy()
     limits: Limits = Limits()
 
     @property
@@ -222,7 +224,9 @@ class Agreement(Table):
         """What a trained model must have in common with those who use it, as JSON."""
         parties = {"parties": {name: {"pins"} for name in self.parties}}
         fields = {"federation", "dtype", "parties", "labels", "top"}
-        return self.model_dump(mode="json", include=fields, exclude=parties)
+        found = self.model_dump(mode="json", include=fields, exclude=parties)
+        noise = self.privacy.of_embeddings
+        return found | ({"privacy": noise} if noise else {})
 
     @model_validator(mode="after")
     def _one_active(self) -> Self:
@@ -274,6 +278,21 @@ class Agreement(Table):
         names = [request.name for request in self.unlearn]
         if len(set(names)) < len(names):
             raise ValueError("two requests bear one name")
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_needs_what_is_frozen(self) -> Self:
+        plan = self.unlearning
+        if self.privacy.embed_once and "cvfu" in (plan.method, *plan.compare):
+            raise ValueError(
+                "privacy.embed_once freezes the parties' networks, and cvfu changes nothing else: "
+                "take cvfu out of unlearning"
+            )
+        if self.privacy.embed_once and any(request.backdoor for request in self.unlearn):
+            raise ValueError(
+                "privacy.embed_once releases every row once, so a row cannot be shown with and "
+                "without a trigger: take the backdoor out of the request"
+            )
         return self
 
     @model_validator(mode="after")

@@ -11,7 +11,6 @@ _SECRET = re.compile(
     r"pass(word|wd|phrase)|secret|token|api_?key|private_?key|key_?pem|credential", re.IGNORECASE
 )
 _PRIVACY = {
-    "privacy",
     "dp",
     "dp_sgd",
     "differential_privacy",
@@ -63,8 +62,8 @@ def _unknown(where: str, place: list[str], model: type[BaseModel]) -> str:
         return f"{where!r} looks like a secret, and a config holds none; use a file for it"
     if key.lower() in _PRIVACY:
         return (
-            f"{where!r}: differential privacy is not offered in this version: "
-            "no noise is added and no (ε, δ) is claimed, whatever is set; take it out"
+            f"{where!r} is no setting of differential privacy: [privacy.embed_once] and "
+            "[privacy.label_dp] are, and no (ε, δ) is claimed for anything else"
         )
     if key.lower() in _ENCRYPTION:
         return (

@@ -234,6 +234,7 @@ class Seat(Table):
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     # Where this party's half of the model is computed; a GPU needs a CUDA build of torch.
     device: Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$")] = "cpu"
+    statistics: PathText | None = None  # preprocessing that no private row entered, as JSON
     module: str | None = None  # import path of this party's own bottom, "package.module:Class"
     unlearn: dict[Name, PathText] = Field(default={})  # request -> file of IDs, one a line
     data: Data

@@ -21,6 +21,8 @@ from parties.measure import nothing, record
 from parties.methods.choice import method
 from parties.methods.method import ORIGINAL
 from parties.party import Party
+from parties.privacy.claims import claims, summary
+from parties.privacy.ledger import Spent
 from parties.report import VERSION
 from parties.requests import Chosen, choose
 from parties.resume import Losses, begin
@@ -81,6 +83,7 @@ def _lead(federation: Federation, publish: Publish) -> dict[str, Any]:
         metrics["failure"] = str(error) if known else f"unexpected {type(error).__name__}"
         _publish_partial(party, publish, metrics | _sums(party))
         raise
+    metrics["run"]["privacy"] = _privacy(federation, federation.account())
     metrics |= _sums(party)
     metrics["run"]["seconds"] = party.ledger.elapsed
     save_half(party, federation.state, federation.run)
@@ -168,6 +171,12 @@ def _training(federation: Federation, epochs: list[Epoch]) -> dict[str, Any]:
     }
 
 
+def _privacy(federation: Federation, spent: Mapping[str, Spent]) -> dict[str, Any]:
+    """What may be claimed of each party's features and labels, and why no more."""
+    found = claims(federation.agreement, spent)
+    return {"summary": summary(found), "claims": [asdict(each) for each in found]}
+
+
 def _run(federation: Federation) -> dict[str, Any]:
     party, rows = federation.party, federation.start
     agreement = party.agreement
@@ -196,6 +205,7 @@ def _run(federation: Federation) -> dict[str, Any]:
         },
         "overlap": agreement.training.overlap,
         "guarantee": method(agreement.unlearning.method).guarantee.value,
+        "privacy": _privacy(federation, {}),
         "test_accuracy": None,
         "seconds": None,
     }

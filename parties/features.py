@@ -9,6 +9,7 @@ from torch import Tensor
 
 from parties import preprocess
 from parties.party import Party
+from parties.privacy.apart import statistics_apart
 from parties.rows import RowSets, split
 from parties.schedule import Index
 from parties.trigger import Trigger
@@ -51,11 +52,15 @@ class Features:
         return split(self._party.agreement, ids, holding.in_test[self.rows])
 
     def fit(self, rows: RowSets, which: vfl_pb2.Rows) -> Inputs:
-        """Features of all common rows by the statistics of some of them only."""
+        """Features of all common rows by the statistics of some of them only.
+
+        A seat may name statistics of its own; then these rows teach nothing.
+        """
         chosen = rows.of(which)
         name = chosen.tobytes()
         if name not in self._cache:
-            fitted = preprocess.fit(self._party.holding, self.rows[chosen])
+            known = statistics_apart(self._party)
+            fitted = known or preprocess.fit(self._party.holding, self.rows[chosen])
             self._warn(fitted)
             self._cache[name] = self.inputs(fitted)
         return self._cache[name]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,11 +12,14 @@ from parties.active_network import build_active
 from parties.alignment.align import SECONDS_PER_ROW
 from parties.batch import Reading
 from parties.checkpoint import Checkpoints, Content
-from parties.features import Inputs, labels
+from parties.features import Inputs
 from parties.half import Half
 from parties.journal import Entry, Journal, told
 from parties.party import Party
 from parties.passes import Passes
+from parties.privacy.cached import CachedPasses
+from parties.privacy.labels import UsedLabels
+from parties.privacy.ledger import Spent, spent_of
 from parties.remains import remains
 from parties.requests import Chosen, plant
 from parties.rows import RowSets
@@ -55,8 +57,9 @@ class Federation:
         self._checkpoints, self._state = checkpoints, state
         self._start = state.rows
         self._saved = monotonic()
-        held = labels(party, np.maximum(state.features.rows, 0))
-        self.passes = Passes(party, hub, state, held)
+        self._labels = UsedLabels(party, state)
+        once = party.agreement.privacy.embed_once is not None
+        self.passes = (CachedPasses if once else Passes)(party, hub, state, self._labels.values)
 
     @classmethod
     def resume(
@@ -227,7 +230,9 @@ class Federation:
         self._move(vfl_pb2.UNLEARN)
         self._hub.broadcast(vfl_pb2.Arrange(search=vfl_pb2.Search()))
         said = self._hub.gather(self.patience).items()
-        ours = [*remains(self._state, self._checkpoints), *self.passes.remains(self._state.dropped)]
+        gone = self._state.dropped
+        ours = remains(self._state, self._checkpoints) + self.passes.remains(gone)
+        ours += self._labels.remains(gone)
         return {self.party.name: ours} | {
             name: list(each.expect(vfl_pb2.Done).left) for name, each in said
         }
@@ -273,12 +278,24 @@ class Federation:
         }
         dropped = self._state.dropped
         ours = self._state.purge()
-        self.passes.labels[dropped] = -1
-        self.passes.clear()
-        ours.append("embeddings and logits of every compared model")
+        ours += self.passes.forget(dropped) + self._labels.forget(dropped)
         ours.append(f"row map, features and labels of {len(dropped)} rows")
         ours.append("checkpoints from before")
         return {self.party.name: ours, **done}
+
+    def account(self) -> dict[str, Spent]:
+        """What every party's releases have cost so far, where something is to be claimed."""
+        spent = self._labels.spent
+        found = {} if spent is None else {self.party.name: spent}
+        if self.agreement.privacy.embed_once is None:
+            return found
+        return found | self.once("privacy", dict[str, Spent], self._account, durable=False)
+
+    def _account(self) -> dict[str, Spent]:
+        self._move(vfl_pb2.CLOSE)
+        self._hub.broadcast(vfl_pb2.Arrange(account=vfl_pb2.Account()))
+        done = self._hub.gather(self.patience)
+        return {name: spent_of(said.expect(vfl_pb2.Done).spent) for name, said in done.items()}
 
     def goodbye(self) -> None:
         """End the conversation: the run is over, and its checkpoints with it."""

@@ -125,12 +125,14 @@ def _full_retrain(federation: Federation, measured: Cost) -> Cost:
     """Retrain at the shipped number of epochs, without early stopping."""
     passives = len(federation.agreement.passive)
     rows = federation.agreement.training.epochs * len(federation.rows.retain) * passives
+    if not measured.rows:  # embeddings came once, before: it crossed no row either
+        return measured
     scale = rows / measured.rows
     sizes = (measured.size, measured.payload, measured.messages)
     return Cost(measured.seconds * scale, rows, *(round(each * scale) for each in sizes))
 
 
-def _cost(cost: Cost, full: Cost) -> dict[str, float]:
+def _cost(cost: Cost, full: Cost) -> dict[str, float | None]:
     return {
         "seconds": cost.seconds,
         "rows": cost.rows,
@@ -138,7 +140,7 @@ def _cost(cost: Cost, full: Cost) -> dict[str, float]:
         "payload": cost.payload,
         "messages": cost.messages,
         "seconds_of_retrain": cost.seconds / full.seconds,
-        "rows_of_retrain": cost.rows / full.rows,
+        "rows_of_retrain": cost.rows / full.rows if full.rows else None,
         "bytes_of_retrain": cost.size / full.size,
     }
 

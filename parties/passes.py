@@ -20,6 +20,7 @@ from parties.active_network import ActiveNetwork
 from parties.batch import Answered, Batch, Group, Reading, Use
 from parties.errors import Diverged
 from parties.party import Party
+from parties.privacy.gradients import Gradients
 from parties.schedule import Index
 from parties.state import State
 from protocol import vfl_pb2
@@ -56,6 +57,7 @@ class Passes:
         self._leaves: dict[str, Tensor] = {}  # the passive parties' embeddings of this batch
         self._own: _Own | None = None
         self._ours: Tensor | None = None  # the gradient of our own embeddings
+        self._noise = Gradients(party, hub, state)
         self._hurried = party.agreement.training.overlap == "pipeline"
         self._pace = 0.0  # seconds that an answer takes, smoothed
         self.answered = Answered(np.empty(0, np.int64), {})  # what went out last
@@ -74,6 +76,12 @@ class Passes:
         """Forget the last batch."""
         self._leaves, self._own, self._ours = {}, None, None
         self.answered = Answered(np.empty(0, np.int64), {})
+
+    def forget(self, rows: Index) -> list[str]:
+        """Drop the labels of ``rows`` and all that they were used for; says what else it was."""
+        self.labels[rows] = -1
+        self.clear()
+        return ["embeddings and logits of every compared model"]
 
     def batches(self, rows: vfl_pb2.Rows, epoch: int, size: int) -> Iterator[vfl_pb2.Ask]:
         """The questions of one shuffled epoch over ``rows``."""
@@ -138,8 +146,7 @@ class Passes:
         embeddings: list[Tensor] = []
         for ask in self.parts(rows):
             with self._clock(task, "forward"):
-                self._hub.move_to(_place(task, ask))
-                self._hub.broadcast(vfl_pb2.Show(ask=ask))
+                self._ask(task, ask, learns=False)
                 parts.append(self._batch(task, (ask,), 0).logits)
                 embeddings.append(torch.cat(self._embeddings(), dim=1))
             self._party.watch.step()
@@ -194,9 +201,9 @@ class Passes:
         for _ in range(rest + sum(map(len, asked))):
             self._hub.gather(self.patience)
 
-    def _ask(self, task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> None:
+    def _ask(self, task: vfl_pb2.Task, ask: vfl_pb2.Ask, *, learns: bool = True) -> None:
         self._hub.move_to(_place(task, ask))
-        self._hub.broadcast(ask)
+        self._hub.broadcast(ask if learns else vfl_pb2.Show(ask=ask))
 
     def _differentiate(self, task: vfl_pb2.Task, batch: Batch, use: Use) -> None:
         """The gradients of all embeddings, for which the others wait.
@@ -204,24 +211,27 @@ class Passes:
         Those of the top's weights can wait until then; but in a pipeline nobody waits, and one
         pass backwards is cheaper than two.
         """
-        embeddings = dict(self._leaves)
+        embeddings = {name: leaf for name, leaf in self._leaves.items() if leaf.requires_grad}
         if self._own is not None:
             embeddings[self._party.name] = self._own.leaf
         leaves = list(embeddings.values())
         if self._hurried:
             use.loss.backward()  # type: ignore[no-untyped-call]
             found: Sequence[Tensor | None] = [leaf.grad for leaf in leaves]
+        elif not leaves:
+            found = []
         else:
             found = torch.autograd.grad(use.loss, leaves, retain_graph=True, allow_unused=True)
         whole = [_whole(gradient, leaf) for gradient, leaf in zip(found, leaves, strict=True)]
         gradients = dict(zip(embeddings, whole, strict=True))
         self._ours = gradients.pop(self._party.name, None)
-        self.answered = Answered(batch.rows, gradients)
         if not bounded([use.loss, *gradients.values()], self._agreement.limits.magnitude):
             self.diverged = True
             if task not in _MAY_DIVERGE:
                 place = describe(_place(task, batch.ask))
                 raise Diverged(f"the loss is no longer finite ({place})", "lower the learning rate")
+        sent = {name: self._noise.noised(name, batch.ask, each) for name, each in gradients.items()}
+        self.answered = Answered(batch.rows, sent)
 
     def _backward(self, loss: Tensor) -> None:
         """Leave the gradients of our own half: of our bottom, and of the top where they lack."""
@@ -249,6 +259,16 @@ class Passes:
         ask = group[place]
         rows = self._state.batches.of(ask)
         self._embed(rows)
+        reports = self._receive(task, rows)
+        share = 1.0
+        if len(group) > 1:
+            share = len(rows) / sum(len(self._state.batches.of(each)) for each in group)
+        logits, last = self._top(), place == len(group) - 1
+        labels = self.labels.index_select(0, torch.from_numpy(rows))
+        return Batch(ask, rows, logits, labels, reports, share, last)
+
+    def _receive(self, task: vfl_pb2.Task, rows: Index) -> list[vfl_pb2.Report]:
+        """Take the passive parties' embeddings of ``rows``, and their reports."""
         started = monotonic()
         replies = self._hub.gather(self.patience)
         self._pace += 0.1 * (monotonic() - started - self._pace)
@@ -260,12 +280,7 @@ class Passes:
             self._leaves[name] = embedding.requires_grad_(torch.is_grad_enabled())
             reports.append(said.expect(vfl_pb2.Embedding).report)
             self._check_report(task, name, reports[-1])
-        share = 1.0
-        if len(group) > 1:
-            share = len(rows) / sum(len(self._state.batches.of(each)) for each in group)
-        logits, last = self._top(), place == len(group) - 1
-        labels = self.labels.index_select(0, torch.from_numpy(rows))
-        return Batch(ask, rows, logits, labels, reports, share, last)
+        return reports
 
     def _embed(self, rows: Index) -> None:
         """Our own embeddings, where we have features."""

@@ -20,6 +20,7 @@ from parties.features import Inputs
 from parties.final import save_half
 from parties.ledger import phase_of
 from parties.party import Party
+from parties.privacy.outgoing import FROZEN, Outgoing
 from parties.remains import remains
 from parties.resume import Losses, checkpoints, join_in
 from parties.schedule import Index, torch_seed
@@ -61,6 +62,7 @@ class Answerer:
     def __init__(self, party: Party, channel: Channel, ours: Checkpoints) -> None:
         self._party, self._channel, self._checkpoints = party, channel, ours
         self._state, self._run = join_in(party, channel, ours, self._network)
+        self._outgoing = Outgoing(party, channel.session or b"", self._state)
         # Batches that await their gradients, each with its graph; two at most.
         self._embedded: deque[tuple[Tensor, vfl_pb2.Place]] = deque()
         self._report: vfl_pb2.Report | None = None  # for the next embedding
@@ -99,6 +101,7 @@ class Answerer:
 
     def _embed(self, ask: vfl_pb2.Ask) -> None:
         """Send embeddings, and keep their graph for the gradient."""
+        self._outgoing.refuse_to_learn()
         network, batch = self._state.half.model.network, self._features(ask)
         if self._party.agreement.training.overlap == "pipeline":
             # The weights move before this batch's gradient comes: its graph needs them as they are.
@@ -107,22 +110,29 @@ class Answerer:
             embedding: Tensor = functional_call(network, stashed, (placed,)).cpu()
         else:
             embedding = embed(network, batch)
-        self._embedded.append((embedding, self._channel.place))
-        self._send(embedding.detach())
+        sent = self._outgoing.visit(ask, embedding)
+        self._embedded.append((sent, self._channel.place))
+        self._send(embedding.detach(), sent.detach())
 
     @torch.no_grad()
     def _show(self, ask: vfl_pb2.Ask) -> None:
         """Send embeddings from which nobody learns."""
         self._embedded.clear()
-        self._send(embed(self._state.half.model.network, self._features(ask)))
+        if self._outgoing.once:
+            sent = self._outgoing.released(ask)
+            self._send(sent, sent)
+            return
+        embedding = embed(self._state.half.model.network, self._features(ask))
+        self._send(embedding, self._outgoing.visit(ask, embedding))
 
     def _features(self, ask: vfl_pb2.Ask) -> Tensor:
         return self._state.batch(ask)
 
-    def _send(self, embedding: Tensor) -> None:
+    def _send(self, embedding: Tensor, sent: Tensor) -> None:
+        """Send what became of ``embedding``; noise must not hide that it has left all bounds."""
         if not bounded([embedding], self._party.agreement.limits.magnitude):
-            embedding, self._report = torch.zeros_like(embedding), vfl_pb2.Report(diverged=True)
-        self._channel.send(vfl_pb2.Embedding(report=self._report), embedding.numpy())
+            sent, self._report = torch.zeros_like(sent), vfl_pb2.Report(diverged=True)
+        self._channel.send(vfl_pb2.Embedding(report=self._report), sent.numpy())
         self._report = None
 
     def _learn(self, gradient: vfl_pb2.Gradient, message: Message) -> None:
@@ -138,7 +148,7 @@ class Answerer:
 
     def _arrange(self, arrange: vfl_pb2.Arrange) -> None:
         self._embedded.clear()
-        report = None
+        report, spent = None, None
         match arrange.WhichOneof("action"):
             case "save":
                 content = self._state.content()
@@ -149,11 +159,14 @@ class Answerer:
                 self._checkpoints.settle(arrange.settle.checkpoint)
             case "search":
                 left = remains(self._state, self._checkpoints)
+                left += self._outgoing.remains(self._state.dropped)
                 self._channel.send(vfl_pb2.Done(left=left))
                 return
+            case "account":
+                spent = self._outgoing.account()
             case _:
                 report = self._state.arrange(arrange, self._channel.place.task)
-        self._channel.send(vfl_pb2.Done(report=report))
+        self._channel.send(vfl_pb2.Done(report=report, spent=spent))
 
     def _network(self, stream: str, inputs: Inputs | None) -> nn.Module:
         """A fresh bottom model."""
@@ -161,9 +174,11 @@ class Answerer:
             raise LookupError("a passive party always has features")
         party, name = self._party, self._party.name
         plan, shape = party.agreement.parties[name], tuple(inputs.values.shape[1:])
-        seed = torch_seed(party.agreement.seed, "weights", stream, name)
+        learns = party.agreement.privacy.embed_once is None
+        seed = torch_seed(party.agreement.seed, "weights", stream if learns else FROZEN, name)
         network = seeded(seed, lambda: build_bottom(plan, party.seat.module, shape))
-        return network.to(party.device, inputs.values.dtype)
+        network = network.to(party.device, inputs.values.dtype)
+        return network.requires_grad_(requires_grad=learns)
 
     def _forget(self, rows: Index) -> None:
         """Learn which rows must go: D_u of the request that follows."""
@@ -185,7 +200,8 @@ class Answerer:
     def _purge(self) -> None:
         """Drop every state but the present model that remembers the forgotten rows."""
         dropped = len(self._state.dropped)
-        purged = self._state.purge()
+        gone = self._outgoing.forget(self._state.dropped)
+        purged = self._state.purge() + gone
         purged += [f"row map and features of {dropped} rows", "checkpoints from before"]
         self._embedded.clear()
         self._channel.send(vfl_pb2.Done(purged=purged))

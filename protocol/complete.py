@@ -17,6 +17,7 @@ from protocol.message import WITH_TENSOR, Body
 _MAY_BE_ABSENT = {
     "Ask.epoch",  # with SHUFFLED only
     "Done.report",
+    "Done.spent",
     "Embedding.report",
     "Hello.run",
     "Hello.prediction",  # of who comes to train
@@ -28,6 +29,7 @@ _MAY_BE_ABSENT = {
     "Report.norm_square",
     "Report.rank",
     "Report.slot_square",
+    "Spent.square",  # where nothing bounds it
     "Weigh.slot",
 }
 

@@ -365,7 +365,7 @@ class Resumed(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class Arrange(_message.Message):
-    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "search", "shrink", "invert")
+    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "search", "shrink", "invert", "account")
     FRESH_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
@@ -378,6 +378,7 @@ class Arrange(_message.Message):
     SEARCH_FIELD_NUMBER: _ClassVar[int]
     SHRINK_FIELD_NUMBER: _ClassVar[int]
     INVERT_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
     fresh: Fresh
     restore: Restore
     keep: Keep
@@ -390,7 +391,8 @@ class Arrange(_message.Message):
     search: Search
     shrink: Shrink
     invert: Invert
-    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., search: _Optional[_Union[Search, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., invert: _Optional[_Union[Invert, _Mapping]] = ...) -> None: ...
+    account: Account
+    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., search: _Optional[_Union[Search, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., invert: _Optional[_Union[Invert, _Mapping]] = ..., account: _Optional[_Union[Account, _Mapping]] = ...) -> None: ...
 
 class Fresh(_message.Message):
     __slots__ = ("stream", "fit")
@@ -464,15 +466,29 @@ class Settle(_message.Message):
     checkpoint: int
     def __init__(self, checkpoint: _Optional[int] = ...) -> None: ...
 
+class Account(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class Done(_message.Message):
-    __slots__ = ("report", "purged", "left")
+    __slots__ = ("report", "purged", "left", "spent")
     REPORT_FIELD_NUMBER: _ClassVar[int]
     PURGED_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
     report: Report
     purged: _containers.RepeatedScalarFieldContainer[str]
     left: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ..., left: _Optional[_Iterable[str]] = ...) -> None: ...
+    spent: Spent
+    def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ..., left: _Optional[_Iterable[str]] = ..., spent: _Optional[_Union[Spent, _Mapping]] = ...) -> None: ...
+
+class Spent(_message.Message):
+    __slots__ = ("releases", "square")
+    RELEASES_FIELD_NUMBER: _ClassVar[int]
+    SQUARE_FIELD_NUMBER: _ClassVar[int]
+    releases: int
+    square: float
+    def __init__(self, releases: _Optional[int] = ..., square: _Optional[float] = ...) -> None: ...
 
 class Report(_message.Message):
     __slots__ = ("held_square", "moved_square", "diverged", "slot_square", "norm_square", "cosine", "rank")

@@ -7,15 +7,15 @@ from time import sleep
 import numpy as np
 import torch
 
-from models.arithmetic import bounded
 from parties import join
 from parties.alignment.align import follow
-from parties.device import embed
 from parties.errors import ABSENT, public
 from parties.ledger import phase_of
 from parties.party import Party
 from parties.passes import widest_pass
 from parties.prediction.trained import Trained, inputs, sought
+from parties.privacy.once import Frozen
+from parties.privacy.predicted import predicted
 from parties.schedule import Index
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -81,7 +81,7 @@ class Answerer:
 
     def __init__(self, party: Party, trained: Trained, channel: Channel) -> None:
         """Find the rows that will be asked for; raises like ``follow``."""
-        self._party, self._network, self._channel = party, trained.network, channel
+        self._party, self._channel = party, channel
         everything = np.arange(len(party.holding))
         try:
             opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.Open)
@@ -94,6 +94,9 @@ class Answerer:
         if found is None:
             raise LookupError("a passive party always has features")
         self._inputs = found
+        ids = [party.holding.ids[row] for row in rows.tolist()]
+        frozen = Frozen(trained.network, found, ids)
+        self._sent = predicted(party, channel.session or b"", frozen)
 
     def answer(self, message: Message) -> bool:
         """Do what one message says; whether there is more to come."""
@@ -118,7 +121,6 @@ class Answerer:
                 f"{self._channel.terms.peer} asks for {len(rows)} rows; "
                 f"legal are {most} at most, between 0 and {count - 1}"
             )
-        embedding, report = embed(self._network, self._inputs[rows]), None
-        if not bounded([embedding], self._party.agreement.limits.magnitude):
-            embedding, report = torch.zeros_like(embedding), vfl_pb2.Report(diverged=True)
+        embedding, sound = self._sent(rows)
+        report = None if sound else vfl_pb2.Report(diverged=True)
         self._channel.send(vfl_pb2.Embedding(report=report), embedding.numpy())

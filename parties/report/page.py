@@ -39,7 +39,7 @@ from parties.report.quantities import (
     size,
     times,
 )
-from parties.report.sentences import closing, headline, what, who
+from parties.report.sentences import closing, headline, privacy, what, who
 
 SIGNS = {
     Outcome.REACHED: "●",
@@ -90,6 +90,7 @@ def page(metrics: Record) -> str:
             headline=headline(metrics),
             who=who(metrics["run"]),
             run=metrics["run"],
+            privacy=privacy(metrics["run"]),
             failure=metrics.get("failure"),
             views=[_view(request, metrics["run"]["rows"]) for request in metrics["requests"] or []],
             training=figures.training_panels(metrics["training"]),

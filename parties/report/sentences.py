@@ -1,5 +1,6 @@
 """What the report says in words: cells, gaps, verdicts and the closing sentence of a request."""
 
+from parties.privacy import NONE
 from parties.report.comparison import (
     FORGOTTEN_RATIO,
     TEST_ACCURACY,
@@ -132,6 +133,12 @@ def who(run: Record) -> str:
     reached = run.get("test_accuracy")
     trained += "" if reached is None else f" It is right on {share(reached)} of the test rows."
     return f"{'; '.join(held)}. Together they {trained}" if held else f"The parties {trained}"
+
+
+def privacy(run: Record) -> Record:
+    """Return what may be claimed of the run's privacy, in a few words and in whole sentences."""
+    said: Record | None = run.get("privacy")
+    return said or {"summary": NONE, "claims": []}
 
 
 def _holders(names: list[str], role: str) -> str:

@@ -12,7 +12,7 @@ from parties.report.audit_table import audit_table
 from parties.report.comparison import Record, outcome
 from parties.report.method_table import Cell, method_table
 from parties.report.quantities import NARROW, count, seconds, size
-from parties.report.sentences import closing, what, who
+from parties.report.sentences import closing, privacy, what, who
 
 STYLES = {"chosen": "bold", "mean": "italic"}
 WIDE = 96  # columns of text that the whole table needs
@@ -22,6 +22,7 @@ DISPENSABLE = ("JS remain", "time", "bytes")  # left out where the terminal is n
 def table(metrics: Record, width: int = WIDE) -> RenderableType:
     """Return what a terminal of ``width`` columns shows: per request a table and a sentence."""
     shown: list[RenderableType] = [Text(who(metrics["run"]))]
+    shown.append(Text(f"Privacy: {privacy(metrics['run'])['summary']}.\n"))
     for request in metrics["requests"] or []:
         shown.append(Text(what(request, metrics["run"]["rows"]) + "\n"))
         shown += [_methods(request, width), *_audits(request), Text(_summary(request)), Text()]

@@ -28,3 +28,15 @@ class Forgets(nn.Sequential):
 
     def __init__(self, shape: tuple[int, ...], width: int) -> None:
         super().__init__(nn.Linear(shape[0], width), nn.Dropout())
+
+
+class BatchFree(Bottom):
+    """Keeps nothing of any row, and yet makes each row depend on its batch."""
+
+    def __init__(self, shape: tuple[int, ...], width: int) -> None:
+        super().__init__(shape, width)
+        self.norm = nn.BatchNorm1d(width, affine=False, track_running_stats=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        mixed: Tensor = self.norm(super().forward(rows))
+        return mixed

@@ -1,5 +1,6 @@
 """A whole federation inside a test: real certificates, real PSI, memory lines, halves in reach."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from protocol.errors import ProtocolError
 from protocol.keyring import issue, make_authority
 
 PARTIES = ("hub", "left", "right")
+STATISTICS = "public.json"
 
 
 LIMITS = {
@@ -76,13 +78,29 @@ def seats(folder: Path, requests: Iterable[str] = ()) -> dict[str, Seat]:
     for data in plan.values():
         data["id"] = {"columns": ["id"]}  # type: ignore[assignment]
     plan["hub"]["label"] = "label"
+    apart = {"statistics": str(folder / STATISTICS)} if (folder / STATISTICS).exists() else {}
     files = {"hub": {name: str(folder / f"{name}.txt") for name in requests}}
     return {
         name: _validated(
-            Seat, {"folder": str(folder), "data": data, "unlearn": files.get(name, {})}, folder, ""
+            Seat,
+            {
+                "folder": str(folder),
+                "data": data,
+                "unlearn": files.get(name, {}),
+                **(apart if name != "hub" else {}),
+            },
+            folder,
+            "",
         )
         for name, data in plan.items()
     }
+
+
+def public_statistics(folder: Path) -> None:
+    """Preprocessing that no row entered, named by the passive parties' seats from now on."""
+    numeric = [{"column": name, "median": 0, "mean": 0.5, "scale": 2} for name in "xyz"]
+    found = {"numeric": numeric, "categorical": [], "image": None}
+    (folder / STATISTICS).write_text(json.dumps(found))
 
 
 def party(

@@ -54,6 +54,7 @@ ARRANGEMENTS = (
     say.Arrange(search=say.Search()),
     say.Arrange(invert=say.Invert(slot="original")),
     say.Arrange(shrink=say.Shrink(stream="third", bottom=0.3, top=1.0)),
+    say.Arrange(account=say.Account()),
 )
 REPORT = say.Report(held_square=1.5, moved_square=0.5)
 

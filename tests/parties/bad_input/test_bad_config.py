@@ -317,20 +317,6 @@ def test_secret_in_the_config_is_refused_and_not_repeated(trial: Trial, line: st
     assert "file" in said.refuses(3, "seats.shop." + line.partition(" ")[0])
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        "[dp]\nnoise_multiplier = 0.0",
-        "[privacy]\nepsilon = 1.0\ndelta = 0.5",
-        "[differential_privacy]\ndelta = 0.0",
-        "[parties.shop.dp]\nepsilon = 8.0",
-    ],
-)
-def test_differential_privacy_is_refused_with_the_honest_reason(trial: Trial, table: str) -> None:
-    said = trial.reads(edited("[limits]", f"{table}\n[limits]"))
-    said.refuses(3, "differential privacy is not offered in this version", "no (ε, δ) is claimed")
-
-
 @pytest.mark.parametrize("table", ["[he]\ndegree = 1024", "[ckks]\ndepth = 1", "[homomorphic]"])
 def test_homomorphic_encryption_is_refused_with_the_honest_reason(trial: Trial, table: str) -> None:
     said = trial.reads(edited("[limits]", f"{table}\n[limits]"))

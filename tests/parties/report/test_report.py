@@ -22,7 +22,7 @@ REQUEST_PARTS = (
 METHOD_PARTS = ("accuracy", "membership", "divergence", "cost")
 RUN_PARTS = (
     *("parties", "rows", "seconds", "software", "guarantee", "seed", "session", "agreement"),
-    "psi",
+    *("psi", "privacy"),
 )
 
 

@@ -1,0 +1,53 @@
+"""Rows that influence each other are found, whatever layer lets them."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from models.bottoms import cnn, mlp
+from models.independence import mixes_rows
+
+
+class Centred(nn.Module):
+    """Takes away the mean of the batch."""
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return rows - rows.mean(dim=0, keepdim=True)
+
+
+class Remembering(nn.Module):
+    """Adds what it saw before."""
+
+    seen = torch.zeros(6)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        self.seen, before = self.seen + rows.sum(dim=0), self.seen
+        return rows + before
+
+
+@pytest.mark.parametrize(
+    ("layer", "told"),
+    [
+        (nn.BatchNorm1d(6), "BatchNorm1d"),
+        (nn.BatchNorm1d(6, track_running_stats=False, affine=False), "BatchNorm1d"),
+        (nn.InstanceNorm1d(6, track_running_stats=True), "InstanceNorm1d"),
+        (Centred(), "depend on other rows"),
+        (Remembering(), "depend on other rows"),
+    ],
+)
+def test_a_layer_that_mixes_rows_is_found(layer: nn.Module, told: str) -> None:
+    found = mixes_rows(nn.Sequential(nn.Linear(6, 6), layer), (6,), torch.float32)
+    assert found is not None
+    assert told in found
+
+
+@pytest.mark.parametrize(
+    ("network", "shape"),
+    [
+        (mlp(6, [5], 4), (6,)),
+        (cnn((1, 8, 4), [4, 8], 3), (1, 8, 4)),
+        (nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6)), (6,)),
+    ],
+)
+def test_our_own_bottoms_keep_rows_apart(network: nn.Module, shape: tuple[int, ...]) -> None:
+    assert mixes_rows(network, shape, torch.float32) is None

@@ -1,0 +1,50 @@
+"""Noise that cannot be meant: refused at the door, by name, with what is legal instead."""
+
+from pathlib import Path
+
+import pytest
+from door import Trial, edited, made
+
+
+@pytest.fixture
+def trial(tmp_path: Path, keys: Path) -> Trial:
+    return made(tmp_path, keys)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "[dp]\nnoise_multiplier = 0.0",
+        "[privacy]\nepsilon = 1.0\ndelta = 0.5",
+        "[differential_privacy]\ndelta = 0.0",
+        "[parties.shop.dp]\nepsilon = 8.0",
+    ],
+)
+def test_differential_privacy_is_refused_with_the_honest_reason(trial: Trial, table: str) -> None:
+    said = trial.reads(edited("[limits]", f"{table}\n[limits]"))
+    said.refuses(3, "no setting of differential privacy", "no (ε, δ) is claimed for anything else")
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("embed_once = {}", "'privacy.embed_once.noise_multiplier' is missing"),
+        ("embed_once = { noise_multiplier = 0.0 }", "greater than or equal to 0.05"),
+        ("embed_once = { noise_multiplier = 4.0, clip = 0.0 }", "greater than 0"),
+        ("embed_once = { noise_multiplier = 4.0, delta = 1.0 }", "less than 1"),
+        ("embed_train = { sigma = 0.0 }", "greater than 0"),
+        ("grad_noise = { sigma = 0.0 }", "greater than 0"),
+        ("label_dp = { epsilon = 0.0 }", "greater than 0"),
+        ("embed_once = { noise_multiplier = 4.0, sampling = 0.1 }", "unknown key"),
+        (
+            "embed_once = { noise_multiplier = 4.0 }\ngrad_noise = { sigma = 1.0 }",
+            "grad_noise cannot go with it",
+        ),
+        (
+            "embed_once = { noise_multiplier = 4.0 }\nembed_train = { sigma = 1.0 }",
+            "embed_train cannot go with it",
+        ),
+    ],
+)
+def test_noise_that_cannot_be_meant_is_refused(trial: Trial, table: str, told: str) -> None:
+    trial.reads(edited("[limits]", f"[privacy]\n{table}\n[limits]")).refuses(3, told)

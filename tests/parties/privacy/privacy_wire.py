@@ -1,0 +1,125 @@
+"""A federation whose frames are recorded, and what they carried: the wire as an onlooker has it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from dataclasses import replace as changed
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import trio
+from numpy.typing import NDArray
+from scipy.stats import kstest
+from torch import Tensor
+
+from parties.federation import Federation
+from parties.passive import Answerer
+from parties.privacy.ledger import PrivacyLedger
+from protocol import vfl_pb2
+from protocol.frames import decode
+from protocol.line import MemoryLine
+from protocol.message import Message
+
+Numbers = NDArray[np.float64]
+
+
+def entropy(name: str) -> Any:
+    """Bytes as from a generator, always the same, so that no test fails by chance."""
+    count = [0]
+
+    def draw(size: int) -> bytes:
+        count[0] += 1
+        return sha256(f"{name} {count[0]}".encode()).digest()[:size].ljust(size, b"\0")
+
+    return draw
+
+
+@dataclass
+class Wire:
+    """What crossed, message by message, with its sender."""
+
+    frames: dict[int, list[bytes]] = field(default_factory=dict)
+
+    def said(self, sender: str, kind: str) -> list[Message]:
+        """All messages of one kind that one party sent."""
+        return [m for who, m in self._messages() if who == sender and m.kind == kind]
+
+    def embeddings(self, sender: str) -> list[Numbers]:
+        """Every embedding that one party sent, [rows, width]."""
+        return [m.tensors[0].astype(np.float64) for m in self.said(sender, "Embedding")]
+
+    def _messages(self) -> Iterator[tuple[str, Message]]:
+        for frames in self.frames.values():
+            coming = iter(frames)
+            while True:
+                try:
+                    envelope, message = decode(coming.__next__)
+                except StopIteration:
+                    break
+                yield envelope.sender, message
+
+
+@contextmanager
+def recorded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, seed: str = "", hub: str = "", **changes: Any
+) -> Iterator[tuple[Federation, dict[str, Answerer], Wire]]:
+    """The trio, and all that crosses; ``seed`` fixes entropy, ``hub`` the hub's in addition.
+
+    A folder that was used before is gone on with.
+    """
+    wire, send, take = Wire(), MemoryLine.send, trio.party
+
+    def recording(line: MemoryLine, frame: bytes, timeout: float) -> None:
+        wire.frames.setdefault(id(line), []).append(bytes(frame))
+        send(line, frame, timeout)
+
+    def party(folder: Path, name: str, *others: Any) -> Any:
+        return changed(
+            take(folder, name, *others),
+            entropy=entropy(name + (hub if name == "hub" else "") + seed),
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryLine, "send", recording)
+        patch.setattr(trio, "party", party)
+        if (folder / "certs").exists():
+            patch.setattr(trio, "certify", lambda folder: None)
+        trio.public_statistics(folder)
+        with trio.federation(folder, **changes) as (leading, answerers):
+            leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+            yield leading, answerers, wire
+
+
+def raw(answerer: Answerer, rows: vfl_pb2.Rows) -> Tensor:
+    """A passive party's own embeddings of a row set, before anything is done to them."""
+    model, chosen = answerer._state.half.model, answerer._state.rows.of(rows)
+    assert model.inputs is not None
+    with torch.no_grad():
+        found: Tensor = model.network(model.inputs.values[chosen])
+    return found
+
+
+def released(folder: Path, name: str, kind: str = "once") -> int:
+    """The most releases of any row of one party, as its ledger has it on disk now."""
+    ledger = PrivacyLedger(folder / "runs" / "trio" / name, bytes)
+    return ledger.spent(list(ledger._place), kind).releases
+
+
+def is_gaussian(noise: Numbers, sigma: float) -> None:
+    """[rows, width]: mean 0, the right σ within what chance allows (1e-3), normal, independent."""
+    flat, count = noise.ravel(), noise.size
+    assert count >= 100_000
+    assert abs(flat.mean()) < 3.3 * sigma / count**0.5
+    assert flat.std() == pytest.approx(sigma, rel=0.0074)
+    assert kstest(flat / sigma, "norm").pvalue > 1e-3
+    for one, two in (
+        (noise[1:], noise[:-1]),  # rows
+        (noise[:, 1:], noise[:, :-1]),  # coordinates
+        (noise[: len(noise) // 2], noise[len(noise) // 2 :][: len(noise) // 2]),  # steps
+    ):
+        found = np.corrcoef(one.ravel(), two.ravel())[0, 1]
+        assert abs(found) < 3.3 / one.size**0.5

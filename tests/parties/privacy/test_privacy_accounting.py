@@ -1,0 +1,124 @@
+"""ε as three accountants know it, and that it moves the right way."""
+
+import math
+
+import pytest
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import privacy_loss_distribution as pld
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from models.noise import keep_probability
+from parties.privacy.accounting import (
+    SENSITIVITY,
+    Relation,
+    at_most,
+    epsilon_of,
+    multiplier_for,
+)
+
+relations = st.sampled_from(["replace_one", "zero_out"])
+multipliers = st.floats(0.5, 60.0)
+visits = st.integers(1, 30)
+deltas = st.floats(-8.0, -3.0).map(lambda power: 10.0**power)
+
+
+def delta_of(epsilon: float, mu: float) -> float:
+    """The closed form of a Gaussian mechanism of sensitivity over noise μ (arXiv 1805.06530)."""
+    least = norm.logcdf(-mu / 2 - epsilon / mu) + epsilon
+    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(least))
+
+
+@pytest.mark.parametrize(("z", "epsilon"), [(4.0, 1.99), (8.0, 0.93), (16.0, 0.43)])
+def test_figures_of_a_single_release(z: float, epsilon: float) -> None:
+    assert epsilon_of(1 / z**2, "replace_one", 1e-5) == pytest.approx(epsilon, abs=0.006)
+
+
+@pytest.mark.parametrize(("z", "epsilon"), [(1.0, 46.2), (4.0, 7.5), (8.0, 3.3)])
+def test_figures_of_ten_visits(z: float, epsilon: float) -> None:
+    assert epsilon_of(10 / z**2, "replace_one", 1e-5) == pytest.approx(epsilon, abs=0.06)
+
+
+@given(relations, multipliers, visits, deltas)
+@settings(max_examples=300, deadline=None)
+def test_epsilon_is_that_of_the_closed_form(
+    relation: Relation, z: float, releases: int, delta: float
+) -> None:
+    found = epsilon_of(releases / z**2, relation, delta)
+    mu = SENSITIVITY[relation] * math.sqrt(releases) / z
+    if found:
+        assert delta_of(found, mu) == pytest.approx(delta, rel=1e-6)
+    else:
+        assert delta_of(0.0, mu) <= delta * (1 + 1e-9)
+
+
+@given(relations, st.floats(2.0, 60.0), visits, deltas)
+@settings(max_examples=12, deadline=None)
+def test_epsilon_lies_between_the_other_accountants(
+    relation: Relation, z: float, releases: int, delta: float
+) -> None:
+    """A privacy loss distribution rounded down lies below, one rounded up and Rényi DP above."""
+    found, sensitivity = epsilon_of(releases / z**2, relation, delta), SENSITIVITY[relation]
+    # T releases of one row are one release with noise smaller by √T (arXiv 1905.02383, Cor. 3.3).
+    std = z / math.sqrt(releases)
+    below, above = (
+        pld.from_gaussian_mechanism(
+            std, sensitivity=sensitivity, value_discretization_interval=1e-3,
+            pessimistic_estimate=rounded_up,
+        ).get_epsilon_for_delta(delta)
+        for rounded_up in (False, True)
+    )  # fmt: skip
+    assert below - 1e-9 <= found <= above + 1e-9
+    assert above - found <= 1e-3
+    accountant = RdpAccountant()
+    event = GaussianDpEvent(z / sensitivity)
+    accountant.compose(SelfComposedDpEvent(event, releases))
+    assert accountant.get_epsilon(delta) >= found - 1e-9
+
+
+def test_composition_is_that_of_a_composed_distribution() -> None:
+    single = pld.from_gaussian_mechanism(4.0, sensitivity=2.0)
+    composed = single.self_compose(10).get_epsilon_for_delta(1e-5)
+    assert epsilon_of(10 / 4.0**2, "replace_one", 1e-5) == pytest.approx(composed, abs=1e-3)
+
+
+@given(relations, multipliers, visits, deltas)
+@settings(max_examples=150, deadline=None)
+def test_more_visits_less_noise_and_smaller_delta_cost_more(
+    relation: Relation, z: float, releases: int, delta: float
+) -> None:
+    found = epsilon_of(releases / z**2, relation, delta)
+    assert epsilon_of((releases + 1) / z**2, relation, delta) >= found
+    assert epsilon_of(releases / (0.9 * z) ** 2, relation, delta) >= found
+    assert epsilon_of(releases / z**2, relation, delta / 3) >= found
+    assert epsilon_of(releases / z**2, "replace_one", delta) >= found
+
+
+@given(relations, st.floats(0.05, 20.0), visits, deltas)
+@settings(max_examples=200, deadline=None)
+def test_noise_that_was_worked_out_never_overshoots(
+    relation: Relation, wanted: float, releases: int, delta: float
+) -> None:
+    z = multiplier_for(wanted, relation, delta, releases)
+    found = epsilon_of(releases / z**2, relation, delta)
+    assert wanted * (1 - 1e-6) <= found <= wanted
+
+
+def test_nothing_released_costs_nothing_and_what_is_unbounded_costs_everything() -> None:
+    assert epsilon_of(0.0, "replace_one", 1e-5) == 0
+    assert epsilon_of(math.inf, "zero_out", 1e-5) == math.inf
+
+
+@given(st.floats(1e-6, 500.0))
+def test_epsilon_is_printed_rounded_up(epsilon: float) -> None:
+    assert epsilon <= float(at_most(epsilon)) <= epsilon * 1.002
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_randomised_response_costs_what_the_library_says(classes: int, epsilon: float) -> None:
+    even = (1 - keep_probability(epsilon, classes)) * classes / (classes - 1)
+    found = pld.from_randomized_response(even, classes).get_epsilon_for_delta(0)
+    assert found == pytest.approx(epsilon, abs=1e-3)

@@ -1,0 +1,63 @@
+"""What an attacker gets out of the release layer: never more than ε, unless the layer is wrong."""
+
+import math
+from collections.abc import Callable
+from hashlib import sha256
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta
+from torch import Tensor
+
+from models.noise import Keystream, add_noise, gaussian_mechanism
+from parties.privacy.accounting import multiplier_for
+
+DELTA, CLIP, ROWS, DOUBT = 1e-5, 0.5, 200_000, 1e-3
+Release = Callable[[Tensor, float, Keystream], Tensor]
+
+
+def correct(rows: Tensor, sigma: float, noise: Keystream) -> Tensor:
+    return gaussian_mechanism(rows, CLIP, sigma, noise)
+
+
+def half_the_noise(rows: Tensor, sigma: float, noise: Keystream) -> Tensor:
+    return gaussian_mechanism(rows, CLIP, sigma / 2, noise)
+
+
+def no_clip(rows: Tensor, sigma: float, noise: Keystream) -> Tensor:
+    return add_noise(5 * rows, sigma, noise)
+
+
+def least_epsilon(release: Release, epsilon: float, name: str) -> float:
+    """A bound below the ε of ``release``, from the worst pair of rows: C e₁ against -C e₁.
+
+    The threshold is chosen on one half; on the other, Clopper-Pearson bounds both error rates.
+    """
+    sigma = CLIP * multiplier_for(epsilon, "replace_one", DELTA)
+    noise = Keystream(sha256(name.encode()).digest())
+    row = torch.tensor([[CLIP, 0.0]], dtype=torch.float64).expand(ROWS, 2)
+    one, two = (release(sign * row, sigma, noise)[:, 0].numpy() for sign in (1, -1))
+    half = ROWS // 2
+    candidates = np.quantile(one[:half], np.linspace(0.5, 0.9999, 60))
+    hits, alarms = (
+        np.array([(part > t).mean() for t in candidates]) for part in (one[:half], two[:half])
+    )
+    best = candidates[np.argmax(np.log(hits) - np.log(np.maximum(alarms, 5 / half)))]
+    found, wrong = (int((part[half:] > best).sum()) for part in (one, two))
+    least = beta.ppf(DOUBT / 2, found, half - found + 1)
+    most = beta.ppf(1 - DOUBT / 2, wrong + 1, half - wrong)
+    return math.log(max(least - DELTA, 1e-9) / most)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_nobody_gets_more_than_was_claimed(epsilon: float) -> None:
+    bounds = [least_epsilon(correct, epsilon, f"{epsilon} {start}") for start in range(3)]
+    assert max(bounds) <= epsilon
+    assert max(bounds) > epsilon / 4  # the audit has power: it comes near the claim
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("wrong", [half_the_noise, no_clip])
+def test_a_wrong_release_is_found_out(wrong: Release, epsilon: float) -> None:
+    assert least_epsilon(wrong, epsilon, f"{epsilon}") > epsilon

@@ -1,0 +1,256 @@
+"""The ledger: ahead of every release, kept through every end, and a hard stop at the budget."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from privacy_wire import recorded, released
+from trio import agreement, certify, party, public_statistics, write_data
+
+from configs.privacy import EmbedTrain
+from models.noise import Keystream
+from parties.errors import IntegrityError, PolicyError
+from parties.learn import Plan, learn
+from parties.privacy.kept import Kept, Named
+from parties.privacy.ledger import Mechanism, PrivacyLedger, Spent
+from parties.privacy.once import Frozen, OnceReleased
+from parties.privacy.visits import Visits, Way
+from protocol import vfl_pb2
+from protocol.line import MemoryLine
+
+ONCE = Mechanism("once", sigma=4.0, clip=1.0)
+VISIT = Mechanism("visit", sigma=4.0, clip=1.0)
+IDS = [b"anna", b"berta", b"carla"]
+
+
+def ledger(folder: Path) -> PrivacyLedger:
+    return PrivacyLedger(folder, lambda size: bytes(range(size)))
+
+
+def allow(spent: Spent) -> None:
+    """Whatever it costs."""
+
+
+def times(*counts: int) -> np.ndarray:
+    return np.array(counts, np.int64)
+
+
+def test_what_is_spent_is_that_of_the_row_released_most(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    tags = book.tags(IDS)
+    book.charge(tags[:2], ONCE, times(1, 1), allow)
+    book.charge(tags[1:], Mechanism("once", sigma=2.0, clip=1.0), times(2, 1), allow)
+    assert book.spent(tags[:1], "once") == Spent(1, 1 / 16)
+    assert book.spent(tags, "once") == Spent(3, 1 / 16 + 2 / 4)
+    assert book.spent(book.tags([b"nobody"]), "once") == Spent()
+    book.charge(tags[:1], VISIT, times(1), allow)
+    assert book.spent(tags, "once").square == math.inf  # this noise bounds nothing
+
+
+def test_flipped_labels_and_noise_on_gradients_are_counted_apart(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    tags = book.tags(IDS)
+    book.charge(tags, Mechanism("response", epsilon=2.0), times(1, 1, 1), allow)
+    book.charge(tags, VISIT, times(5, 5, 5), allow)
+    assert book.spent(tags, "response") == Spent(1, 0.0, 2.0)
+    assert book.spent(tags, "visit").releases == 5
+
+
+def test_a_new_process_finds_what_was_spent(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    book.charge(book.tags(IDS), ONCE, times(1, 2, 3), allow)
+    again = PrivacyLedger(tmp_path, lambda size: b"x" * size)
+    assert again.spent(again.tags(IDS), "once") == Spent(3, 3 / 16)
+    assert again.tags(IDS) == book.tags(IDS)
+
+
+def test_no_id_stands_in_the_files(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    book.charge(book.tags(IDS), ONCE, times(1, 1, 1), allow)
+    for path in (tmp_path / "privacy").iterdir():
+        content = path.read_bytes()
+        assert not any(identifier in content for identifier in IDS)
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_refused_charge_leaves_nothing(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    book.charge(book.tags(IDS[:1]), ONCE, times(1), allow)
+
+    def refuse(spent: Spent) -> None:
+        assert spent == Spent(2, 2 / 16)
+        raise PolicyError("enough")
+
+    with pytest.raises(PolicyError, match="enough"):
+        book.charge(book.tags(IDS), ONCE, times(1, 1, 1), refuse)
+    for each in (book, ledger(tmp_path)):
+        assert each.spent(each.tags(IDS), "once") == Spent(1, 1 / 16)
+    book.charge(book.tags(IDS[2:]), ONCE, times(1), allow)
+    assert ledger(tmp_path).spent(book.tags(IDS), "once") == Spent(1, 1 / 16)
+
+
+@pytest.mark.parametrize("place", [0, 40, -1])
+def test_a_damaged_ledger_is_refused(tmp_path: Path, place: int) -> None:
+    book = ledger(tmp_path)
+    book.charge(book.tags(IDS), ONCE, times(1, 1, 1), allow)
+    path = tmp_path / "privacy" / "ledger"
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(IntegrityError, match="ledger is damaged"):
+        ledger(tmp_path)
+
+
+def test_a_ledger_without_its_key_is_refused(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    book.charge(book.tags(IDS), ONCE, times(1, 1, 1), allow)
+    (tmp_path / "privacy" / "key").unlink()
+    with pytest.raises(IntegrityError, match="key is gone"):
+        ledger(tmp_path)
+
+
+class Killed(BaseException):
+    """As if the process had ended here."""
+
+
+@pytest.mark.parametrize("moment", ["charged", "released"])
+def test_a_crash_leaves_at_least_as_much_spent_as_was_released(tmp_path: Path, moment: str) -> None:
+    """Nothing was sent before either moment; the second start charges anew only what it must."""
+    sent: list[torch.Tensor] = []
+
+    def start(*, dies: bool) -> None:
+        book, kept = ledger(tmp_path), Kept(tmp_path, "embeddings", b"settings")
+        rows = Named(book.tags(IDS), book.prints([b"1", b"2", b"3"]))
+
+        def charge(new: np.ndarray) -> None:
+            book.charge([rows.tags[at] for at in new], ONCE, np.ones(len(new), np.int64), allow)
+            if dies and moment == "charged":
+                raise Killed
+
+        values = kept.once(rows, charge, lambda new: torch.rand(len(new), 2))
+        if dies:
+            raise Killed
+        sent.append(values)
+
+    with pytest.raises(Killed):
+        start(dies=True)
+    start(dies=False)
+    start(dies=False)
+    assert torch.equal(sent[0], sent[1])
+    expected = 2 if moment == "charged" else 1
+    assert ledger(tmp_path).spent(ledger(tmp_path).tags(IDS), "once").releases == expected
+
+
+def test_a_forgotten_row_is_gone_from_what_is_kept_but_not_from_the_ledger(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    rows = Named(book.tags(IDS), book.prints([b"1", b"2", b"3"]))
+    kept = Kept(tmp_path, "embeddings", b"settings")
+
+    def charge(new: np.ndarray) -> None:
+        book.charge([rows.tags[at] for at in new], ONCE, np.ones(len(new), np.int64), allow)
+
+    kept.once(rows, charge, lambda new: torch.ones(len(new), 2))
+    kept.forget(rows.tags[:1])
+    assert rows.tags[0] not in (tmp_path / "privacy" / "embeddings").read_bytes()
+    assert book.spent(rows.tags[:1], "once").releases == 1
+    Kept(tmp_path, "embeddings", b"settings").once(
+        rows, charge, lambda new: torch.full((len(new), 2), 2.0)
+    )
+    assert book.spent(rows.tags[:1], "once").releases == 2
+    assert book.spent(rows.tags[1:], "once").releases == 1
+
+
+def test_other_settings_are_another_release(tmp_path: Path) -> None:
+    charged: list[int] = []
+    rows = Named([b"a" * 16], [b"p" * 16])
+    for settings in (b"one", b"one", b"two"):
+        kept = Kept(tmp_path, "embeddings", settings)
+        kept.once(rows, lambda new: charged.append(len(new)), lambda new: torch.ones(1, 1))
+    assert charged == [1, 1]
+
+
+def test_a_pass_over_the_rows_is_one_write_of_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes: list[int] = []
+    book = ledger(tmp_path)
+    charge = book.charge
+
+    def counted(tags: list[bytes], *rest: object) -> None:
+        writes.append(len(tags))
+        charge(tags, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(book, "charge", counted)
+    ids = [b"%d" % row for row in range(6)]
+    visits = Visits(Way(EmbedTrain(sigma=1.0), 1e4), book, ids, Keystream(bytes(32)))
+    whole = np.arange(6)
+    for _ in range(3):
+        for batch in (whole[:2], whole[2:4], whole[4:]):
+            visits.noised(batch, whole, torch.zeros(2, 1))
+    visits.noised(whole[:1], whole[:1], torch.zeros(1, 1))
+    assert writes == [6, 6, 6, 1]
+    assert book.spent(book.tags(ids), "once").releases == 4
+
+
+def frozen(folder: Path, width: int, privacy: dict[str, object]) -> Iterator[OnceReleased]:
+    write_data(folder)
+    certify(folder)
+    public_statistics(folder)
+    us = party(folder, "left", agreement(privacy=privacy), [])
+    plan = us.agreement.privacy.embed_once
+    assert plan is not None
+    inputs, ids = torch.randn(50, 3), list(us.holding.ids[:50])
+    network = torch.nn.Linear(3, width)
+    yield OnceReleased(us, plan, b"session", Frozen(network, inputs, ids))
+    yield OnceReleased(us, plan, b"session", Frozen(network, inputs + 1, ids))
+
+
+def test_the_budget_is_a_hard_stop(tmp_path: Path) -> None:
+    """z = 4 costs 1.99 once and 2.96 twice."""
+    plan = {"embed_once": {"noise_multiplier": 4.0, "budget": 2.5}}
+    starts = frozen(tmp_path, 4, plan)
+    assert next(starts).spent.releases == 1
+    with pytest.raises(PolicyError, match=r"ε would be 2\.9\d+, and the budget is 2\.5"):
+        next(starts)
+
+
+def test_a_delta_of_one_in_so_many_rows_is_refused(tmp_path: Path) -> None:
+    plan = {"embed_once": {"noise_multiplier": 4.0, "delta": 0.02}}
+    with pytest.raises(PolicyError, match=r"delta = 0\.02 is not below 1 / 50, the common rows"):
+        next(frozen(tmp_path, 4, plan))
+
+
+def test_visits_are_a_hard_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = {"grad_noise": {"sigma": 0.1, "visits": 4}}
+    with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, _, wire):
+        learn(leading, Plan("original", vfl_pb2.TRAIN, vfl_pb2.LEARN, epochs=2, batch=16))
+        sent = len(wire.said("hub", "Step")) + len(wire.said("hub", "Gradient"))
+        with pytest.raises(PolicyError, match="released 5 times, and 4 are agreed"):
+            learn(leading, Plan("more", vfl_pb2.TRAIN, vfl_pb2.LEARN, epochs=1, batch=16))
+        assert len(wire.said("hub", "Step")) + len(wire.said("hub", "Gradient")) == sent
+
+
+def test_the_ledger_is_written_before_a_byte_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every send the ledger on disk is at least what the wire will then have carried."""
+    plan = {"embed_train": {"sigma": 0.1}}
+    with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, _, wire):
+        send, behind = MemoryLine.send, list[bool]()
+
+        def looking(line: MemoryLine, frame: bytes, timeout: float) -> None:
+            send(line, frame, timeout)
+            rows = sum(len(each) for each in wire.embeddings("left"))
+            if rows:
+                charged = released(tmp_path, "left") * len(leading.rows.learn)
+                behind.append(charged < rows)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryLine, "send", looking)
+            for _ in range(3):
+                leading.logits(vfl_pb2.LEARN)
+    assert len(behind) >= 3
+    assert not any(behind)

@@ -1,0 +1,179 @@
+"""Noise as it is on the wire: its distribution, when it is new, and when it is the same."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import trio
+from privacy_wire import is_gaussian, raw, recorded, released
+
+from models.noise import clip_rows
+from parties.learn import Plan, learn
+from protocol import vfl_pb2
+from protocol.errors import RemoteProtocolError
+
+WIDE = 640  # times the common rows: enough numbers for statistics
+
+
+def parties(width: int) -> dict[str, Any]:
+    linear = {"kind": "mlp", "hidden": []}
+    return {
+        "hub": {"role": "active"},
+        "left": {"role": "passive", "width": width, "bottom": linear},
+        "right": {"role": "passive", "width": 2, "bottom": linear},
+    }
+
+
+def test_noise_of_a_single_release_on_the_wire(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = {"embed_once": {"clip": 0.5, "noise_multiplier": 3.0}}
+    settings: dict[str, Any] = {"parties": parties(WIDE), "dtype": "float32", "privacy": plan}
+    with recorded(tmp_path, monkeypatch, **settings) as (leading, answerers, wire):
+        sets = (vfl_pb2.LEARN, vfl_pb2.VALIDATION, vfl_pb2.TEST)
+        for rows in sets:
+            leading.logits(rows)
+        sent = np.concatenate(wire.embeddings("left"))
+        clipped = [clip_rows(raw(answerers["left"], rows).double(), 0.5) for rows in sets]
+        noise = sent - torch.cat(clipped).numpy()
+    assert np.linalg.norm(torch.cat(clipped), axis=1).max() == pytest.approx(0.5)
+    is_gaussian(noise, 1.5)
+
+
+def test_noise_of_many_visits_on_the_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = {"embed_train": {"sigma": 0.02, "clip": 0.3}}
+    settings: dict[str, Any] = {"parties": parties(90), "dtype": "float64", "privacy": plan}
+    with recorded(tmp_path, monkeypatch, **settings) as (leading, answerers, wire):
+        for _ in range(8):
+            leading.logits(vfl_pb2.LEARN)
+        sent = np.concatenate(wire.embeddings("left"))
+        clipped = clip_rows(raw(answerers["left"], vfl_pb2.LEARN), 0.3).numpy()
+    is_gaussian(sent - np.tile(clipped, (8, 1)), 0.02)
+
+
+def test_plain_noise_of_a_sweep_has_its_sigma_and_clips_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = {"embed_train": {"sigma": 5e-4}}
+    settings: dict[str, Any] = {"parties": parties(WIDE), "dtype": "float64", "privacy": plan}
+    with recorded(tmp_path, monkeypatch, **settings) as (leading, answerers, wire):
+        leading.logits(vfl_pb2.LEARN)
+        leading.logits(vfl_pb2.TEST)
+        sent = np.concatenate(wire.embeddings("left"))
+        own = torch.cat([raw(answerers["left"], rows) for rows in (vfl_pb2.LEARN, vfl_pb2.TEST)])
+    is_gaussian(sent - own.numpy(), 5e-4)
+
+
+def test_noise_on_gradients_on_the_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the noise each row is at most ``clip`` long: gradients are small beside this σ."""
+    plan = {"grad_noise": {"sigma": 10.0, "clip": 1e-6}}
+    settings: dict[str, Any] = {"parties": parties(WIDE), "dtype": "float64", "privacy": plan}
+    with recorded(tmp_path, monkeypatch, **settings) as (leading, _, wire):
+        learn(leading, Plan("original", vfl_pb2.TRAIN, vfl_pb2.LEARN, epochs=2, batch=16))
+        steps = [*wire.said("hub", "Step"), *wire.said("hub", "Gradient")]
+        sent = [each.tensors[0] for each in steps if each.tensors[0].shape[1] == WIDE]
+        assert len(sent) == 2 * np.ceil(len(leading.rows.learn) / 16)
+        is_gaussian(np.concatenate(sent), 10.0)
+        assert released(tmp_path, "hub") == 4  # two peers, two epochs
+
+
+def test_noise_differs_by_row_step_party_and_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = {"embed_train": {"sigma": 1.0, "clip": 1e-9}}  # what is sent is the noise
+    sent: list[float] = []
+    for session in ("first", "second"):
+        folder = tmp_path / session
+        folder.mkdir()
+        # The passive parties have one entropy for both sessions, as copied machines may.
+        with recorded(folder, monkeypatch, hub=session, privacy=plan) as (leading, _, wire):
+            leading.logits(vfl_pb2.TEST)
+            leading.logits(vfl_pb2.TEST)
+            for name in ("left", "right"):
+                sent += [number for each in wire.embeddings(name) for number in each.ravel()]
+    assert len(set(sent)) == len(sent)
+
+
+def test_a_release_is_the_same_when_it_is_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart of both sides the same bytes go out, and nothing is charged."""
+    plan = {"embed_once": {"noise_multiplier": 4.0}}
+    sent = []
+    for start in ("first", "second"):
+        with recorded(tmp_path, monkeypatch, seed=start, privacy=plan) as (leading, _, wire):
+            leading.logits(vfl_pb2.LEARN)
+            leading.logits(vfl_pb2.LEARN)
+            leading.logits(vfl_pb2.TEST)
+            sent.append(wire.embeddings("left"))
+            assert len(sent[-1]) == 2  # the third question was answered by the cache
+            assert leading.account()["left"].releases == 1
+    assert [each.tobytes() for each in sent[0]] == [each.tobytes() for each in sent[1]]
+    assert released(tmp_path, "left") == 1
+
+
+def test_a_changed_row_is_a_release_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = {"embed_once": {"noise_multiplier": 4.0}}
+    with recorded(tmp_path, monkeypatch, seed="1", privacy=plan) as (leading, _, wire):
+        leading.logits(vfl_pb2.LEARN)
+        before, rows = wire.embeddings("left")[0], leading.rows.learn
+        person = leading.party.holding.ids[leading.state.features.rows[rows[3]]].decode()
+    write = trio.write_data
+
+    def change(folder: Path, count: int = 240) -> None:
+        write(folder, count)
+        lines = (folder / "left.csv").read_text().splitlines()
+        place = next(at for at, line in enumerate(lines) if line.startswith(f"{person},"))
+        _, *numbers = lines[place].split(",")
+        lines[place] = ",".join([person, *(f"{float(number) + 1e-3:.6f}" for number in numbers)])
+        (folder / "left.csv").write_text("\n".join(lines) + "\n")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("trio.write_data", change)
+        with recorded(tmp_path, monkeypatch, seed="2", privacy=plan) as (leading, _, wire):
+            leading.logits(vfl_pb2.LEARN)
+            after = wire.embeddings("left")[0]
+            assert (leading.rows.learn == rows).all()
+            spent = leading.account()
+    moved = np.abs(after - before).max(axis=1)
+    assert np.flatnonzero(moved).tolist() == [3]
+    assert moved.max() > 0.5  # by fresh noise of σ = 4, and not by the 1e-3 that changed
+    assert (spent["left"].releases, spent["right"].releases) == (2, 1)
+
+
+def test_a_question_to_learn_from_is_refused_by_a_frozen_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = {"embed_once": {"noise_multiplier": 4.0}}
+    with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, answerers, _):
+        ask = next(leading.passes.batches(vfl_pb2.LEARN, 1, 8))
+        with pytest.raises(RemoteProtocolError, match="the bottoms are frozen"):
+            answerers["left"]._embed(ask)
+
+
+def test_training_with_a_cache_sends_no_gradient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = {"embed_once": {"noise_multiplier": 4.0}}
+    with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, answerers, wire):
+        before = raw(answerers["left"], vfl_pb2.TEST)
+        epochs = learn(
+            leading, Plan("original", vfl_pb2.TRAIN, vfl_pb2.LEARN, epochs=3, batch=16, patience=3)
+        )
+        assert epochs[-1].loss < epochs[0].loss
+        assert torch.equal(raw(answerers["left"], vfl_pb2.TEST), before)
+        assert not wire.said("hub", "Step") + wire.said("hub", "Gradient")
+        assert len(wire.embeddings("left")) == 2  # training and validation rows, once
+
+
+def test_evaluation_is_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = {"embed_train": {"sigma": 0.1}}
+    with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, _, _wire):
+        learn(leading, Plan("original", vfl_pb2.TRAIN, vfl_pb2.LEARN, epochs=2, batch=16))
+        assert released(tmp_path, "left") == 2
+        leading.logits(vfl_pb2.LEARN)
+        assert released(tmp_path, "left") == 3
