@@ -154,13 +154,13 @@ class ShrinkPerturb(Table):
     share: Fraction = 0.3  # s: θ <- (1 - s) θ + s θ_fresh
     top: Top = "keep"
     learning_rate: Positive = 1e-3
-    epochs: Count = 2
+    epochs: Count = 6
 
 
 class IcoLike(Table):
     """Baseline: take one estimated contribution of D_u out, then correct on a part of D_r."""
 
-    step: Positive = 1.0  # η_c: the contribution is (η_c n_u / n) ∇CE(D_u)
+    step: Positive = 20.0  # η_c: the contribution is (η_c n_u / n) ∇CE(D_u)
     limit: Positive = 0.05  # r: its norm is at most r times that of all parameters
     share: Fraction = 0.25  # ν: of D_r, fixed
     steps: Count = 100  # K

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from parties.bench_command import bench_app
 from parties.certs_command import certs_app
 from parties.doctor_command import doctor
 from parties.options import (
@@ -44,6 +45,7 @@ app.command("predict")(predict)
 party_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 simulate_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(certs_app, name="certs")
+app.add_typer(bench_app, name="bench")
 app.command("doctor")(doctor)
 app.command("report")(report)
 

@@ -45,12 +45,12 @@ class Watcher:
     def see(self, loss: float, gradient: float) -> "Watcher":
         """Return the watcher after one more epoch."""
         # CVFU's code: an epoch is idle if ‖g‖ ≥ 1.05 of the least, or the loss is not below it.
-        stalled = gradient >= 1.05 * self.gradient or loss >= self.loss
+        progressed = gradient < 1.05 * self.gradient and loss < self.loss  # NaN never is
         return replace(
             self,
-            loss=min(loss, self.loss),
-            gradient=min(gradient, self.gradient),
-            idle=self.idle + 1 if stalled else 0,
+            loss=min(self.loss, loss),
+            gradient=min(self.gradient, gradient),
+            idle=0 if progressed else self.idle + 1,
         )
 
     @property

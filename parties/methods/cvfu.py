@@ -33,7 +33,7 @@ TASK = vfl_pb2.CVFU
 class Unlearned:
     """How it went."""
 
-    losses: list[float]  # of every epoch, at Ĥ
+    losses: list[float]  # after every epoch, at Ĥ
     gradients: list[float]  # norms, by Ĥ
     kept: int  # the epoch whose model was kept; 0 is the original
     answered: Answered  # the last gradients of D_u
@@ -59,13 +59,12 @@ def unlearn(federation: Federation) -> Unlearned:
     return _Run(federation).run()
 
 
-@dataclass(slots=True)
-class _Epoch:
-    """What one epoch finds at its Ĥ."""
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What Ĥ amounts to on D_r; the active party knows it without asking."""
 
-    number: int
-    loss: float = 0.0  # mean cross entropy
-    square: float = 0.0  # of the norm of its gradient by Ĥ
+    loss: float  # mean cross entropy
+    gradient: float  # norm of its gradient by Ĥ
 
 
 class _Run:
@@ -93,20 +92,21 @@ class _Run:
         federation.party.watch.phase("cvfu", self._plan.epochs)
         federation.keep(SOUND, TASK)
         self._hold()
-        answered, epochs, kept = self._present.answered, list[_Epoch](), 0
+        answered, epochs, kept = self._present.answered, list[_Figures](), 0
         for number in range(1, self._plan.epochs + 1):
             if self._present.diverged or watcher.ends:
                 break
-            epochs.append(self._pass(number))
+            self._pass(number)
             self._follow()
-            watcher = watcher.see(epochs[-1].loss, math.sqrt(epochs[-1].square))
+            epochs.append(self._figures())
+            watcher = watcher.see(epochs[-1].loss, epochs[-1].gradient)
             if watcher.progressed and not self._present.diverged:
                 federation.keep(SOUND, TASK)
                 kept = number
         federation.restore(SOUND, federation.stream, TASK)
         federation.drop(SOUND, TASK)
-        gradients = [math.sqrt(each.square) for each in epochs]
-        return Unlearned([each.loss for each in epochs], gradients, kept, answered)
+        losses, gradients = ([each.loss for each in epochs], [each.gradient for each in epochs])
+        return Unlearned(losses, gradients, kept, answered)
 
     def _hold(self) -> None:
         """Have the parties that take part hold their gradients of the mean loss on D_u, at Ĥ."""
@@ -118,34 +118,35 @@ class _Run:
 
         self._present.sweep(TASK, self._present.parts(vfl_pb2.FORGOTTEN), climb)
 
-    def _pass(self, number: int) -> _Epoch:
+    def _pass(self, number: int) -> None:
         """One epoch over D_r at a fixed Ĥ."""
-        epoch, rows = _Epoch(number), len(self._federation.rows.retain)
 
         def descend(batch: Batch) -> Use:
-            logits = self._at_confidence(batch)
-            loss = cross_entropy(logits, batch.labels)
-            epoch.loss += loss.item() * len(batch.rows) / rows
-            residual = logits.softmax(dim=1) - one_hot(batch.labels, logits.shape[1])
-            epoch.square += residual.square().sum().item() / rows**2
+            loss = cross_entropy(self._at_confidence(batch), batch.labels)
             if self._plan.noise:
-                loss = loss + (self._noise(epoch, batch) * batch.logits).sum()
-            return Use(loss, vfl_pb2.Gradient(primal=self._order(epoch, batch)))
+                loss = loss + (self._noise(number, batch) * batch.logits).sum()
+            return Use(loss, vfl_pb2.Gradient(primal=self._order(number, batch)))
 
         self._present.sweep(TASK, self._asks(), descend)
-        return epoch
+
+    def _figures(self) -> _Figures:
+        logits, rows = self._confidence[self._stay], self._federation.rows.retain
+        labels = self._federation.labels[rows]
+        residual = logits.softmax(dim=1) - one_hot(labels, logits.shape[1])
+        gradient = residual.square().sum().sqrt().item() / len(rows)
+        return _Figures(cross_entropy(logits, labels).item(), gradient)
 
     def _asks(self) -> Iterator[vfl_pb2.Ask]:
         size = self._plan.batch
         for index in range(math.ceil(len(self._stay) / size)):
             yield vfl_pb2.Ask(rows=vfl_pb2.RETAIN, order=vfl_pb2.BY_INDEX, size=size, index=index)
 
-    def _order(self, epoch: _Epoch, batch: Batch) -> vfl_pb2.Primal:
+    def _order(self, number: int, batch: Batch) -> vfl_pb2.Primal:
         """Descend on D_r; the first step of all also climbs the loss on D_u."""
         # CVFU with its sign put right: θ ← θ − η_t (∇L_r − a ∇CE(D_u)), a = 0 after the first
         # step, and η_t = η / √t in epoch t.
-        first = epoch.number == 1 and batch.ask.index == 0
-        rate = self._plan.learning_rate / math.sqrt(epoch.number)
+        first = number == 1 and batch.ask.index == 0
+        rate = self._plan.learning_rate / math.sqrt(number)
         return vfl_pb2.Primal(step_size=rate, price=self._plan.ascent if first else 0.0)
 
     def _follow(self) -> None:
@@ -162,10 +163,10 @@ class _Run:
         places = np.searchsorted(self._federation.rows.learn, batch.rows)
         return self._confidence[places] + (batch.logits - batch.logits.detach())
 
-    def _noise(self, epoch: _Epoch, batch: Batch) -> Tensor:
+    def _noise(self, number: int, batch: Batch) -> Tensor:
         """Gaussian noise for the gradient by Ĥ of a batch."""
         seed = self._federation.agreement.seed
-        drawn = torch_seed(seed, "cvfu noise", epoch.number, batch.ask.index)
+        drawn = torch_seed(seed, "cvfu noise", number, batch.ask.index)
         like, generator = batch.logits, torch.Generator().manual_seed(drawn)
         return self._plan.noise * torch.randn(like.shape, generator=generator, dtype=like.dtype)
 

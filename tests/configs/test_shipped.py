@@ -27,6 +27,16 @@ DOCUMENTED: dict[str, dict[str, tuple[int, int, tuple[int, ...]]]] = {
         "left": (1707, 0, (1, 8, 4)),
         "right": (1707, 0, (1, 8, 4)),
     },
+    "digits-backdoor": {
+        "office": (1707, 0, (0,)),
+        "left": (1707, 0, (1, 8, 4)),
+        "right": (1707, 0, (1, 8, 4)),
+    },
+    "income-backdoor": {
+        "bank": (48_842, 16_281, (2,)),
+        "employer": (48_842, 16_281, (42,)),
+        "registry": (48_842, 16_281, (63,)),
+    },
     "breast": {"guest": (569, 0, (10,)), "host": (541, 0, (20,))},
     "credit": {"guest": (30_000, 0, (13,)), "host": (27_000, 0, (10,))},
     "income": {
@@ -58,6 +68,8 @@ DOCUMENTED: dict[str, dict[str, tuple[int, int, tuple[int, ...]]]] = {
 COMMON = {
     "digits": 1533,
     "digits-votes": 1533,
+    "digits-backdoor": 1533,
+    "income-backdoor": 48_842,
     "breast": 541,
     "credit": 27_000,
     "income": 48_842,

@@ -1,6 +1,7 @@
 """The hub holds all spokes at once: in order, to each its own, and who fails is named."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -96,3 +97,17 @@ def test_all_are_told_why_it_is_over_even_if_one_is_gone(star: Star) -> None:
     for spoke in star.spokes.values():
         with pytest.raises(Aborted, match="bank: gave up: too few common rows"):
             spoke.receive(1)
+
+
+def test_one_spoke_is_spoken_to_alone(star: Star) -> None:
+    rows = np.array([5, 9])
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(star.hub.ask, "shop", 2.0, say.Stamp(), rows)
+        heard = star.spokes["shop"].receive(2)
+        star.spokes["shop"].send(say.Done())
+        assert answer.result(2).body == say.Done()
+    np.testing.assert_array_equal(heard.tensors[0], rows)
+    for name in ("hospital", "school"):
+        assert star.hub.channels[name]._conversation.phase is Phase.READY
+        with pytest.raises(PeerSilent):
+            star.spokes[name].receive(0.05)

@@ -46,6 +46,12 @@ def test_it_ends_once_nothing_gets_better() -> None:
     assert seen.ends
 
 
+def test_what_is_not_a_number_is_no_progress() -> None:
+    seen = Watcher(patience=1).see(1.0, 1.0).see(float("nan"), 0.5)
+    assert not seen.progressed
+    assert seen.loss == 1.0
+
+
 @pytest.mark.parametrize("step", [1e-3, 1e-5])
 def test_the_subtracted_term_raises_the_loss_on_forgotten_rows_to_first_order(step: float) -> None:
     """Loss(θ + η a g) − Loss(θ) → η a ‖g‖²; with their sign it would fall by as much."""

@@ -1,0 +1,12 @@
+"""``vfl bench``: experiments over many runs, with their tables and figures."""
+
+import typer
+
+from parties.forgetting_command import forgetting
+
+bench_app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Run experiments over many seeds, and write their tables and figures.",
+)
+bench_app.command("forgetting")(forgetting)

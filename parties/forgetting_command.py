@@ -1,0 +1,152 @@
+"""``vfl bench forgetting``: the strong audits of every way to unlearn, on many models at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parties.options import DataOption, DebugOption
+from parties.teller import Teller
+
+if TYPE_CHECKING:
+    from parties.population.plan import Study
+    from parties.population.study import Record
+
+STUDY = Path(__file__).parents[1] / "configs" / "bench" / "forgetting.toml"
+SECTION = "forgetting"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    study: Path
+    data: Path | None
+    out: Path
+    docs: Path
+    seeds: int
+    only: tuple[str, ...]
+    threads: int
+
+
+def forgetting(  # noqa: PLR0913  a command has the options that it has
+    *,
+    data: DataOption = None,
+    study: Annotated[
+        Path, typer.Option(help="What is run: populations, and the ways judged on them.")
+    ] = STUDY,
+    out: Annotated[
+        Path, typer.Option(help="Folder of finished parts, which are not repeated.")
+    ] = Path("runs/forgetting"),
+    docs: Annotated[
+        Path, typer.Option(help="Folder of the page, the picture and the figures.")
+    ] = Path("docs"),
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 5,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A population by its name; may be repeated.")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the tensor program.")] = 2,
+    debug: DebugOption = False,
+) -> None:
+    """Tell unlearned models from retrained ones, example by example, as well as can be done.
+
+    Trains dozens of models of each run at once, lets every way to unlearn forget other rows in
+    each, and reports how well a likelihood-ratio test tells them from models that never saw the
+    rows: an AUC of 0.5 is perfect unlearning. What was finished before is not repeated.
+
+    Exit codes: 2 usage, 3 config, 4 data, 7 storage.
+    """
+    asked = Asked(study, data, out, docs, seeds, tuple(only or ()), threads)
+    told = Teller("vfl", json_lines=False, debug=debug)
+    told.guard(lambda: _run(asked, told))
+
+
+def _run(asked: Asked, told: Teller) -> None:
+    import torch
+
+    from parties.population.plan import read_study
+    from parties.population.study import summaries
+    from parties.population.verdicts import draw_figure, table, verdicts
+
+    torch.set_num_threads(asked.threads)
+    study = read_study(asked.study).only(asked.only)
+    found = list(summaries(_records(study, asked, told)))
+    asked.docs.mkdir(parents=True, exist_ok=True)
+    (asked.docs / "forgetting.md").write_text(_page(asked, table(found)))
+    draw_figure(found, asked.docs / "forgetting.png")
+    rows = [asdict(each) for each in verdicts(found)]
+    _figures(asked.docs / "fedora.json", rows)
+    told.say(f"page:    {asked.docs / 'forgetting.md'}", event="result")
+    told.say(f"figures: {asked.docs / 'fedora.json'}", event="result")
+
+
+def _records(study: "Study", asked: Asked, told: Teller) -> "Sequence[Record]":
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from parties.population.study import Place, parts
+
+    place = Place(asked.study.parent, asked.data, asked.out)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=told.console) as progress:
+        work = list(parts(study, place, range(asked.seeds)))
+        bar = progress.add_task("populations", total=len(work))
+
+        def tell(text: str) -> None:
+            progress.update(bar, description=text)
+
+        return [_advanced(part, tell, lambda: progress.advance(bar)) for part in work]
+
+
+def _advanced(
+    part: "Callable[[Callable[[str], None]], Record]",
+    tell: Callable[[str], None],
+    advance: Callable[[], None],
+) -> "Record":
+    record = part(tell)
+    advance()
+    return record
+
+
+def _page(asked: Asked, tables: str) -> str:
+    from datetime import UTC, datetime
+    from importlib.metadata import version
+
+    when = datetime.now(UTC).date().isoformat()
+    with_ = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "scikit-learn"))
+    return (
+        "# Forgetting, measured per example\n\n"
+        f"`vfl bench forgetting --seeds {asked.seeds} --data DIR` on {when} with {with_}. Means "
+        f"over seeds 0 to {asked.seeds - 1} and one standard error. An AUC of 0.5 is a model that "
+        "is not told from one that never saw the rows.\n\n"
+        "![both audits of every way](forgetting.png)\n\n"
+        f"{tables}"
+    )
+
+
+def _figures(path: Path, rows: "Sequence[dict[str, object]]") -> None:
+    """Put the rows beside those of other commands; rows of the same name give way."""
+    import json
+
+    from parties.durable import write
+
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    names = {row["name"] for row in rows}
+    kept = [row for row in before if row["name"] not in names]
+    write(
+        path, (json.dumps({"rows": [*kept, *rows]}, indent=1, ensure_ascii=False) + "\n").encode()
+    )

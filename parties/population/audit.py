@@ -1,0 +1,95 @@
+"""The strong audits of a population: unlearned models before a court of Retrains."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from models.ensemble import Ensemble
+from parties.population.draw import Draw
+from parties.population.together import Together
+from parties.population.trained import Trained
+from parties.schedule import torch_seed
+from unlearning.audit.lira import Arm, audit, confidence, wasserstein
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One audit of one kind of model, as the tables show it."""
+
+    auc: float
+    error: float
+    balanced_accuracy: float
+    tpr: tuple[float, ...]
+    rates: tuple[float, ...]
+    worst: float
+    runs: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How one kind of model fared.
+
+    Attributes:
+        vs_retrain: unlearned models against Retrains, on rows that the former forgot.
+        u_lira: rows that a model forgot against rows that it never saw.
+        accuracy: on test rows, a mean over models.
+        gap: of it to Retrain's.
+        distance: 2-Wasserstein between the arms' Gaussians, mean and 95th percentile over rows.
+        confidence_gap: mean φ on forgotten rows minus Retrain's.
+    """
+
+    vs_retrain: Figure
+    u_lira: Figure
+    accuracy: float
+    gap: float
+    distance: tuple[float, float]
+    confidence_gap: float
+
+
+class Court:
+    """Judges models against the Retrains of one draw."""
+
+    def __init__(self, draw: Draw, retrained: Trained) -> None:
+        self._draw, self._together = draw, draw.together
+        self._labels = draw.together.labels[draw.pool]
+        self._retrains = Arm.whole(self._confidences(retrained.original))
+        self._accuracy = accuracy(draw.together, retrained.original)
+        self._seed = torch_seed(draw.together.agreement.seed, "population audit")
+
+    def null(self) -> Figure:
+        """One half of the Retrains against the other: what chance alone gives."""
+        half = len(self._retrains.values) // 4 * 2
+        runs = np.arange(2 * half)
+        return self._figure(self._retrains.of(runs[:half]), self._retrains.of(runs[half:]))
+
+    def judge(self, models: Ensemble) -> Judged:
+        """All figures of one kind of model."""
+        values, learned = self._confidences(models), self._draw.learned
+        forgot, spared = Arm(values, learned), Arm(values, ~learned)
+        distances = wasserstein(forgot, self._retrains)
+        right = accuracy(self._together, models)
+        gap = forgot.gaussians()[0].mean() - self._retrains.gaussians()[0].mean()
+        return Judged(
+            vs_retrain=self._figure(forgot, self._retrains),
+            u_lira=self._figure(forgot, spared),
+            accuracy=right,
+            gap=right - self._accuracy,
+            distance=(float(distances.mean()), float(np.quantile(distances, 0.95))),
+            confidence_gap=float(gap),
+        )
+
+    def _figure(self, first: Arm, second: Arm) -> Figure:
+        return Figure(**asdict(audit(first, second, np.random.default_rng(self._seed))))
+
+    def _confidences(self, models: Ensemble) -> Any:
+        logits = self._together.logits(models, self._draw.pool)
+        return confidence(logits, self._labels).numpy()
+
+
+def accuracy(together: Together, models: Ensemble) -> float:
+    """Share of right answers on test rows, over all models."""
+    rows = together.rows.test
+    right = together.logits(models, rows).argmax(dim=2) == together.labels[rows]
+    return right.double().mean().item()

@@ -1,0 +1,99 @@
+"""What a study of forgetting runs: populations, and the ways that are judged on each."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from configs.errors import ConfigError
+from configs.table import Count, Table
+from configs.unlearning import Adaptive, Fedora
+from parties.population.ways import Way
+
+# FedORA as printed: from the original, plain steps that follow the change, nothing afterwards.
+PAPER: dict[str, Any] = {
+    "start": "original",
+    "primal": "plain",
+    "anneal": None,
+    "adaptive": Adaptive(),
+    "calibrate": False,
+}
+
+
+class Population(Table):
+    """Many models of one shipped run."""
+
+    name: str
+    config: str  # from the folder of this file
+    runs: Annotated[int, Field(ge=32, multiple_of=2)]
+    rows: Count | None = None  # training rows that take part; None: all
+    changes: tuple[str, ...] = ()  # of settings, as --set has them
+    rows_of: tuple[str, ...] = ()  # names of the only rows that are judged here; none: all others
+
+
+class Row(Table):
+    """One way to unlearn, as the tables name it."""
+
+    name: str
+    way: Way
+    paper: bool = False  # FedORA as printed, with the paper's settings of ``paper_form``
+    plan: dict[str, Any] = Field(default_factory=dict)  # settings of FedORA that differ
+
+    def form(self, agreed: Fedora, printed: dict[str, Any]) -> Fedora:
+        """FedORA's settings for this row; ``printed`` are the population's for the paper's form."""
+        base = agreed.model_dump() | (PAPER | printed if self.paper else {})
+        return Fedora.model_validate(base | self.plan)
+
+
+class Study(Table):
+    """All of it."""
+
+    population: tuple[Population, ...]
+    row: tuple[Row, ...]
+    paper_form: dict[str, dict[str, Any]] = Field(default_factory=dict)  # by population
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        names = {row.name for row in self.row}
+        for each in self.population:
+            for unknown in set(each.rows_of) - names:
+                raise ValueError(f"population {each.name!r} names row {unknown!r}, which is not")
+        for unknown in set(self.paper_form) - {each.name for each in self.population}:
+            raise ValueError(f"paper_form names population {unknown!r}, which is not")
+        return self
+
+    def only(self, names: tuple[str, ...]) -> "Study":
+        """The populations of these names; all without any.
+
+        Raises:
+            ConfigError: there is no population of that name.
+        """
+        known = {each.name: each for each in self.population}
+        for unknown in set(names) - set(known):
+            raise ConfigError(f"no population {unknown!r}", f"there are {', '.join(known)}")
+        chosen = [known[name] for name in names] or self.population
+        return self.model_copy(update={"population": tuple(chosen)})
+
+    def paper_form_of(self, population: Population) -> dict[str, Any]:
+        """Settings of FedORA's printed form on a population."""
+        return self.paper_form.get(population.name, {})
+
+    def rows(self, population: Population) -> list[Row]:
+        """What is judged on a population: rows that others keep for themselves are left out."""
+        if population.rows_of:
+            return [row for row in self.row if row.name in population.rows_of]
+        kept = {name for each in self.population for name in each.rows_of}
+        return [row for row in self.row if row.name not in kept]
+
+
+def read_study(path: Path) -> Study:
+    """The study that a file describes.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        return Study.model_validate(tomllib.loads(path.read_text(encoding="utf-8")), strict=False)
+    except (OSError, ValueError, ValidationError) as error:
+        raise ConfigError(f"{path} describes no study: {error}") from error

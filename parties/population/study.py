@@ -1,0 +1,144 @@
+"""A study of forgetting: populations over seeds, resumed where it stopped, and its summary."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from hashlib import sha256
+from math import sqrt
+from pathlib import Path
+from statistics import fmean, stdev
+from time import monotonic
+from typing import Any
+
+from parties.durable import write
+from parties.population.audit import Court
+from parties.population.draw import draw
+from parties.population.plan import Population, Study
+from parties.population.together import read_together
+from parties.population.trained import train
+from parties.population.ways import unlearned
+from protocol import vfl_pb2
+
+Record = dict[str, Any]
+Tell = Callable[[str], None]
+AUDITS = ("vs_retrain", "u_lira")
+NULL, ORIGINAL = "Retrain against Retrain", "original"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a study reads, and where it keeps what it finished."""
+
+    configs: Path  # the folder of the study's file
+    data: Path | None
+    out: Path
+
+
+def parts(study: Study, place: Place, seeds: Sequence[int]) -> Iterator[Callable[[Tell], Record]]:
+    """Every population with every seed, to be run; those that are finished already are read."""
+    for population in study.population:
+        for seed in seeds:
+            yield partial(_one, study, population, place, seed)
+
+
+def _one(study: Study, population: Population, place: Place, seed: int, tell: Tell) -> Record:
+    """One population with one seed, from its file or computed."""
+    kept = place.out / f"{_digest(study, population, place, seed)}.json"
+    if kept.exists():
+        found: Record = json.loads(kept.read_text())
+        return found
+    record = judge(study, population, place, seed, tell)
+    place.out.mkdir(parents=True, exist_ok=True)
+    write(kept, json.dumps(record).encode())
+    return record
+
+
+def _digest(study: Study, population: Population, place: Place, seed: int) -> str:
+    """Names all that the outcome depends on but the program."""
+    rows = [row.model_dump(mode="json") for row in study.rows(population)]
+    source = (place.configs / population.config).read_text()
+    printed = study.paper_form.get(population.name, {})
+    said = json.dumps([population.model_dump(mode="json"), rows, printed, source, seed])
+    return sha256(said.encode()).hexdigest()[:16]
+
+
+def judge(study: Study, population: Population, place: Place, seed: int, tell: Tell) -> Record:
+    """Train a population and judge every row on it."""
+    began, name = monotonic(), f"{population.name}, seed {seed}"
+    tell(f"{name}: training {2 * population.runs} models")
+    changes = (f"seed={seed}", *population.changes)
+    together = read_together(
+        place.configs / population.config, place.data, changes, population.rows
+    )
+    drawn = draw(together, together.agreement.unlearn[0], population.runs)
+    original = train(drawn, "original", vfl_pb2.LEARN)
+    court = Court(drawn, train(drawn, "retrain", vfl_pb2.RETAIN))
+    judged = {ORIGINAL: asdict(court.judge(original.original))}
+    for row in study.rows(population):
+        tell(f"{name}: {row.name}")
+        form = row.form(together.agreement.unlearning.fedora, study.paper_form_of(population))
+        judged[row.name] = asdict(court.judge(unlearned(original, row.way, form)))
+    return {
+        "population": population.name,
+        "seed": seed,
+        "runs": population.runs,
+        "rows": len(drawn.pool),
+        "learned": len(drawn.rows(0).learn),
+        "null": asdict(court.null()),
+        "rows_judged": judged,
+        "seconds": monotonic() - began,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One row of a population over all seeds.
+
+    Attributes:
+        auc: mean over seeds, by audit.
+        error: one standard error of it: of the seeds' scatter, or of the bootstrap over models
+            where that is larger.
+        gap: of test accuracy to Retrain's, in points.
+    """
+
+    population: str
+    name: str
+    auc: dict[str, float]
+    error: dict[str, float]
+    gap: float
+    distance: float
+    seeds: int
+
+
+def summaries(records: Sequence[Record]) -> Iterator[Summary]:
+    """One summary a row and population, the null first."""
+    for population in dict.fromkeys(record["population"] for record in records):
+        own = [record for record in records if record["population"] == population]
+        yield _null(population, own)
+        for name in own[0]["rows_judged"]:
+            yield _summary(population, name, [record["rows_judged"][name] for record in own])
+
+
+def _summary(population: str, name: str, found: Sequence[Mapping[str, Any]]) -> Summary:
+    return Summary(
+        population,
+        name,
+        {audit: fmean(each[audit]["auc"] for each in found) for audit in AUDITS},
+        {audit: _error([each[audit] for each in found]) for audit in AUDITS},
+        100 * fmean(each["gap"] for each in found),
+        fmean(each["distance"][0] for each in found),
+        len(found),
+    )
+
+
+def _null(population: str, own: Sequence[Record]) -> Summary:
+    nulls = [record["null"] for record in own]
+    auc, error = {"vs_retrain": fmean(each["auc"] for each in nulls)}, _error(nulls)
+    return Summary(population, NULL, auc, {"vs_retrain": error}, 0.0, 0.0, len(own))
+
+
+def _error(figures: Sequence[Mapping[str, float]]) -> float:
+    within = sqrt(fmean(each["error"] ** 2 for each in figures))
+    between = stdev(each["auc"] for each in figures) if len(figures) > 1 else 0.0
+    return max(within, between) / sqrt(len(figures))

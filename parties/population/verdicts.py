@@ -1,0 +1,134 @@
+"""What a study promises and whether it holds: rows of figures, and the page that shows them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from parties.population.study import NULL, ORIGINAL, Summary
+
+DELIVERED = "FedORA"
+RIVALS = ("fine-tune", "gradient ascent", "ICO-like", "CVFU")
+MOST, SHOWN, WITHIN = (
+    0.55,
+    0.60,
+    0.02,
+)  # AUC of the method; of the original; of the null, either way
+TITLES = {"vs_retrain": "vs-Retrain AUC", "u_lira": "U-LiRA AUC"}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One figure; ``ok`` is None where nothing is demanded."""
+
+    name: str
+    value: float
+    unit: str
+    wanted: str = ""
+    ok: bool | None = None
+
+
+def verdicts(found: Sequence[Summary]) -> Iterator[Verdict]:
+    """All figures of the populations that the delivered method ran on."""
+    by_place = {(each.population, each.name): each for each in found}
+    for each in found:
+        if each.name == DELIVERED:
+            yield from _of(each, by_place)
+
+
+def told_apart(auc: float) -> float:
+    """An AUC below one half tells as much as one above it."""
+    return max(auc, 1.0 - auc)
+
+
+def _of(own: Summary, found: dict[tuple[str, str], Summary]) -> Iterator[Verdict]:
+    where = own.population
+    original, null = found[where, ORIGINAL], found[where, NULL]
+    for audit, title in TITLES.items():
+        before, after = told_apart(original.auc[audit]), told_apart(own.auc[audit])
+        yield Verdict(f"{where}: {title} of the original", before, "")
+        name = f"{where}: {title} of FedORA"
+        if before < SHOWN:
+            yield Verdict(f"{name} (the original is below {SHOWN}: proves nothing)", after, "")
+        else:
+            yield Verdict(name, after, "", f"at most {MOST}", after <= MOST)
+    gap = f"{where}: FedORA's test accuracy minus Retrain's"
+    yield Verdict(gap, own.gap, "points", "within 1", abs(own.gap) <= 1)
+    yield _best(own, found)
+    off = abs(null.auc["vs_retrain"] - 0.5)
+    limit = min(WITHIN, 2 * null.error["vs_retrain"])
+    wanted = f"at most {limit:.3f}, two standard errors and no more than {WITHIN}"
+    yield Verdict(f"{where}: null, distance of its AUC from 0.5", off, "", wanted, off <= limit)
+
+
+def _best(own: Summary, found: dict[tuple[str, str], Summary]) -> Verdict:
+    """The lead over the best rival; a lead behind by less than one standard error is a tie."""
+    where = own.population
+    places = [(where, name) for name in RIVALS] + [(f"{where}, votes", name) for name in RIVALS]
+    rivals = [found[place] for place in places if place in found]
+    best = min(rivals, key=lambda each: told_apart(each.auc["vs_retrain"]))
+    behind = told_apart(own.auc["vs_retrain"]) - told_apart(best.auc["vs_retrain"])
+    error = (own.error["vs_retrain"] ** 2 + best.error["vs_retrain"] ** 2) ** 0.5
+    name = f"{where}: vs-Retrain AUC of FedORA minus that of the best rival ({best.name})"
+    return Verdict(name, behind, "", f"at most {error:.3f}, a standard error", behind <= error)
+
+
+def table(found: Sequence[Summary]) -> str:
+    """All summaries as Markdown, a table for each population."""
+    return "\n".join(
+        _table(population, [each for each in found if each.population == population])
+        for population in dict.fromkeys(each.population for each in found)
+    )
+
+
+def _table(population: str, own: Sequence[Summary]) -> str:
+    lines = [
+        f"### {population}\n",
+        "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | distance to Retrain |",
+        "|---|---|---|---|---|",
+    ]
+    for each in own:
+        cells = [_cell(each, audit) for audit in TITLES]
+        rest = ["", ""] if each.name == NULL else [f"{each.gap:+.2f}", f"{each.distance:.2f}"]
+        lines.append(f"| {each.name} | {' | '.join([*cells, *rest])} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(each: Summary, audit: str) -> str:
+    known = audit in each.auc
+    return f"{each.auc[audit]:.3f} ± {each.error[audit]:.3f}" if known else ""
+
+
+def draw_figure(found: Sequence[Summary], path: Path) -> None:
+    """Both audits of every row as dots with their standard errors, a panel a population."""
+    populations = [
+        name for name in dict.fromkeys(each.population for each in found) if "votes" not in name
+    ]
+    with mpl.rc_context({"font.size": 8}):
+        figure = Figure(figsize=(4.2 * len(populations), 4.6), layout="constrained")
+        for place, name in enumerate(populations):
+            own = [each for each in found if each.population.removesuffix(", votes") == name]
+            axes = figure.add_subplot(1, len(populations), place + 1)
+            for shift, (audit, mark) in zip(
+                (-0.15, 0.15), (("vs_retrain", "o"), ("u_lira", "s")), strict=True
+            ):
+                known = [(y, each) for y, each in enumerate(own) if audit in each.auc]
+                axes.errorbar(
+                    [each.auc[audit] for _, each in known],
+                    [y + shift for y, _ in known],
+                    xerr=[each.error[audit] for _, each in known],
+                    fmt=mark, markersize=4, label=TITLES[audit],
+                )  # fmt: skip
+            axes.axvline(0.5, color="0.5", linewidth=1)
+            axes.axvline(MOST, color="0.7", linewidth=1, linestyle=":")
+            axes.set_yticks(
+                range(len(own)), [each.name for each in own] if place == 0 else [""] * len(own)
+            )
+            axes.invert_yaxis()
+            axes.set_title(name)
+            axes.set_xlabel("AUC; 0.5: not told from Retrain")
+            axes.grid(axis="x", alpha=0.3)
+        axes.legend(loc="lower right")
+        figure.savefig(path, dpi=150)
