@@ -3,8 +3,10 @@
 import typer
 
 from parties.forgetting_command import forgetting
+from parties.usage import Commands
 
 bench_app = typer.Typer(
+    cls=Commands,
     add_completion=False,
     no_args_is_help=True,
     help="Run experiments over many seeds, and write their tables and figures.",

@@ -49,7 +49,7 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is meant; its own options are refused in words."""
         name, command, rest = super().resolve_command(ctx, args)
-        if command is not None:
+        if command is not None and not isinstance(command, Commands):  # these look themselves
             _guarded(ctx, command.params, rest)
         return name, command, rest
 
