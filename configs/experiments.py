@@ -38,15 +38,19 @@ class Experiment(Table):
         return self
 
 
+Set: TypeAlias = Mapping[str, Changes]  # by config (its file's stem), and ``any`` for every one
+
+
 class Experiments(Table):
     """The whole list.
 
     Attributes:
-        variants: by name, what each changes: ``any`` for every config, other keys for the config
-            of that name (its file's stem).
+        always: what every run changes.
+        variants: by name, what each changes; ``like`` names a variant whose changes come before.
     """
 
-    variants: Mapping[Title, Mapping[str, Changes]]
+    always: Set = Field(default_factory=dict)
+    variants: Mapping[Title, Set]
     experiment: Annotated[tuple[Experiment, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -57,13 +61,22 @@ class Experiments(Table):
         for each in self.experiment:
             for unknown in set(each.variants) - set(self.variants):
                 raise ValueError(f"experiment {each.name!r} has an unknown variant {unknown!r}")
+        for name, own in self.variants.items():
+            for other in own.get("like", ()):
+                if "like" in self.variants.get(other, {"like": ()}):
+                    raise ValueError(
+                        f"variant {name!r} is like {other!r}, which is none, or so too"
+                    )
         return self
 
     def changes(self, experiment: Experiment, variant: str) -> Changes:
-        """All changes of one variant of one experiment; the variant's own come last."""
+        """All changes of one variant of one experiment, in the order in which they are made."""
         own = self.variants[variant]
+        models = [self.variants[name] for name in own.get("like", ())]
         stem = Path(experiment.config).stem
-        return (*experiment.changes, *own.get("any", ()), *own.get(stem, ()))
+        sets = [self.always, *models, own]
+        listed = [change for each in sets for key in ("any", stem) for change in each.get(key, ())]
+        return (*listed, *experiment.changes)
 
 
 def read_experiments(path: Path) -> Experiments:

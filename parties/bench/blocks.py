@@ -62,7 +62,7 @@ class Block(Table):
     axis: str = ""
     points: tuple[float, ...] = ()
     note: str = ""
-    paper: Mapping[str, tuple[float, ...]] = {}
+    paper: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -1,4 +1,4 @@
-"""The figures as PNG: bars for methods, curves for sweeps; the paper's numbers where it prints any."""
+"""The figures as PNG: bars for methods, curves for sweeps, both with their spread over seeds."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,6 +5,7 @@ from statistics import fmean
 from typing import Any, TypeAlias
 
 from configs.agreement import Agreement
+from parties.bench.payload import expected, is_exact
 from parties.bench.plan import Run
 from parties.bench.rounds import rounds
 from parties.methods.choice import PAIRED
@@ -40,6 +41,9 @@ def harvest(run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
     if not run.poisoned:
         for record in request["methods"]:
             found[record["name"]] |= _costs(record, run.agreement, request)
+        if "fedora" in found and is_exact(run.agreement) and request["iterations"]:
+            needed = expected(run.agreement, request, metrics["run"]["rows"]["validation"])
+            found["fedora"]["payload-excess"] = found["fedora"]["payload"] - needed
     retrains = [found.pop(name) for name in list(found) if _is_independent(name)]
     return found | {RETRAIN: _mean(retrains)}
 
@@ -71,6 +75,4 @@ def _costs(record: Mapping[str, Any], agreement: Agreement, request: Mapping[str
 
 def _mean(models: list[Values]) -> Values:
     words = {word for model in models for word in model}
-    return {
-        word: fmean(model[word] for model in models if word in model) for word in sorted(words)
-    }
+    return {word: fmean(model[word] for model in models if word in model) for word in sorted(words)}

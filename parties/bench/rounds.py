@@ -20,25 +20,17 @@ def rounds(
     epoch over its fixed part of D_r for ICO-like, one epoch of CVFU. The paper does not say what
     its round is.
     """
-    plan, retained = agreement.unlearning, request["retained"]
-    if name.startswith("retrain"):
-        return agreement.training.epochs
-    match name:
-        case "fedora":
-            return len(request["iterations"] or ()) or None
-        case "gradient-ascent":
-            return len((record.get("facts") or {}).get("losses") or ()) or plan.ascent.steps
-        case "ico-like":
-            batches = ceil(plan.ico_like.share * retained / agreement.training.batch)
-            return plan.ico_like.steps / batches
-        case "cvfu":
-            return plan.cvfu.epochs
-        case "fine-tune":
-            return plan.fine_tune.epochs
-        case "relabel":
-            return plan.relabel.epochs
-        case "top-only":
-            return plan.top_only.epochs
-        case "shrink-perturb":
-            return plan.shrink_perturb.epochs
-    return None
+    plan, done = agreement.unlearning, (record.get("facts") or {}).get("losses") or ()
+    portion = plan.ico_like.share * request["retained"]
+    counts: dict[str, float] = {
+        "fedora": len(request["iterations"] or ()),
+        "gradient-ascent": len(done),
+        "ico-like": plan.ico_like.steps / ceil(portion / agreement.training.batch),
+        "cvfu": len(done),
+        "fine-tune": plan.fine_tune.epochs,
+        "relabel": plan.relabel.epochs,
+        "top-only": plan.top_only.epochs,
+        "shrink-perturb": plan.shrink_perturb.epochs,
+    }
+    count = agreement.training.epochs if name.startswith("retrain") else counts.get(name, 0)
+    return float(count) or None

@@ -1,4 +1,4 @@
-"""The tables: every block's rows with mean and spread over seeds, the gap to Retrain, the paper's."""
+"""The tables: each block's rows as mean and spread over seeds, gap to Retrain, and the paper's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,9 +82,7 @@ def plain(shown: Shown) -> dict[str, object]:
     lines = [
         {
             "row": line.row.label,
-            **{
-                name: _plain(cell) for name, cell in zip(block.measures, line.cells, strict=True)
-            },
+            **{name: _plain(cell) for name, cell in zip(block.measures, line.cells, strict=True)},
         }
         for line in shown.lines
     ]
