@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from configs.evaluation import Backdoor, Evaluation, refuse_misplaced
+from configs.exact import Newton, Sharding
 from configs.privacy import Privacy
+from configs.promises import refuse_broken_promises
 from configs.table import Count, Fraction, Name, Pin, Positive, Table
 from configs.unlearning import Unlearning
 
@@ -125,7 +127,8 @@ Top: TypeAlias = Annotated[MlpTop | SumTop, Field(discriminator="kind")]
 class Training(Table):
     """Split learning."""
 
-    optimiser: Literal["adam", "sgd"] = "adam"
+    # newton-cg: to the optimum of a convex head, by [newton]; the other settings are then unused.
+    optimiser: Literal["adam", "sgd", "newton-cg"] = "adam"
     learning_rate: Positive = 1e-3
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0  # of sgd
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
@@ -193,7 +196,11 @@ class Agreement(Table):
     psi: Psi = Psi()
     split: Split = Split()
     top: Top = MlpTop()
+    # declared: each seat gives ranges and vocabulary, so that no row ever enters them.
+    preprocessing: Literal["fitted", "declared"] = "fitted"
     training: Training = Training()
+    newton: Newton = Newton()
+    sharding: Sharding = Sharding()
     unlearn: tuple[Request, ...] = ()
     unlearning: Unlearning = Unlearning()
     evaluation: Evaluation = Evaluation()
@@ -223,7 +230,7 @@ class Agreement(Table):
     def architecture(self) -> dict[str, Any]:
         """What a trained model must have in common with those who use it, as JSON."""
         parties = {"parties": {name: {"pins"} for name in self.parties}}
-        fields = {"federation", "dtype", "parties", "labels", "top"}
+        fields = {"federation", "dtype", "parties", "labels", "top", "sharding"}
         found = self.model_dump(mode="json", include=fields, exclude=parties)
         noise = self.privacy.of_embeddings
         return found | ({"privacy": noise} if noise else {})
@@ -236,6 +243,11 @@ class Agreement(Table):
                 "a run has one active party and at least one passive; "
                 f"active here: {', '.join(active) or 'none'}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _promises(self) -> Self:
+        refuse_broken_promises(self)
         return self
 
     @model_validator(mode="after")

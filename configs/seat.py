@@ -55,6 +55,18 @@ class Source(Table):
     id: IdSource = "row"
     sample: Sample | None = None
     origin: str = ""  # where one gets the data
+    # Where the agreement says preprocessing = "declared": of every numeric column what becomes -1
+    # and 1, of every other column its categories; known without a look at the rows.
+    ranges: dict[str, tuple[float, float]] = Field(default={})
+    vocabulary: dict[str, tuple[str, ...]] = Field(default={})
+
+    @field_validator("ranges")
+    @classmethod
+    def _apart(cls, ranges: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+        for column, (low, high) in ranges.items():
+            if not low < high:
+                raise ValueError(f"the range of {column} is [low, high], low below high")
+        return ranges
 
 
 class TableSource(Source):

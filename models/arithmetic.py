@@ -1,6 +1,7 @@
 """Arithmetic on lists of parameters: copies, norms and distances of one party's block."""
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 
 import torch
 from torch import Tensor
@@ -47,6 +48,15 @@ def squared_distance(left: Iterable[Tensor], right: Iterable[Tensor]) -> float:
 def bounded(tensors: Iterable[Tensor], limit: float) -> bool:
     """Return whether every entry is a number of magnitude ``limit`` at most; NaN is none."""
     return all(bool(tensor.detach().abs().max() <= limit) for tensor in tensors if tensor.numel())
+
+
+def digest(tensors: Iterable[Tensor]) -> bytes:
+    """Return the SHA-256 of types, shapes and bits of all entries, in their order."""
+    found = sha256()
+    for tensor in tensors:
+        found.update(f"{tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(tensor.detach().contiguous().numpy().tobytes())
+    return found.digest()
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:

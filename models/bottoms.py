@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import gcd, prod
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 GROUPS = 4  # GroupNorm, never BatchNorm: running statistics would remember the forget set
 
@@ -52,3 +53,11 @@ def _positive(network: str, **sizes: int) -> None:
         raise ValueError(
             f"{network}: sizes must be 1 or more, got {wrong}; see [models] in the config"
         )
+
+
+class SideBySide(nn.ModuleList):
+    """The bottoms of several models that vote, side by side: ``[batch, models * width]``."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Concatenate what each of them embeds."""
+        return torch.cat([bottom(features) for bottom in self], dim=1)

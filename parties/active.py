@@ -16,25 +16,31 @@ from parties.federation import Federation
 from parties.final import save_half
 from parties.ground import ground
 from parties.held import Held
-from parties.learn import Epoch, accuracy, best_epoch, early_epoch, train
+from parties.learn import Epoch, accuracy, best_epoch, early_epoch
 from parties.measure import nothing, record
 from parties.methods.choice import method
 from parties.methods.method import ORIGINAL
 from parties.party import Party
+from parties.planting import plant
 from parties.privacy.claims import claims, summary
 from parties.privacy.ledger import Spent
+from parties.privacy.spending import account
 from parties.report import VERSION
 from parties.requests import Chosen, choose
 from parties.resume import Losses, begin
 from parties.schedule import Index
+from parties.train import train
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.hub import Hub
 
 Publish = Callable[[dict[str, Any]], None]
-KEPT = (
+FITTED = (
     "preprocessing statistics, where a party has any, were fitted with the forgotten rows: "
-    "only Retrain fits them anew",
+    "only Retrain fits them anew"
+)
+COPY = "a copy of the model from early in this unlearning, at which the next request begins"
+KEPT = (
     "the number of epochs and the hyper-parameters were chosen with the forgotten rows",
     "every party's own source data, from which each must delete the rows itself",
 )
@@ -83,7 +89,7 @@ def _lead(federation: Federation, publish: Publish) -> dict[str, Any]:
         metrics["failure"] = str(error) if known else f"unexpected {type(error).__name__}"
         _publish_partial(party, publish, metrics | _sums(party))
         raise
-    metrics["run"]["privacy"] = _privacy(federation, federation.account())
+    metrics["run"]["privacy"] = _privacy(federation, account(federation))
     metrics |= _sums(party)
     metrics["run"]["seconds"] = party.ledger.elapsed
     save_half(party, federation.state, federation.run)
@@ -108,7 +114,7 @@ def _sums(party: Party) -> dict[str, Any]:
 def _story(federation: Federation, metrics: dict[str, Any]) -> None:
     """Train, then carry out every request; ``metrics`` grows on the way."""
     chosen = federation.once("requests", list[Chosen], lambda: _choose(federation))
-    federation.plant(chosen)
+    plant(federation, chosen)
     planted = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
     early = early_epoch(federation.agreement)
     epochs = train(federation, vfl_pb2.LEARN, ORIGINAL, "training", early)
@@ -145,13 +151,20 @@ def _carry_out(federation: Federation, chosen: Chosen, planted: Index) -> dict[s
         "dropped": dropped,
         "purged": federation.purge(name) if len(chosen.rows) else {},
         "remains": _remains(federation, name) if len(chosen.rows) else {},
-        "kept": list(KEPT),
+        "kept": _kept(federation),
     }
 
 
 def _remains(federation: Federation, name: str) -> dict[str, list[str]]:
     """Where parties still find rows of the request after its purge, in memory and in files."""
     return federation.once(f"search after {name}", dict, federation.search, durable=False)
+
+
+def _kept(federation: Federation) -> list[str]:
+    """What still remembers the rows."""
+    fitted = [FITTED] if federation.agreement.preprocessing == "fitted" else []
+    early = [COPY] if early_epoch(federation.agreement) else []
+    return [*fitted, *early, *KEPT]
 
 
 def _figures(federation: Federation, chosen: Chosen, planted: Index) -> dict[str, Any]:

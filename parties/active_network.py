@@ -1,7 +1,9 @@
 """The active party's half: the top model, and its own bottom where it has features."""
 
 from collections.abc import Sequence
+from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from configs.agreement import Agreement, MlpTop
@@ -9,9 +11,10 @@ from models.seeded import seeded
 from models.tops import ConcatHead, SumHead
 from parties.bottom import build_bottom
 from parties.device import device_of, embed
-from parties.features import DTYPES
+from parties.features import DTYPES, Inputs
 from parties.party import Party
 from parties.schedule import torch_seed
+from unlearning.sharding import vote
 
 
 class ActiveNetwork(nn.Module):
@@ -45,12 +48,25 @@ class ActiveNetwork(nn.Module):
         return logits.cpu()
 
 
-def build_active(party: Party, stream: str, features: Tensor | None) -> ActiveNetwork:
+class Voters(nn.ModuleList):
+    """The active halves of several models that vote; embeddings hold those of all, side by side."""
+
+    def embed(self, features: Tensor) -> Tensor:
+        """The active party's own embeddings, [batch, models * width]; raises ``LookupError``."""
+        return torch.cat([cast(ActiveNetwork, each).embed(features) for each in self], dim=1)
+
+    def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
+        """The mean of their logits, [batch, classes]."""
+        parts = zip(*(each.chunk(len(self), dim=1) for each in embeddings), strict=True)
+        return vote([each(part) for each, part in zip(self, parts, strict=True)])
+
+
+def build_active(party: Party, stream: str, inputs: Inputs | None) -> ActiveNetwork:
     """A fresh half for ``party``, its weights drawn from ``stream``."""
     name, agreement = party.name, party.agreement
 
     def build() -> ActiveNetwork:
-        shape = None if features is None else tuple(features.shape[1:])
+        shape = None if inputs is None else tuple(inputs.values.shape[1:])
         plan, module = agreement.parties[name], party.seat.module
         bottom = None if shape is None else build_bottom(plan, module, shape)
         return ActiveNetwork(agreement, bottom)

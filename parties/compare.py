@@ -1,6 +1,6 @@
 """One request, carried out: the chosen method, the baselines, and models that never saw D_u."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from torch import Tensor
@@ -127,10 +127,19 @@ def _outcome(federation: Federation, method: Method | Untouched, request: Reques
     start = federation.once(f"{name} begins", Cost, spent, durable=False)
     facts = method.run(federation)
     end = federation.once(f"{name} ends", Cost, spent, durable=False)
+    if facts.audit is not None:
+        shown = federation.once(f"{name} audited", dict, facts.audit)
+        facts = replace(facts, figures={**facts.figures, **shown})
     read = partial(_read, federation, name, request)
     out = federation.once(f"{name} read out", ReadOut, read)
-    cost, promise = end.since(start), method.guarantee
+    cost, promise = end.since(start), _level(method, facts)
     return Outcome(name, out.logits, cost, promise, facts, out.embeddings)
+
+
+def _level(method: Method | Untouched, facts: Facts) -> Guarantee | None:
+    """What this run promises: more than its method always does only where it was shown."""
+    solved = (facts.figures.get("kkt") or {}).get("converged")
+    return facts.guarantee or (Guarantee.KKT_REPORT if solved else method.guarantee)
 
 
 def _spent(federation: Federation) -> Cost:

@@ -11,7 +11,7 @@ from parties import preprocess
 from parties.party import Party
 from parties.privacy.apart import statistics_apart
 from parties.rows import RowSets, split
-from parties.schedule import Index
+from parties.schedule import Index, Words, id_words, key
 from parties.trigger import Trigger
 from protocol import vfl_pb2
 
@@ -51,6 +51,13 @@ class Features:
         ids = [holding.ids[row] for row in self.rows]
         return split(self._party.agreement, ids, holding.in_test[self.rows])
 
+    def words(self) -> Words:
+        """64 random bits of every common row's ID, [common rows]; 0 where it was erased."""
+        found, live = np.zeros(len(self.rows), np.uint64), self.rows >= 0
+        ids = [self._party.holding.ids[row] for row in self.rows[live].tolist()]
+        found[live] = id_words(key(self._party.agreement.seed, "shards"), ids)
+        return found
+
     def fit(self, rows: RowSets, which: vfl_pb2.Rows) -> Inputs:
         """Features of all common rows by the statistics of some of them only.
 
@@ -59,8 +66,7 @@ class Features:
         chosen = rows.of(which)
         name = chosen.tobytes()
         if name not in self._cache:
-            known = statistics_apart(self._party)
-            fitted = known or preprocess.fit(self._party.holding, self.rows[chosen])
+            fitted = self._fitted(chosen)
             self._warn(fitted)
             self._cache[name] = self.inputs(fitted)
         return self._cache[name]
@@ -80,6 +86,12 @@ class Features:
             inputs.values[rows] = 0
         self._cache.clear()
         self.trigger = None
+
+    def _fitted(self, chosen: Index) -> preprocess.Fitted:
+        if self._party.agreement.preprocessing == "declared":
+            return preprocess.declared(self._party.holding, self._party.seat.data)
+        known = statistics_apart(self._party)
+        return known or preprocess.fit(self._party.holding, self.rows[chosen])
 
     def _warn(self, fitted: preprocess.Fitted) -> None:
         """Say once what every fit says again."""

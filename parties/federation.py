@@ -1,32 +1,33 @@
 """The active party's grip on the whole model: its own state, and the spokes that hold the rest."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from parties.active_network import build_active
 from parties.alignment.align import SECONDS_PER_ROW
 from parties.batch import Reading
 from parties.checkpoint import Checkpoints, Content
-from parties.features import Inputs
 from parties.half import Half
-from parties.journal import Entry, Journal, told
+from parties.journal import Journal, told
 from parties.party import Party
 from parties.passes import Passes
 from parties.privacy.cached import CachedPasses
 from parties.privacy.labels import UsedLabels
-from parties.privacy.ledger import Spent, spent_of
+from parties.privacy.ledger import Spent
 from parties.remains import remains
-from parties.requests import Chosen, plant
 from parties.rows import RowSets
 from parties.schedule import Index
 from parties.state import State
 from protocol import vfl_pb2
 from protocol.hub import Hub
+from protocol.message import Body
+from unlearning.sharding import vote
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ class Federation:
 
     def __init__(self, party: Party, hub: Hub, rows: Index, checkpoints: Checkpoints) -> None:
         """Begin with the common ``rows``; see ``resume`` for the other way to begin."""
-        self._take(party, hub, checkpoints, State(party, rows, _builder(party), None))
+        self._take(party, hub, checkpoints, State(party, rows, partial(build_active, party), None))
         self.run = next(iter(hub.channels.values())).session or b""
         self._number, self._journal = 0, Journal()
 
@@ -56,6 +57,8 @@ class Federation:
         self.party, self.agreement, self._hub = party, party.agreement, hub
         self._checkpoints, self._state = checkpoints, state
         self._start = state.rows
+        self.members: tuple[str, ...] = ()  # the copies that vote; empty: one model
+        self._assembled: dict[str, tuple[str, ...]] = {}  # members that were kept under a name
         self._saved = monotonic()
         self._labels = UsedLabels(party, state)
         once = party.agreement.privacy.embed_once is not None
@@ -68,10 +71,10 @@ class Federation:
         """Go on from a checkpoint that every party holds."""
         content = checkpoints.read(number)
         self = cls.__new__(cls)
-        state = State.read(party, content, _builder(party))
+        state = State.read(party, content, partial(build_active, party))
         self._take(party, hub, checkpoints, state)
         self.run, self._number = run, number
-        self._journal = Journal(_entries(content))
+        self._journal = Journal.read(content)
         begin = {name: rows.numpy() for name, rows in content.tensors["start"].items()}
         shares = state.rows.shares
         self._start = RowSets(seed=state.rows.seed, shares=shares, stream="", **begin)
@@ -117,6 +120,16 @@ class Federation:
         return self._state.half
 
     @property
+    def replaying(self) -> bool:
+        """Whether the program is told what was done before a crash."""
+        return self._journal.replaying
+
+    @property
+    def spent_on_labels(self) -> Spent | None:
+        """What flipping labels has cost; None where nothing was flipped."""
+        return self._labels.spent
+
+    @property
     def diverged(self) -> bool:
         """Whether some party's numbers are no longer finite."""
         return self.passes.diverged
@@ -131,6 +144,8 @@ class Federation:
         entry = self._journal.passed(name)
         if entry is not None:
             self.passes.diverged = entry.diverged
+            if not self._journal.replaying:
+                self.members = self._state.half.members  # what was passed over may have changed it
             return told(entry, kind)
         value = self._journal.work(name, work, lambda: self.passes.diverged)
         if durable and monotonic() - self._saved >= self.agreement.limits.checkpoint_seconds:
@@ -169,21 +184,44 @@ class Federation:
 
     # --- arranging: what every party does with its own half ------------------------------------
 
-    def fresh(self, stream: str, fit: vfl_pb2.Rows, task: vfl_pb2.Task) -> None:
-        """A new model; ``stream`` gives weights and batch order, ``fit`` teaches preprocessing."""
-        self._together(task, vfl_pb2.Arrange(fresh=vfl_pb2.Fresh(stream=stream, fit=fit)))
-        self._state.follow(stream)
+    def fresh(
+        self, stream: str, fit: vfl_pb2.Rows, task: vfl_pb2.Task, shard: int | None = None
+    ) -> None:
+        """A new model; ``stream`` gives weights and batch order, ``fit`` teaches preprocessing.
+
+        It learns from the rows of one ``shard`` where that is named.
+        """
+        fresh = vfl_pb2.Fresh(stream=stream, fit=fit, shard=shard)
+        self._together(task, vfl_pb2.Arrange(fresh=fresh))
+        self._state.follow(stream, shard)
+        self.members = ()
         self.passes.diverged = False
 
     def restore(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
-        """Go back to a copy with a new optimiser."""
+        """Go back to a copy with a new optimiser, or to members that were kept under a name."""
+        if slot in self._assembled:
+            self.assemble(self._assembled[slot])
+            return
+        self._back_to(slot, stream, task)
+        self.members = ()
+
+    def assemble(self, slots: Sequence[str]) -> None:
+        """Let copies vote: together they are the model from here on."""
+        assemble = vfl_pb2.Assemble(slots=slots)
+        self._together(vfl_pb2.EVALUATE, vfl_pb2.Arrange(assemble=assemble))
+        self.members = tuple(slots)
+
+    def _back_to(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
         restore = vfl_pb2.Restore(slot=slot, stream=stream)
         self._together(task, vfl_pb2.Arrange(restore=restore))
         self._state.follow(stream)
         self.passes.diverged = False
 
     def keep(self, slot: str, task: vfl_pb2.Task) -> None:
-        """Copy all parameters under a name."""
+        """Copy all parameters under a name; of members, which nothing changes, only the names."""
+        if self.members:
+            self._assembled[slot] = self.members
+            return
         self._together(task, vfl_pb2.Arrange(keep=vfl_pb2.Keep(slot=slot)))
 
     def drop(self, slot: str, task: vfl_pb2.Task) -> None:
@@ -204,17 +242,6 @@ class Federation:
         order = vfl_pb2.Shrink(stream=stream, bottom=shrink.bottom, top=shrink.top)
         self._together(task, vfl_pb2.Arrange(shrink=order))
 
-    def exchange(self, party: str, slot: str, task: vfl_pb2.Task) -> None:
-        """Have one party alone go back to a copy; the others keep their halves."""
-        if self._journal.replaying:
-            return
-        restore = vfl_pb2.Arrange(restore=vfl_pb2.Restore(slot=slot, stream=self.stream))
-        if party == self.party.name:
-            self._state.arrange(restore, task)
-            return
-        self._move(task)
-        self._hub.ask(party, self.patience, restore)
-
     def weigh(self, task: vfl_pb2.Task) -> list[vfl_pb2.Report]:
         """The passive parties' reports of their held gradients and changes."""
         return list(self._arrange(task, vfl_pb2.Arrange(weigh=vfl_pb2.Weigh())).values())
@@ -227,33 +254,16 @@ class Federation:
 
     def search(self) -> dict[str, list[str]]:
         """Where parties still find rows of the last request, in memory and in their files."""
-        self._move(vfl_pb2.UNLEARN)
-        self._hub.broadcast(vfl_pb2.Arrange(search=vfl_pb2.Search()))
-        said = self._hub.gather(self.patience).items()
+        done = self.tell(vfl_pb2.UNLEARN, vfl_pb2.Arrange(search=vfl_pb2.Search()))
         gone = self._state.dropped
         ours = remains(self._state, self._checkpoints) + self.passes.remains(gone)
         ours += self._labels.remains(gone)
-        return {self.party.name: ours} | {
-            name: list(each.expect(vfl_pb2.Done).left) for name, each in said
-        }
-
-    def plant(self, chosen: list[Chosen]) -> None:
-        """Relabel what the requests plant, and have one party stamp what bears a trigger."""
-        if self._journal.replaying:
-            return
-        plant(chosen, self.passes.labels, self.agreement.labels.classes)
-        for each in chosen:
-            if each.request.backdoor:
-                self._move(vfl_pb2.TRAIN)
-                party = each.request.backdoor.party
-                self._hub.ask(party, self.patience, vfl_pb2.Stamp(), each.poisoned)
+        return {self.party.name: ours} | {name: list(each.left) for name, each in done.items()}
 
     def forget(self, requested: Index) -> None:
         """Tell every party which common rows must go."""
         if not self._journal.replaying:
-            self._move(vfl_pb2.UNLEARN)
-            self._hub.broadcast(vfl_pb2.Forget(), requested)
-            self._hub.gather(self.passes.patience)
+            self.tell(vfl_pb2.UNLEARN, vfl_pb2.Forget(), requested)
         self._state.forget(requested)
 
     def purge(self, name: str) -> dict[str, list[str]]:
@@ -270,32 +280,13 @@ class Federation:
         return purged
 
     def _purge(self) -> dict[str, list[str]]:
-        self._move(vfl_pb2.UNLEARN)
-        self._hub.broadcast(vfl_pb2.Purge())
-        done = {
-            name: list(said.expect(vfl_pb2.Done).purged)
-            for name, said in self._hub.gather(self.passes.patience).items()
-        }
+        done = self.tell(vfl_pb2.UNLEARN, vfl_pb2.Purge())
         dropped = self._state.dropped
         ours = self._state.purge()
         ours += self.passes.forget(dropped) + self._labels.forget(dropped)
         ours.append(f"row map, features and labels of {len(dropped)} rows")
         ours.append("checkpoints from before")
-        return {self.party.name: ours, **done}
-
-    def account(self) -> dict[str, Spent]:
-        """What every party's releases have cost so far, where something is to be claimed."""
-        spent = self._labels.spent
-        found = {} if spent is None else {self.party.name: spent}
-        if self.agreement.privacy.embed_once is None:
-            return found
-        return found | self.once("privacy", dict[str, Spent], self._account, durable=False)
-
-    def _account(self) -> dict[str, Spent]:
-        self._move(vfl_pb2.CLOSE)
-        self._hub.broadcast(vfl_pb2.Arrange(account=vfl_pb2.Account()))
-        done = self._hub.gather(self.patience)
-        return {name: spent_of(said.expect(vfl_pb2.Done).spent) for name, said in done.items()}
+        return {self.party.name: ours} | {name: list(each.purged) for name, each in done.items()}
 
     def goodbye(self) -> None:
         """End the conversation: the run is over, and its checkpoints with it."""
@@ -306,12 +297,41 @@ class Federation:
     # --- reading --------------------------------------------------------------------------------
 
     def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Tensor:
-        """The model's outputs for ``rows`` by index, [rows, classes]; see ``Passes.read``."""
-        return self.passes.read(rows, task).logits
+        """The model's outputs for ``rows`` by index, [rows, classes]; see ``read``."""
+        return self.read(rows, task).logits
 
-    def read(self, rows: vfl_pb2.Rows) -> Reading:
-        """Outputs and embeddings for ``rows`` by index; see ``Passes.read``."""
-        return self.passes.read(rows, vfl_pb2.EVALUATE)
+    def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Reading:
+        """Outputs and embeddings for ``rows`` by index; see ``Passes.read``.
+
+        Where members vote, outputs are the mean of theirs, and embeddings lie side by side.
+        """
+        if not self.members:
+            return self.passes.read(rows, task)
+        found = []
+        for member in self.members:
+            self._back_to(member, self.stream, task)
+            found.append(self.passes.read(rows, task))
+        embeddings = torch.cat([each.embeddings for each in found], dim=-1)
+        return Reading(vote([each.logits for each in found]), embeddings)
+
+    # --- saying ---------------------------------------------------------------------------------
+
+    def tell(self, task: int, message: Body, *rows: Index) -> dict[str, vfl_pb2.Done]:
+        """Say one thing to every passive party; only within ``once``, since all answer."""
+        self._move(task)
+        self._hub.broadcast(message, *rows)
+        done = self._hub.gather(self.patience)
+        return {name: said.expect(vfl_pb2.Done) for name, said in done.items()}
+
+    def have(self, party: str, task: vfl_pb2.Task, message: Body, *rows: Index) -> None:
+        """Have one party alone do something with its half, which may be ours."""
+        if self._journal.replaying:
+            return
+        if party == self.party.name and isinstance(message, vfl_pb2.Arrange):
+            self._state.arrange(message, task)
+            return
+        self._move(task)
+        self._hub.ask(party, self.patience, message, *rows)
 
     # --- inside ---------------------------------------------------------------------------------
 
@@ -323,25 +343,8 @@ class Federation:
     def _arrange(self, task: int, arrange: vfl_pb2.Arrange) -> dict[str, vfl_pb2.Report]:
         """Say it to all, who may need as long as for something with all their rows."""
         with self.party.ledger.clock("control"):
-            self._move(task)
-            self._hub.broadcast(arrange)
-            done = self._hub.gather(self.patience).items()
-        return {name: said.expect(vfl_pb2.Done).report for name, said in done}
+            done = self.tell(task, arrange)
+        return {name: each.report for name, each in done.items()}
 
     def _move(self, task: int) -> None:
         self._hub.move_to(vfl_pb2.Place(task=task, epoch=0, step=0, microbatch=0))  # type: ignore[arg-type]
-
-
-def _builder(party: Party) -> Callable[[str, Inputs | None], nn.Module]:
-    def build(stream: str, inputs: Inputs | None) -> nn.Module:
-        return build_active(party, stream, None if inputs is None else inputs.values)
-
-    return build
-
-
-def _entries(content: Content) -> list[Entry]:
-    journal: list[list[Any]] = content.values["journal"]
-    return [
-        Entry(name, value, diverged, content.tensors[f"entry {place}"])
-        for place, (name, value, diverged) in enumerate(journal)
-    ]

@@ -4,6 +4,7 @@ from hashlib import sha256
 
 import torch
 from safetensors.torch import save
+from torch import nn
 
 from parties.durable import write
 from parties.party import Party
@@ -21,9 +22,10 @@ MODEL, ROWS, PREPROCESSING, TRAFFIC, MANIFEST = (
 
 def save_half(party: Party, state: State, run: bytes) -> None:
     """Write our half of the model, row map, preprocessing and traffic, and their digests."""
+    voters = state.half.voters()
+    network = nn.ModuleList(voters) if voters else state.half.model.network
     parts = {
-        name: tensor.detach().cpu().contiguous()
-        for name, tensor in state.half.model.network.state_dict().items()
+        name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()
     }
     files = {
         ROWS: save({"rows": torch.from_numpy(state.features.rows)}),

@@ -1,7 +1,6 @@
 """One party's half of the split model: its network, optimiser, kept copies and held gradient."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -10,52 +9,32 @@ from configs.agreement import Agreement
 from models import arithmetic
 from parties.checkpoint import Content
 from parties.device import device_of
-from parties.features import Inputs
-from parties.optimiser import optimiser
+from parties.optimiser import load_momenta, momenta, optimiser
 from parties.plain import Tensors
+from parties.solver import Solver
+from parties.work import Block, Model, Work
 from protocol import vfl_pb2
 from protocol.envelope import task_name
 from protocol.errors import RemoteProtocolError
 from unlearning.ascent import ascent_step
 from unlearning.primal_dual import LiteralDual, Pull, free_of_charge, primal_direction, primal_step
 
-Block = tuple[Tensor, ...]
 EARLY = "early copy"  # of the model, at which FedORA may begin
 NEXT = "next early copy"  # takes its place once a request is done
 _ANCHORED = (vfl_pb2.UNLEARN, vfl_pb2.CVFU)  # tasks with primal steps
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A network and the inputs that it was built for; None where a party has no features."""
-
-    network: nn.Module
-    inputs: Inputs | None
-
-    @property
-    def block(self) -> list[nn.Parameter]:
-        """The trainable parameters."""
-        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-
-
-@dataclass(slots=True)
-class Work:
-    """What one task gathers on the way, and leaves behind when the next begins."""
-
-    task: vfl_pb2.Task = vfl_pb2.TASK_UNSPECIFIED
-    optimiser: torch.optim.Optimizer | None = None
-    anchor: Block = ()  # θ₀ of FedORA
-    held: Block = ()  # g_u
-    mark: Block = ()  # the parameters when the last gradient was held
-    moved: float = 0.0  # squared distance between the last two marks
-    dual: LiteralDual | None = None
-
-
 class Half:
-    """The state of one party's half; every change to it is one of these methods."""
+    """The state of one party's half; every change to it is one of these methods.
 
-    def __init__(self, agreement: Agreement) -> None:
-        self._agreement = agreement
+    Attributes:
+        members: the copies that together are the model, where shards vote; empty for one model.
+    """
+
+    def __init__(self, agreement: Agreement, entropy: Callable[[int], bytes]) -> None:
+        """Begin without a model; ``entropy`` gives secret random bytes."""
+        self._agreement, self._entropy = agreement, entropy
+        self.members: tuple[str, ...] = ()
         self._model: Model | None = None
         self._slots: dict[str, tuple[Model, Block]] = {}
         self._work = Work()
@@ -79,7 +58,7 @@ class Half:
 
     @property
     def slots(self) -> list[str]:
-        """The names of the kept copies."""
+        """The names of the kept copies, oldest first."""
         return list(self._slots)
 
     def copy(self, slot: str) -> Block:
@@ -88,7 +67,7 @@ class Half:
 
     def fresh(self, model: Model, task: vfl_pb2.Task) -> None:
         """Take a new model and begin a task with it."""
-        self._model = model
+        self._model, self.members = model, ()
         self._begin(task)
 
     def arrange(self, arrange: vfl_pb2.Arrange, task: vfl_pb2.Task) -> vfl_pb2.Report | None:
@@ -106,15 +85,26 @@ class Half:
                 self._slots[arrange.keep.slot] = (self.model, copy)
             case "drop":
                 self._slots.pop(arrange.drop.slot, None)
-            case "weigh":
-                return self.weigh(arrange.weigh.slot or None)
+            case "newton":
+                return self._solver.obey(arrange.newton, self.model.block, self._work.held)
+            case "assemble":
+                self._assemble(tuple(arrange.assemble.slots))
             case "primal":
                 self._primal(arrange.primal, None)
             case "climb":
                 ascent_step(self.model.block, self._work.held, arrange.climb.step_size)
             case _:
-                raise RemoteProtocolError("arranges nothing")
+                return self._asked(arrange)
         return None
+
+    def _asked(self, arrange: vfl_pb2.Arrange) -> vfl_pb2.Report:
+        """What an arrangement wants to know that changes nothing."""
+        match arrange.WhichOneof("action"):
+            case "weigh":
+                return self.weigh(arrange.weigh.slot or None, arrange.weigh.anchor or None)
+            case "digest":
+                return vfl_pb2.Report(digest=arithmetic.digest(self._slots[arrange.digest.slot][1]))
+        raise RemoteProtocolError("arranges nothing")
 
     def use(self, gradient: vfl_pb2.Gradient, part: int) -> None:
         """Do with the gradients that a backward pass left what the order says.
@@ -129,10 +119,27 @@ class Half:
                 self._hold(part)
             case "primal":
                 self._primal(gradient.primal, self._gradients())
+            case "add":
+                self._hold(1)
             case "accumulate":
                 pass  # they stay where the backward pass left them
             case _:
                 raise RemoteProtocolError("sent a gradient without saying what it is for")
+
+    def _assemble(self, slots: tuple[str, ...]) -> None:
+        """Let copies vote; raises ``LookupError`` where one is not there."""
+        for slot in slots:
+            self._slots[slot]
+        self.members = slots
+
+    def voters(self) -> list[nn.Module]:
+        """The networks of the members, with the parameters that were kept."""
+        found = []
+        for slot in self.members:
+            model, saved = self._slots[slot]
+            arithmetic.restore(model.block, saved)
+            found.append(model.network)
+        return found
 
     def _restore(self, slot: str, task: vfl_pb2.Task) -> None:
         """Go back to a copy and begin a task."""
@@ -146,12 +153,13 @@ class Half:
         A copy that was kept while unlearning, to begin the next request at, stays.
         """
         self._end()
-        stays = {NEXT: self._slots.pop(NEXT)} if NEXT in self._slots else {}
-        gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots)]
+        kept = {slot: self._slots[slot] for slot in self.members}
+        if NEXT in self._slots:
+            kept[EARLY] = self._slots.pop(NEXT)
+        gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots.keys() - self.members)]
         gone += [f"optimiser state of {task}" for task in self._ended]
         gone.append("held gradients, anchor and dual of the unlearning")
-        self._slots.clear()
-        self._slots |= {EARLY: stays[NEXT]} if stays else {}
+        self._slots = kept
         self._ended.clear()
         return gone
 
@@ -165,13 +173,14 @@ class Half:
             "moved": work.moved,
             "dual": work.dual and [work.dual.threshold, work.dual.cap],
             "ended": list(self._ended),
+            "members": list(self.members),
         }
         networks = {f"network {i}": each.network.state_dict() for i, each in enumerate(models)}
         copies = {f"copy {name}": _named(block) for name, (_, block) in self._slots.items()}
         blocks = {"anchor": work.anchor, "held": work.held, "mark": work.mark}
         blocks |= {"prices": work.dual.prices} if work.dual else {}
         parts = {f"work {name}": _named(block) for name, block in blocks.items()}
-        return Content(values, networks | copies | parts | {"optimiser": self._momenta()})
+        return Content(values, networks | copies | parts | {"optimiser": momenta(work.optimiser)})
 
     def load(self, content: Content, model: Callable[[object], Model]) -> None:
         """Take the state that ``content`` holds; ``model`` builds a model from its statistics."""
@@ -186,6 +195,7 @@ class Half:
             for name, place in values["slots"].items()
         }
         self._ended = dict.fromkeys(values["ended"])
+        self.members = tuple(values["members"])
         if values["task"]:
             self._begin(values["task"])
         work = self._work
@@ -197,29 +207,7 @@ class Half:
             threshold, cap = values["dual"]
             prices = _block(tensors["work prices"], device)
             work.dual = LiteralDual(threshold=threshold, cap=cap, prices=prices)
-        self._load_momenta(tensors["optimiser"])
-
-    def _momenta(self) -> Tensors:
-        """What the optimiser remembers of every parameter."""
-        if self._work.optimiser is None:
-            return {}
-        found = self._work.optimiser.state_dict()["state"]
-        return {
-            f"{place}.{name}": tensor
-            for place, each in found.items()
-            for name, tensor in each.items()
-            if tensor is not None
-        }
-
-    def _load_momenta(self, tensors: Tensors) -> None:
-        if self._work.optimiser is None:
-            return
-        state: dict[int, Tensors] = {}
-        for key, tensor in tensors.items():
-            place, _, name = key.partition(".")
-            state.setdefault(int(place), {})[name] = tensor
-        whole = self._work.optimiser.state_dict() | {"state": state}
-        self._work.optimiser.load_state_dict(whole)
+        load_momenta(work.optimiser, tensors["optimiser"])
 
     def _descend(self) -> None:
         """One step of the optimiser along the gradients that the last backward pass left."""
@@ -256,11 +244,23 @@ class Half:
             return None
         return arithmetic.squared_distance(block, copy)
 
-    def weigh(self, slot: str | None = None) -> vfl_pb2.Report:
-        """The report, and the squared norm of the parameters."""
+    def weigh(self, slot: str | None = None, anchor: str | None = None) -> vfl_pb2.Report:
+        """The report, the parameters' norm, and the held gradient with FedORA's pull to a copy."""
         report = self.report(slot)
         report.norm_square = arithmetic.squared_norm(self.model.block)
+        if anchor is not None:
+            proximal = self._agreement.unlearning.fedora.proximal
+            blocks = (self._work.held, self.model.block, self._slots[anchor][1])
+            report.pulled_square = arithmetic.squared_norm(
+                held + proximal * (now - start) for held, now, start in zip(*blocks, strict=True)
+            )
         return report
+
+    @property
+    def _solver(self) -> Solver:
+        if self._work.solver is None:
+            raise LookupError("no task has begun")
+        return self._work.solver
 
     def shrink(self, fresh: Sequence[Tensor], shares: Sequence[float]) -> None:
         """Move every parameter towards its fresh value, and begin the task anew from there."""
@@ -317,6 +317,7 @@ class Half:
         self._work = Work(
             task=task,
             optimiser=optimiser(self._agreement, task, block),
+            solver=Solver(self._agreement.newton.weight, self._entropy),
         )
         if task in _ANCHORED:
             self._work.anchor = arithmetic.snapshot(block)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from parties.checkpoint import Content
 from parties.errors import IntegrityError
 from parties.plain import Tensors, from_plain, to_plain
 
@@ -31,6 +32,17 @@ class Journal:
     def __init__(self, entries: Sequence[Entry] = ()) -> None:
         self._entries, self._passed = list(entries), 0
         self.grown = False  # since it was read or last written
+
+    @classmethod
+    def read(cls, content: Content) -> "Journal":
+        """The journal that a checkpoint holds."""
+        written: list[list[Any]] = content.values["journal"]
+        return cls(
+            [
+                Entry(name, value, diverged, content.tensors[f"entry {place}"])
+                for place, (name, value, diverged) in enumerate(written)
+            ]
+        )
 
     @property
     def entries(self) -> Sequence[Entry]:

@@ -39,22 +39,9 @@ class Plan:
     epochs: int
     batch: int
     patience: int | None = None
+    looks: bool = True  # at the validation rows after every epoch, where it trains for good
     labels: Tensor | None = None  # of all common rows, where others than the truth are taught
     early: int | None = None  # the epoch after which every party keeps a copy as ``EARLY``
-
-
-def train(
-    federation: Federation,
-    rows: vfl_pb2.Rows,
-    stream: str,
-    name: str,
-    early: int | None = None,
-) -> list[Epoch]:
-    """Train a fresh model on ``rows``, preprocessing included; ``early`` as in ``Plan``."""
-    federation.fresh(stream, rows, vfl_pb2.TRAIN)
-    plan = federation.agreement.training
-    how = (plan.epochs, plan.batch, plan.patience)
-    return learn(federation, Plan(name, vfl_pb2.TRAIN, rows, *how, early=early))
 
 
 def early_epoch(agreement: Agreement) -> int | None:
@@ -71,7 +58,7 @@ def learn(federation: Federation, plan: Plan) -> list[Epoch]:
     Raises:
         RemoteProtocolError, Diverged: numbers are no longer finite.
     """
-    steps = math.ceil(len(federation.rows.of(plan.rows)) / plan.batch)
+    steps = math.ceil(federation.passes.count(plan.rows) / plan.batch)
     federation.party.watch.phase(plan.name, plan.epochs * (steps + 1))
     epochs: list[Epoch] = []
     for number in range(1, plan.epochs + 1):
@@ -116,7 +103,7 @@ def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
 
     federation.passes.descend(plan.task, plan.rows, number, plan.batch, descend)
     mean = sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))
-    if plan.task != vfl_pb2.TRAIN:
+    if plan.task != vfl_pb2.TRAIN or not plan.looks:
         return Epoch(number, mean)
     return Epoch(number, mean, *validate(federation))
 

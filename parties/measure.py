@@ -123,6 +123,8 @@ def _divergences(outcome: Outcome, found: Comparison, where: Ground) -> dict[str
 
 def _full_retrain(federation: Federation, measured: Cost) -> Cost:
     """Retrain at the shipped number of epochs, without early stopping."""
+    if federation.agreement.training.optimiser == "newton-cg":
+        return measured  # it has no epochs, and ends at the optimum
     passives = len(federation.agreement.passive)
     rows = federation.agreement.training.epochs * len(federation.rows.retain) * passives
     if not measured.rows:  # embeddings came once, before: it crossed no row either

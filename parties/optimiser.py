@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from configs.agreement import Agreement
+from parties.plain import Tensors
 from protocol import vfl_pb2
 
 
@@ -19,13 +20,13 @@ def optimiser(
     """
     plan = agreement.training
     rate = _rate(agreement, task)
-    if rate is None or not block:
+    if rate is None or not block or (task, plan.optimiser) == (vfl_pb2.TRAIN, "newton-cg"):
         return None
     if task in (vfl_pb2.CORRECT, vfl_pb2.RELEARN):
         return torch.optim.SGD(block, rate)
-    if plan.optimiser == "adam":
-        return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
-    return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)
+    if plan.optimiser == "sgd":
+        return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)
+    return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
 
 
 def _rate(agreement: Agreement, task: vfl_pb2.Task) -> float | None:
@@ -44,3 +45,25 @@ def _rate(agreement: Agreement, task: vfl_pb2.Task) -> float | None:
     if agreement.evaluation.relearn is not None:
         rates[vfl_pb2.RELEARN] = agreement.evaluation.relearn.learning_rate
     return rates.get(task)
+
+
+def momenta(present: torch.optim.Optimizer | None) -> Tensors:
+    """What an optimiser remembers of every parameter."""
+    found = {} if present is None else present.state_dict()["state"]
+    return {
+        f"{place}.{name}": tensor
+        for place, each in found.items()
+        for name, tensor in each.items()
+        if tensor is not None
+    }
+
+
+def load_momenta(present: torch.optim.Optimizer | None, tensors: Tensors) -> None:
+    """Have an optimiser remember it again."""
+    if present is None:
+        return
+    state: dict[int, Tensors] = {}
+    for key, tensor in tensors.items():
+        place, _, name = key.partition(".")
+        state.setdefault(int(place), {})[name] = tensor
+    present.load_state_dict(present.state_dict() | {"state": state})

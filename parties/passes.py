@@ -83,9 +83,13 @@ class Passes:
         self.clear()
         return ["embeddings and logits of every compared model"]
 
+    def count(self, rows: vfl_pb2.Rows) -> int:
+        """How many rows a word of the protocol means for the present model."""
+        return len(self._state.batches.rows.of(rows))
+
     def batches(self, rows: vfl_pb2.Rows, epoch: int, size: int) -> Iterator[vfl_pb2.Ask]:
         """The questions of one shuffled epoch over ``rows``."""
-        for index in range(ceil(len(self._state.rows.of(rows)) / size)):
+        for index in range(ceil(self.count(rows) / size)):
             yield vfl_pb2.Ask(
                 rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
             )
@@ -93,7 +97,7 @@ class Passes:
     def parts(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.Ask]:
         """The questions of one pass over ``rows`` by index, in as few messages as possible."""
         size = widest_pass(self._agreement)
-        for index in range(ceil(len(self._state.rows.of(rows)) / size)):
+        for index in range(ceil(self.count(rows) / size)):
             yield vfl_pb2.Ask(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
 
     def descend(
@@ -319,7 +323,8 @@ class Passes:
 def widest_pass(agreement: Agreement) -> int:
     """Rows of one question, whose answers must fit into one message."""
     widest = max(party.width or 0 for party in agreement.parties.values())
-    row = widest * np.dtype(agreement.dtype).itemsize
+    # Of a model in shards, whose embeddings travel side by side in prediction.
+    row = widest * agreement.sharding.shards * np.dtype(agreement.dtype).itemsize
     return int(max(1, min(agreement.limits.pass_rows, MAX_PAYLOAD // row)))
 
 

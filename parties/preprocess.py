@@ -16,6 +16,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from configs.seat import Data
 from parties.data import Holding
 from parties.errors import DataError
 from parties.sources.records import Index
@@ -127,6 +128,36 @@ def fit(holding: Holding, rows: Index) -> Fitted:
         _numeric(found["numeric"]) if holding.numeric else {},
         _categorical(found["categorical"]) if holding.categorical else {},
         warnings=warnings,
+    )
+
+
+def declared(holding: Holding, data: Data) -> Fitted:
+    """What the seat declares of its columns, without a look at any row.
+
+    A number becomes -1 at the low end of its range and 1 at the high end, an absent one 0.
+
+    Raises:
+        DataError: a column has no range or no vocabulary.
+    """
+    if holding.images is not None:
+        return Fitted({}, {}, holding.images.shape[1:])
+    bare = [f"no range of {name!r}" for name in holding.numeric if name not in data.ranges]
+    bare += [
+        f"no vocabulary of {name!r}" for name in holding.categorical if name not in data.vocabulary
+    ]
+    if bare:
+        raise DataError(
+            f"preprocessing is declared, and the seat declares {', '.join(bare)}",
+            "add them to ranges and vocabulary of the seat's data",
+        )
+    spans = {name: data.ranges[name] for name in holding.numeric}
+    middles = {name: (low + high) / 2 for name, (low, high) in spans.items()}
+    return Fitted(
+        {
+            name: Numeric(middles[name], middles[name], (high - low) / 2)
+            for name, (low, high) in spans.items()
+        },
+        {name: (*data.vocabulary[name], None) for name in holding.categorical},
     )
 
 

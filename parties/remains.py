@@ -3,13 +3,14 @@
 The check of a purge: a stale cache, copy or checkpoint would bring the rows back.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from parties.checkpoint import Checkpoints, Content
+from parties.half import EARLY
 from parties.schedule import Index
 from parties.state import State
 
@@ -29,7 +30,8 @@ def _in_memory(state: State) -> Iterator[str]:
         yield "row sets"
     if any(bool(each.values[gone].any()) for each in state.features.known(state.in_use)):
         yield "features"
-    yield from (f"copy {slot!r} of the model" for slot in state.half.slots)
+    beside = _strangers(state.half.slots, state.half.members)
+    yield from (f"copy {slot!r} of the model" for slot in beside)
     if state.trigger is not None:
         yield "trigger"
 
@@ -47,11 +49,16 @@ def _in_checkpoint(content: Content, gone: Index) -> Iterator[str]:
     labels = content.tensors.get("labels")
     if labels is not None and (labels["labels"][rows] >= 0).any():
         yield "labels"
-    if content.values["slots"]:
+    if _strangers(content.values["slots"], content.values["members"]):
         yield "copies of the model"
     entries = {name: each for name, each in content.tensors.items() if name.startswith("entry ")}
     if any(_is_output(tensor) for each in entries.values() for tensor in each.values()):
         yield "outputs in the journal"
+
+
+def _strangers(slots: Iterable[str], members: Iterable[str]) -> list[str]:
+    """Copies beside the model and what the next request begins with, which ``kept`` names."""
+    return [slot for slot in slots if slot not in {*members, EARLY}]
 
 
 def _is_output(tensor: Tensor) -> bool:

@@ -56,7 +56,7 @@ def choose(party: Party, row_map: Index, rows: RowSets, labels: Tensor) -> list[
     return chosen
 
 
-def plant(chosen: Sequence[Chosen], labels: Tensor, classes: Sequence[str]) -> None:
+def relabel(chosen: Sequence[Chosen], labels: Tensor, classes: Sequence[str]) -> None:
     """Relabel in place: canaries to the next class, rows that bear a trigger to its target.
 
     Both leave a trace that only memory explains.

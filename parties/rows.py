@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from configs.agreement import Agreement
 from parties.errors import PolicyError
-from parties.schedule import Index, key, permutation, shares
+from parties.schedule import Index, Words, in_order, key, permutation, shares
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
@@ -83,15 +83,31 @@ class RowSets:
             raise RemoteProtocolError(f"asks for rows {rows}, which vfl.proto does not know")
         return known[rows]()
 
-    def shuffled(self, rows: vfl_pb2.Rows, stream: str, epoch: int) -> Index:
+    def shuffled(
+        self, rows: vfl_pb2.Rows, stream: str, epoch: int, words: Words | None = None
+    ) -> Index:
         """The rows in the order of one epoch.
 
         All training rows of the run are shuffled and the others are skipped: a paired Retrain
-        meets its rows in the order in which the original met them.
+        meets its rows in the order in which the original met them. With ``words``, one of every
+        common row's ID, the order is by them alone: rows that are not there, or never were, leave
+        no trace in it.
         """
         secret = key(self.seed, "batches", stream, epoch)
+        if words is not None:
+            chosen = self.of(rows)
+            return chosen[in_order(secret, words[chosen])]
         order = self.drawn[permutation(secret, len(self.drawn))]
         return order[np.isin(order, self.of(rows))]
+
+    def within(self, members: Index) -> "RowSets":
+        """The parts of a model that learns from some rows only; it is judged by all others."""
+        return replace(
+            self,
+            drawn=np.intersect1d(self.drawn, members),
+            learn=np.intersect1d(self.learn, members),
+            forgotten=np.intersect1d(self.forgotten, members),
+        )
 
     def forget(self, requested: Index) -> "RowSets":
         """The parts once ``requested`` rows must go; those outside training are dropped at once."""
@@ -121,8 +137,8 @@ class RowSets:
 class Batches:
     """Cuts row sets into batches; the order of the present epoch is drawn once."""
 
-    def __init__(self, rows: RowSets, stream: str) -> None:
-        self.rows, self.stream = replace(rows, stream=stream), stream
+    def __init__(self, rows: RowSets, stream: str, words: Words | None = None) -> None:
+        self.rows, self.stream, self._words = replace(rows, stream=stream), stream, words
         self._order: tuple[tuple[int, int, int], Index] | None = None
 
     def of(self, ask: vfl_pb2.Ask) -> Index:
@@ -132,7 +148,9 @@ class Batches:
             shuffled = ask.order == vfl_pb2.SHUFFLED
             rows = self.rows
             order = (
-                rows.shuffled(ask.rows, self.stream, ask.epoch) if shuffled else rows.of(ask.rows)
+                rows.shuffled(ask.rows, self.stream, ask.epoch, self._words)
+                if shuffled
+                else rows.of(ask.rows)
             )
             self._order = (name, order)
         batch = self._order[1][ask.index * ask.size : (ask.index + 1) * ask.size]

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 Index = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 
 def key(seed: int, *purpose: str | int) -> bytes:
@@ -47,6 +48,20 @@ def normals(key: bytes, count: int) -> NDArray[np.float64]:
     first, second = (words[0] >> 11) + 1.0, (words[1] >> 11) + 0.0
     radius, angle = np.sqrt(-2.0 * np.log(first / 2.0**53)), second * (2.0 * np.pi / 2.0**53)
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+
+def id_words(key: bytes, ids: Sequence[bytes]) -> Words:
+    """64 random bits for every ID: the same at every party that holds the ID."""
+    return np.frombuffer(b"".join(hmac(key, each, "sha256")[:8] for each in ids), "<u8")
+
+
+def in_order(key: bytes, words: Words) -> Index:
+    """A random order of things by their words: that of two is the same whatever else there is."""
+    blocks = np.zeros((len(words), 2), "<u8")
+    blocks[:, 0] = words
+    encryptor = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()  # noqa: S305  each is other
+    drawn = np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").reshape(-1, 2)[:, 0]
+    return np.argsort(drawn, kind="stable")
 
 
 def shares(key: bytes, ids: Sequence[bytes]) -> NDArray[np.float64]:

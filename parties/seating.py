@@ -18,6 +18,7 @@ from parties.identity import identify
 from parties.ledger import Ledger
 from parties.options import Begin
 from parties.party import Party
+from parties.preprocess import declared
 from parties.save import next_incarnation
 from parties.watch import Listener, Watch
 from protocol.errors import IdentityError
@@ -66,6 +67,8 @@ def take_seat(
     if read is None:
         _enough(holding, agreement.training.batch)
         _refuse_other_columns(holding, agreement.parties[name].columns)
+        if agreement.preprocessing == "declared":
+            declared(holding, seat.data)  # what it lacks is told before anybody is dialled
     state = place.out / agreement.federation / name
     return Party(
         name=name,

@@ -1,6 +1,7 @@
 """The state of one party between alignment and goodbye: all of its own that a run changes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -9,15 +10,17 @@ from torch import nn
 from parties.active_network import ActiveNetwork
 from parties.checkpoint import Content
 from parties.features import Features, Inputs
-from parties.half import Half, Model
+from parties.half import Half
 from parties.inverted import inverted
 from parties.party import Party
 from parties.preprocess import read_statistics
 from parties.rows import Batches, RowSets, Shares
-from parties.schedule import Index
+from parties.schedule import Index, Words
 from parties.trigger import Trigger, make_trigger, planned
+from parties.work import Model
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
+from unlearning.sharding import shard_of
 
 Build = Callable[[str, Inputs | None], nn.Module]  # stream, inputs -> a fresh network
 
@@ -29,14 +32,22 @@ class State:
         """Begin with the common ``rows``; ``parts`` are drawn from their IDs unless given."""
         self._party, self._build = party, build
         self.features = Features(party, rows)
-        self.batches = Batches(parts or self.features.split(), "")
-        self.half = Half(party.agreement)
+        self._rows = parts or self.features.split()
+        self._words: Words | None = None
+        self._shard: int | None = None
+        self.batches = Batches(self._rows, "")
+        self.half = Half(party.agreement, party.entropy)
         self.dropped = np.empty(0, np.int64)  # rows of the present request
 
     @property
     def rows(self) -> RowSets:
         """The parts of the common rows."""
-        return self.batches.rows
+        return self._rows
+
+    @property
+    def shards(self) -> Index:
+        """The shard of every common row, [common rows]."""
+        return shard_of(self._drawn(), self._party.agreement.sharding.shards)
 
     def arrange(self, arrange: vfl_pb2.Arrange, task: vfl_pb2.Task) -> vfl_pb2.Report | None:
         """Carry out what the active party says that every party does with its half."""
@@ -81,22 +92,28 @@ class State:
             return self.trigger.stamp(batch, model.inputs.fitted)
         return batch
 
-    def follow(self, stream: str) -> None:
-        """Draw batches by another stream from here on."""
-        self.batches = Batches(self.rows, stream)
+    def follow(self, stream: str, shard: int | None = None) -> None:
+        """Draw batches by another stream from here on, of one shard if it is named."""
+        self._rows, self._shard = replace(self._rows, stream=stream), shard
+        if shard is None:
+            self.batches = Batches(self._rows, stream)
+            return
+        members = np.flatnonzero(self.shards == shard)
+        self.batches = Batches(self._rows.within(members), stream, self._drawn())
 
     def rewind(self, start: RowSets) -> None:
         """Take the row sets of the beginning, for a program that is told its story again."""
-        self.batches = Batches(start, "")
+        self._take(start, "")
 
     def forget(self, requested: Index) -> None:
         """Learn which rows must go: D_u of the request that follows."""
         self.dropped = requested
-        self.batches = Batches(self.rows.forget(requested), self.batches.stream)
+        self._take(self.rows.forget(requested), self.batches.stream)
 
     def forgotten_for_good(self) -> None:
         """D_u is gone from the row sets."""
-        self.batches = Batches(self.rows.forgotten_for_good(), self.batches.stream)
+        self._take(self.rows.forgotten_for_good(), self.batches.stream)
+        self._words = None
 
     def purge(self) -> list[str]:
         """Drop every state but the present model that remembers the forgotten rows; what it was."""
@@ -116,7 +133,8 @@ class State:
         half = self.half.content()
         rows = {name: _tensor(part) for name, part in self.rows.parts().items()}
         rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.dropped)}
-        values = half.values | {"stream": self.batches.stream, "trigger": None}
+        values = half.values | {"stream": self.batches.stream, "shard": self._shard}
+        values["trigger"] = None
         if self.trigger is not None:
             rows["stamped"] = _tensor(self.trigger.rows)
             values["trigger"] = self.trigger.values()
@@ -135,14 +153,25 @@ class State:
         state.dropped = dropped
         if stamped is not None:
             state.features.trigger = Trigger(stamped, **content.values["trigger"])
-        state.follow(content.values["stream"])
+        state.follow(content.values["stream"], content.values["shard"])
         state.half.load(content, state._model)
         return state
 
     def _fresh(self, fresh: vfl_pb2.Fresh, task: vfl_pb2.Task) -> None:
-        self.follow(fresh.stream)  # which draws the rows of a shadow model
+        shard = fresh.shard if fresh.HasField("shard") else None
+        self.follow(fresh.stream, shard)  # the stream draws the rows of a shadow model
         inputs = self.features.fit(self.rows, fresh.fit) if self.features.present else None
         self.half.fresh(Model(self._build(fresh.stream, inputs), inputs), task)
+
+    def _take(self, rows: RowSets, stream: str) -> None:
+        self._rows = rows
+        self.follow(stream, self._shard)
+
+    def _drawn(self) -> Words:
+        """A random word of every row's ID."""
+        if self._words is None:
+            self._words = self.features.words()
+        return self._words
 
     def _shrink(self, order: vfl_pb2.Shrink) -> None:
         """Move our half towards a fresh one; only the active party has a top."""

@@ -19,13 +19,19 @@ _MAY_BE_ABSENT = {
     "Done.report",
     "Done.spent",
     "Embedding.report",
+    "Fresh.shard",  # of a model of one shard
     "Hello.run",
     "Hello.prediction",  # of who comes to train
     "LiteralDual.step_size",  # in the first sub-step of an iteration only
     "Report.cosine",
+    "Report.digest",
     "Report.diverged",
     "Report.held_square",
+    "Report.inner",
     "Report.moved_square",
+    "Report.pulled_square",
+    "Report.residual_square",
+    "Weigh.anchor",  # where only the held gradient is weighed
     "Report.norm_square",
     "Report.rank",
     "Report.slot_square",

@@ -365,7 +365,7 @@ class Resumed(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class Arrange(_message.Message):
-    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "search", "shrink", "invert", "account")
+    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "search", "shrink", "invert", "account", "newton", "assemble", "digest")
     FRESH_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
@@ -379,6 +379,9 @@ class Arrange(_message.Message):
     SHRINK_FIELD_NUMBER: _ClassVar[int]
     INVERT_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    NEWTON_FIELD_NUMBER: _ClassVar[int]
+    ASSEMBLE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     fresh: Fresh
     restore: Restore
     keep: Keep
@@ -392,15 +395,20 @@ class Arrange(_message.Message):
     shrink: Shrink
     invert: Invert
     account: Account
-    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., search: _Optional[_Union[Search, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., invert: _Optional[_Union[Invert, _Mapping]] = ..., account: _Optional[_Union[Account, _Mapping]] = ...) -> None: ...
+    newton: Newton
+    assemble: Assemble
+    digest: Digest
+    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., search: _Optional[_Union[Search, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., invert: _Optional[_Union[Invert, _Mapping]] = ..., account: _Optional[_Union[Account, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., assemble: _Optional[_Union[Assemble, _Mapping]] = ..., digest: _Optional[_Union[Digest, _Mapping]] = ...) -> None: ...
 
 class Fresh(_message.Message):
-    __slots__ = ("stream", "fit")
+    __slots__ = ("stream", "fit", "shard")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FIT_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     stream: str
     fit: Rows
-    def __init__(self, stream: _Optional[str] = ..., fit: _Optional[_Union[Rows, str]] = ...) -> None: ...
+    shard: int
+    def __init__(self, stream: _Optional[str] = ..., fit: _Optional[_Union[Rows, str]] = ..., shard: _Optional[int] = ...) -> None: ...
 
 class Restore(_message.Message):
     __slots__ = ("slot", "stream")
@@ -409,6 +417,66 @@ class Restore(_message.Message):
     slot: str
     stream: str
     def __init__(self, slot: _Optional[str] = ..., stream: _Optional[str] = ...) -> None: ...
+
+class Assemble(_message.Message):
+    __slots__ = ("slots",)
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    slots: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, slots: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Digest(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class Newton(_message.Message):
+    __slots__ = ("regularise", "begin", "advance", "turn", "move", "blur")
+    REGULARISE_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    ADVANCE_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
+    MOVE_FIELD_NUMBER: _ClassVar[int]
+    BLUR_FIELD_NUMBER: _ClassVar[int]
+    regularise: Regularise
+    begin: Begin
+    advance: Advance
+    turn: Turn
+    move: Move
+    blur: Blur
+    def __init__(self, regularise: _Optional[_Union[Regularise, _Mapping]] = ..., begin: _Optional[_Union[Begin, _Mapping]] = ..., advance: _Optional[_Union[Advance, _Mapping]] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., move: _Optional[_Union[Move, _Mapping]] = ..., blur: _Optional[_Union[Blur, _Mapping]] = ...) -> None: ...
+
+class Regularise(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Begin(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Advance(_message.Message):
+    __slots__ = ("length",)
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    length: float
+    def __init__(self, length: _Optional[float] = ...) -> None: ...
+
+class Turn(_message.Message):
+    __slots__ = ("momentum",)
+    MOMENTUM_FIELD_NUMBER: _ClassVar[int]
+    momentum: float
+    def __init__(self, momentum: _Optional[float] = ...) -> None: ...
+
+class Move(_message.Message):
+    __slots__ = ("length",)
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    length: float
+    def __init__(self, length: _Optional[float] = ...) -> None: ...
+
+class Blur(_message.Message):
+    __slots__ = ("sigma",)
+    SIGMA_FIELD_NUMBER: _ClassVar[int]
+    sigma: float
+    def __init__(self, sigma: _Optional[float] = ...) -> None: ...
 
 class Keep(_message.Message):
     __slots__ = ("slot",)
@@ -423,10 +491,12 @@ class Drop(_message.Message):
     def __init__(self, slot: _Optional[str] = ...) -> None: ...
 
 class Weigh(_message.Message):
-    __slots__ = ("slot",)
+    __slots__ = ("slot", "anchor")
     SLOT_FIELD_NUMBER: _ClassVar[int]
+    ANCHOR_FIELD_NUMBER: _ClassVar[int]
     slot: str
-    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+    anchor: str
+    def __init__(self, slot: _Optional[str] = ..., anchor: _Optional[str] = ...) -> None: ...
 
 class Invert(_message.Message):
     __slots__ = ("slot",)
@@ -491,7 +561,7 @@ class Spent(_message.Message):
     def __init__(self, releases: _Optional[int] = ..., square: _Optional[float] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("held_square", "moved_square", "diverged", "slot_square", "norm_square", "cosine", "rank")
+    __slots__ = ("held_square", "moved_square", "diverged", "slot_square", "norm_square", "cosine", "rank", "inner", "residual_square", "pulled_square", "digest")
     HELD_SQUARE_FIELD_NUMBER: _ClassVar[int]
     MOVED_SQUARE_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_FIELD_NUMBER: _ClassVar[int]
@@ -499,6 +569,10 @@ class Report(_message.Message):
     NORM_SQUARE_FIELD_NUMBER: _ClassVar[int]
     COSINE_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
+    INNER_FIELD_NUMBER: _ClassVar[int]
+    RESIDUAL_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    PULLED_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     held_square: float
     moved_square: float
     diverged: bool
@@ -506,7 +580,11 @@ class Report(_message.Message):
     norm_square: float
     cosine: float
     rank: float
-    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., slot_square: _Optional[float] = ..., norm_square: _Optional[float] = ..., cosine: _Optional[float] = ..., rank: _Optional[float] = ...) -> None: ...
+    inner: float
+    residual_square: float
+    pulled_square: float
+    digest: bytes
+    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., slot_square: _Optional[float] = ..., norm_square: _Optional[float] = ..., cosine: _Optional[float] = ..., rank: _Optional[float] = ..., inner: _Optional[float] = ..., residual_square: _Optional[float] = ..., pulled_square: _Optional[float] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class Ask(_message.Message):
     __slots__ = ("rows", "order", "epoch", "size", "index")
@@ -535,16 +613,22 @@ class Embedding(_message.Message):
     def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
 
 class Gradient(_message.Message):
-    __slots__ = ("descend", "hold", "primal", "accumulate")
+    __slots__ = ("descend", "hold", "primal", "accumulate", "add")
     DESCEND_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
     PRIMAL_FIELD_NUMBER: _ClassVar[int]
     ACCUMULATE_FIELD_NUMBER: _ClassVar[int]
+    ADD_FIELD_NUMBER: _ClassVar[int]
     descend: Descend
     hold: Hold
     primal: Primal
     accumulate: Accumulate
-    def __init__(self, descend: _Optional[_Union[Descend, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., accumulate: _Optional[_Union[Accumulate, _Mapping]] = ...) -> None: ...
+    add: Add
+    def __init__(self, descend: _Optional[_Union[Descend, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., accumulate: _Optional[_Union[Accumulate, _Mapping]] = ..., add: _Optional[_Union[Add, _Mapping]] = ...) -> None: ...
+
+class Add(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Accumulate(_message.Message):
     __slots__ = ()

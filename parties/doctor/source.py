@@ -9,6 +9,7 @@ from parties.data import read_holding
 from parties.doctor.finding import Examined, Finding, fail, ok, trouble
 from parties.doctor.places import is_there
 from parties.errors import DataError, PolicyError
+from parties.preprocess import declared
 from parties.sources.files import foreign_format
 
 _HEAD = 1 << 16  # bytes that are looked at
@@ -128,16 +129,18 @@ def _first_record(path: Path, head: bytes, comment: str | None) -> list[str]:
 
 
 def _read(examined: Examined) -> Finding:
+    agreement = examined.config.agreement
     try:
         holding = read_holding(
             examined.seat.data,
             folder=examined.folder,
-            classes=examined.config.agreement.labels.classes,
+            classes=agreement.labels.classes,
             active=examined.active,
         )
+        if agreement.preprocessing == "declared":
+            declared(holding, examined.seat.data)
     except DataError as error:
         return fail("all rows", error)
-    agreement = examined.config.agreement
     limits = {"limits.rows": agreement.limits.rows}
     if examined.active and agreement.psi.security == "hardened":
         limits["psi.queries"] = agreement.psi.queries

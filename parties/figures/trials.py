@@ -15,9 +15,10 @@ from torch.nn.functional import cross_entropy
 from configs.evaluation import Relearn
 from parties.batch import Batch, Use
 from parties.federation import Federation
-from parties.learn import DESCEND, accuracy, train
+from parties.learn import DESCEND, accuracy
 from parties.methods.choice import PAIRED
 from parties.methods.method import ORIGINAL
+from parties.train import train
 from protocol import vfl_pb2
 from unlearning.audit.membership import Outputs
 from unlearning.audit.relearning import steps_until
@@ -87,11 +88,17 @@ def _exchanged(federation: Federation, chosen: str) -> dict[str, dict[str, Tenso
     federation.restore(chosen, ORIGINAL, vfl_pb2.EVALUATE)
     found = {}
     for name in (*federation.agreement.passive, federation.party.name):
-        federation.exchange(name, ORIGINAL, vfl_pb2.EVALUATE)
+        exchange(federation, name, ORIGINAL)
         read = partial(_read, federation)
         found[name] = federation.once(f"{name} exchanged", dict[str, Tensor], read, durable=False)
-        federation.exchange(name, chosen, vfl_pb2.EVALUATE)
+        exchange(federation, name, chosen)
     return found
+
+
+def exchange(federation: Federation, party: str, slot: str) -> None:
+    """Have one party alone go back to a copy; the others keep their halves."""
+    restore = vfl_pb2.Restore(slot=slot, stream=federation.stream)
+    federation.have(party, vfl_pb2.EVALUATE, vfl_pb2.Arrange(restore=restore))
 
 
 def _read(federation: Federation) -> dict[str, Tensor]:

@@ -9,15 +9,17 @@ from parties.methods.fine_tune import FineTune
 from parties.methods.gradient_ascent import GradientAscent
 from parties.methods.ico_like import IcoLike
 from parties.methods.method import ORIGINAL, Method
+from parties.methods.newton_cg import NewtonCg
 from parties.methods.relabel import Relabel
 from parties.methods.retrain import Retrain
+from parties.methods.sharded import Sharded
 from parties.methods.shrink_perturb import ShrinkPerturb
 from parties.methods.top_only import TopOnly
 
 PAIRED: Final = "retrain-paired"
 
 
-def method(name: MethodName) -> Method:  # noqa: PLR0911  one for each name
+def method(name: MethodName) -> Method:  # noqa: C901, PLR0911  one for each name
     """The method of a config's name."""
     match name:
         case "fedora":
@@ -26,6 +28,10 @@ def method(name: MethodName) -> Method:  # noqa: PLR0911  one for each name
             return FineTune()
         case "gradient-ascent":
             return GradientAscent()
+        case "newton-cg":
+            return NewtonCg()
+        case "sharded":
+            return Sharded()
         case "relabel":
             return Relabel()
         case "top-only":

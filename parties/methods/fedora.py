@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
+from typing import Any
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -19,6 +20,7 @@ from parties.half import EARLY, NEXT
 from parties.learn import HOLD, SOUND, validate
 from parties.methods.calibrate import calibrate
 from parties.methods.form import form, step_sizes
+from parties.methods.kkt import ANCHOR, kkt_report
 from parties.methods.method import ORIGINAL, Facts
 from parties.methods.shrink_perturb import shrink_of
 from parties.methods.threshold import Threshold, threshold
@@ -57,6 +59,11 @@ class Unlearned:
     decision: Decision
     answered: Answered  # the last gradients of S_u in the first iteration
 
+    @property
+    def price(self) -> float | None:
+        """Ω at the end; None with the literal dual, or where not even one iteration was finite."""
+        return self.iterations[-1].price if self.iterations else None
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -86,7 +93,13 @@ class FedOra:
             stopped=went.decision.value,
             threshold=start.threshold,
             answered=went.answered,
+            audit=partial(_audit, federation, start.threshold.gamma, went.price),
         )
+
+
+def _audit(federation: Federation, gamma: float, price: float | None) -> dict[str, Any]:
+    """The KKT report, which is no part of the cost: nothing is learned from it."""
+    return {"kkt": kkt_report(federation, gamma, price)}
 
 
 def _start(federation: Federation) -> Start:
@@ -148,6 +161,8 @@ class _Run:
         federation.party.watch.phase("fedora", self._plan.iterations * (self._sub_steps + 1))
         federation.keep(SOUND, vfl_pb2.UNLEARN)
         self._begin()
+        if self._plan.proximal:
+            federation.keep(ANCHOR, vfl_pb2.UNLEARN)
         early = math.ceil(self._plan.early * self._plan.iterations)
         for k in range(self._plan.iterations):
             walk = federation.once(f"fedora, iteration {k + 1}", Walk, partial(self._walk, k))

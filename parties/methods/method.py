@@ -1,6 +1,6 @@
 """What a way to unlearn is to the driver: a name, a guarantee, a run from the original model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,6 +22,8 @@ class Facts:
         stopped: why it ended, where there are several ways.
         threshold: what was forgotten enough, where it has one.
         answered: gradients by D_u that passive parties got first; None where none did.
+        guarantee: what this run promises, where that is not what its method always does.
+        audit: further figures, found once the cost is noted.
     """
 
     figures: dict[str, Any] = field(default_factory=dict)
@@ -29,6 +31,8 @@ class Facts:
     stopped: str | None = None
     threshold: Threshold | None = None
     answered: Answered | None = None
+    guarantee: Guarantee | None = None
+    audit: Callable[[], dict[str, Any]] | None = None
 
 
 class Method(Protocol):

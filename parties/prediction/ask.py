@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from parties import join
-from parties.active_network import ActiveNetwork
+from parties.active_network import ActiveNetwork, Voters
 from parties.alignment.align import lead
 from parties.errors import DataError, Diverged, public
 from parties.party import Party
@@ -79,7 +79,7 @@ class Predictor:
     def _pass(self, rows: Index) -> Probabilities:
         with self._party.ledger.clock("forward"):
             embeddings = self._embeddings(rows)
-            network = cast(ActiveNetwork, self._trained.network)
+            network = cast(ActiveNetwork | Voters, self._trained.network)
             if self._inputs is not None:
                 embeddings[self._party.name] = network.embed(self._inputs[rows])
             ordered = [embeddings[name] for name in self._party.agreement.feature_parties]
@@ -91,9 +91,10 @@ class Predictor:
         self._move(vfl_pb2.PREDICT)
         self._hub.broadcast(vfl_pb2.Look(), rows)
         said = self._hub.gather(agreement.limits.step_seconds)
-        dtype = np.dtype(agreement.dtype).type
+        dtype, shards = np.dtype(agreement.dtype).type, agreement.sharding.shards
+        widths = {name: shards * (each.width or 0) for name, each in agreement.parties.items()}
         found = {
-            name: torch.from_numpy(each.tensor(dtype, len(rows), agreement.parties[name].width))
+            name: torch.from_numpy(each.tensor(dtype, len(rows), widths[name]))
             for name, each in said.items()
         }
         for name, each in said.items():

@@ -19,7 +19,8 @@ from configs.agreement import Agreement
 from configs.errors import ConfigError
 from configs.schema import differences
 from models.arithmetic import all_finite
-from parties.active_network import ActiveNetwork
+from models.bottoms import SideBySide
+from parties.active_network import ActiveNetwork, Voters
 from parties.bottom import build_bottom
 from parties.errors import DataError, IntegrityError, StorageError
 from parties.features import DTYPES
@@ -77,12 +78,19 @@ def network(saved: Saved, name: str, agreement: Agreement, module: str | None) -
         ConfigError: see ``build_bottom``.
     """
     plan, shape = agreement.parties[name], None if saved.fitted is None else saved.fitted.shape
+    shards = agreement.sharding.shards
     if (shape is None) is not (plan.width is None):
         raise IntegrityError(f"{saved.folder} lacks {PREPROCESSING}, or has one too many", _RESTORE)
-    bottom = None if shape is None else build_bottom(plan, module, shape)
-    built = bottom if plan.role == "passive" else ActiveNetwork(agreement, bottom)
-    if built is None:
-        raise LookupError("a passive party always has a bottom model")
+
+    def half() -> nn.Module:
+        bottom = None if shape is None else build_bottom(plan, module, shape)
+        built = bottom if plan.role == "passive" else ActiveNetwork(agreement, bottom)
+        if built is None:
+            raise LookupError("a passive party always has a bottom model")
+        return built
+
+    voting = SideBySide if plan.role == "passive" else Voters
+    built = half() if shards == 1 else voting(half() for _ in range(shards))
     built.to(DTYPES[agreement.dtype])
     _refuse_other_parameters(saved, built)
     built.load_state_dict(saved.parameters)

@@ -15,6 +15,8 @@ Record: TypeAlias = Mapping[str, Any]  # a part of metrics.json
 METHODS = {
     "original": ("Original", "before forgetting"),
     "fedora": ("FedORA", "with a price on not forgetting"),
+    "newton-cg": ("Newton-CG", "to the optimum of the remaining rows"),
+    "sharded": ("Sharded", "touched shards trained again"),
     "fine-tune": ("Fine-tune", "on the remaining rows"),
     "gradient-ascent": ("Gradient ascent", "on the forgotten rows"),
     "relabel": ("Relabel", "wrong labels for the forgotten rows"),
@@ -104,6 +106,7 @@ class Outcome(Enum):
     NO_NEARER = "No nearer to a Retrain than the untouched original"
     MOOT = "Proves nothing here: the untouched original is already as near to a Retrain"
     UNKNOWN = "Not compared with a Retrain"
+    PROMISED = "Promised, not measured: see what the method computed of it"
 
 
 def columns(request: Record) -> list[Measure]:
@@ -178,6 +181,8 @@ def outcome(request: Record) -> Outcome:
     """Judge the chosen method by its JS ratio on the forgotten rows, compared as printed."""
     before = figure(request, "original", *FORGOTTEN_RATIO.path)
     after = figure(request, chosen(request), *FORGOTTEN_RATIO.path)
+    if _is_promised(request):
+        return Outcome.PROMISED
     if after is None or before is None:
         return Outcome.UNKNOWN
     near = round(reach(request), 1)
@@ -186,6 +191,14 @@ def outcome(request: Record) -> Outcome:
     if round(after, 1) <= near:
         return Outcome.REACHED
     return Outcome.NEARER if round(after, 1) < round(before, 1) else Outcome.NO_NEARER
+
+
+def _is_promised(request: Record) -> bool:
+    """Return whether the chosen method is exact by construction, or reached its agreed bound."""
+    facts = figure(request, chosen(request), "facts")
+    bound = look(facts, "certificate", "bound")
+    reached = bound is not None and bound <= look(facts, "certificate", "wanted")
+    return reached or look(facts, "sharding") is not None
 
 
 def is_met(request: Record, measure: Measure) -> bool | None:

@@ -28,6 +28,7 @@ from parties.report.comparison import (
 )
 from parties.report.method_table import Cell, MethodTable, method_table
 from parties.report.plots import Panel
+from parties.report.promises import Promise, promises
 from parties.report.quantities import (
     NARROW,
     count,
@@ -47,6 +48,7 @@ SIGNS = {
     Outcome.NO_NEARER: "○",
     Outcome.MOOT: "∅",
     Outcome.UNKNOWN: "?",
+    Outcome.PROMISED: "■",
 }
 
 
@@ -77,6 +79,7 @@ class View:
     audited: AuditTable
     audit_sentences: Sequence[str]
     beside_retrain: Sequence[Panel]
+    promises: Sequence[Promise]
     course: Sequence[Panel]
     entropy: Sequence[Panel]
 
@@ -132,6 +135,7 @@ def _view(request: Record, rows: Record | None) -> View:
         audited=audit_table(request),
         audit_sentences=audit_sentences(request),
         beside_retrain=figures.comparison_panels(request),
+        promises=promises(request),
         course=figures.iteration_panels(request),
         entropy=figures.entropy_panels(request),
     )

@@ -11,6 +11,7 @@ from rich.text import Text
 from parties.report.audit_table import audit_table
 from parties.report.comparison import Record, outcome
 from parties.report.method_table import Cell, method_table
+from parties.report.promises import promises
 from parties.report.quantities import NARROW, count, seconds, size
 from parties.report.sentences import closing, privacy, what, who
 
@@ -32,7 +33,8 @@ def table(metrics: Record, width: int = WIDE) -> RenderableType:
 
 
 def _summary(request: Record) -> str:
-    return f"{outcome(request).value}. {closing(request)}"
+    said = [sentence for promise in promises(request) for sentence in promise.sentences]
+    return " ".join([f"{outcome(request).value}. {closing(request)}", *said])
 
 
 def _methods(request: Record, width: int) -> Table:

@@ -14,6 +14,7 @@ import torch  # noqa: E402
 from bad_input import bad_input  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
+from exact import certified, shards  # noqa: E402
 from forgetting import accuracy, adult, digits, fashion  # noqa: E402
 from growth import growth  # noqa: E402
 from hardened import hardened  # noqa: E402
@@ -47,6 +48,8 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
         "accuracy": lambda tell: accuracy(data, tell),
         "digits": lambda tell: digits(data, tell),
         "adult": lambda tell: adult(data, tell),
+        "certified": lambda tell: certified(data, tell),
+        "shards": lambda tell: shards(data, tell),
         "fashion": lambda tell: fashion(data, tell),
     }
 

@@ -126,7 +126,7 @@ def fresh(leading: Federation, answerers: Answerers, stream: str) -> dict[str, n
         name: each._network(stream, each._state.half.model.inputs)
         for name, each in answerers.items()
     }
-    return found | {"hub": build_active(leading.party, stream, own and own.values)}
+    return found | {"hub": build_active(leading.party, stream, own)}
 
 
 @torch.no_grad()

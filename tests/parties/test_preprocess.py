@@ -1,6 +1,7 @@
 """Tests of the preprocessing: scikit-learn's numbers from training rows alone, kept as JSON."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,9 +11,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from configs.seat import CsvData
 from parties.data import Holding
 from parties.errors import DataError
-from parties.preprocess import MAX_CATEGORIES, fit, read_statistics
+from parties.preprocess import MAX_CATEGORIES, declared, fit, read_statistics
 from parties.sources.table import Table
 
 COUNT = 40
@@ -193,3 +195,46 @@ def test_other_columns_than_those_fitted_are_refused() -> None:
 def test_what_are_no_statistics_are_refused(kept: object) -> None:
     with pytest.raises(DataError, match="no statistics of a preprocessing"):
         read_statistics(kept)
+
+
+# --- declared -------------------------------------------------------------------------------------
+
+DECLARED = CsvData(
+    kind="csv",
+    path=Path("people.csv"),
+    ranges={"age": (0.0, 100.0), "pay": (10.0, 30.0)},
+    vocabulary={"town": ("Kiel", "Ulm"), "sex": ("f", "m")},
+)
+
+
+def test_declared_preprocessing_by_hand() -> None:
+    rows = pd.DataFrame(
+        {
+            "age": [0.0, 100.0, np.nan],
+            "pay": [20.0, 30.0, 50.0],
+            "town": ["Ulm", "Bonn", None],
+            "sex": ["f", "m", "m"],
+        }
+    )
+    found = declared(holding(rows, 3), DECLARED).transform(holding(rows, 3), np.arange(3))
+    # age and pay; Kiel, Ulm, absent; f, m, absent
+    assert found.tolist() == [
+        [-1, 0, 0, 1, 0, 1, 0, 0],
+        [1, 1, 0, 0, 0, 0, 1, 0],
+        [0, 3, 0, 0, 1, 0, 1, 0],
+    ]
+
+
+def test_declared_preprocessing_is_the_same_whatever_rows_there_are() -> None:
+    whole, part = mixed(), mixed().iloc[5:20].reset_index(drop=True)
+    of_whole, of_part = declared(holding(whole), DECLARED), declared(holding(part, 15), DECLARED)
+    assert of_whole.statistics() == of_part.statistics()
+    assert read_statistics(json.loads(json.dumps(of_whole.statistics()))) == of_whole
+
+
+def test_columns_without_a_declaration_are_named() -> None:
+    bare = DECLARED.model_copy(update={"ranges": {}, "vocabulary": {"sex": ("f", "m")}})
+    with pytest.raises(
+        DataError, match="no range of 'age', no range of 'pay', no vocabulary of 't"
+    ):
+        declared(holding(mixed()), bare)

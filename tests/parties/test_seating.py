@@ -56,3 +56,16 @@ def test_parties_that_agreed_on_other_columns_notice_at_the_greeting(folder: Pat
         refused = led.exception(10)
     assert refused is not None
     assert exit_code(refused) == 6
+
+
+def test_a_column_without_a_declared_range_is_refused_before_anybody_is_dialled(
+    folder: Path,
+) -> None:
+    plan = agreement(preprocessing="declared")
+    party(folder, "left", plan, [])  # its seat declares x, y and z
+    table = folder / "left.csv"
+    table.write_text(table.read_text().replace("id,x,y,z", "id,x,y,height"))
+    with pytest.raises(DataError, match="no range of 'height'") as caught:
+        party(folder, "left", plan, [])
+    assert exit_code(caught.value) == 4
+    assert "ranges" in str(caught.value.hint)

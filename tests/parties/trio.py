@@ -77,6 +77,7 @@ def seats(folder: Path, requests: Iterable[str] = ()) -> dict[str, Seat]:
     plan = {name: {"kind": "csv", "path": f"{name}.csv"} for name in PARTIES}
     for data in plan.values():
         data["id"] = {"columns": ["id"]}  # type: ignore[assignment]
+        data["ranges"] = {name: [-4, 8] for name in "xyz"}  # type: ignore[assignment]
     plan["hub"]["label"] = "label"
     apart = {"statistics": str(folder / STATISTICS)} if (folder / STATISTICS).exists() else {}
     files = {"hub": {name: str(folder / f"{name}.txt") for name in requests}}

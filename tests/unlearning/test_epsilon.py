@@ -1,3 +1,5 @@
+"""The ε that an audit of many trials proves: closed forms, ceilings and bounds."""
+
 import numpy as np
 import pytest
 

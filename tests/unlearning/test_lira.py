@@ -1,3 +1,5 @@
+"""Likelihood-ratio audits over populations of models: confidences, arms and distances."""
+
 import math
 
 import numpy as np

@@ -8,17 +8,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unlearning.objectives import forgetting_scores
-from unlearning.thresholds import heldout, proxy, uniform
+from unlearning.thresholds import Level, class_matched, heldout, proxy, uniform
 
 
 def test_uniform_is_a_fraction_of_the_largest_score() -> None:
     assert uniform(10, 2.0) == pytest.approx(0.95 * 2.0 * math.log(10))
 
 
-@pytest.mark.parametrize("policy", [heldout, proxy])
-def test_reference_scores_are_averaged(policy: type) -> None:
-    scores = torch.tensor([-3.0, -1.0])
-    assert policy(scores, 10, 2.0) == pytest.approx(-2.0)
+def test_reference_scores_are_averaged() -> None:
+    assert proxy(torch.tensor([-3.0, -1.0]), 10, 2.0) == pytest.approx(-2.0)
+
+
+def test_heldout_is_so_many_standard_errors_below_the_level() -> None:
+    assert heldout(Level(-2.0, 0.25), 10, 2.0) == pytest.approx(-2.0)
+    assert heldout(Level(-2.0, 0.25), 10, 2.0, margin=3.0) == pytest.approx(-2.75)
+
+
+def test_heldout_is_never_below_the_smallest_score() -> None:
+    assert heldout(Level(-1.0, 9.0), 10, 2.0, margin=3.0) == pytest.approx(-2.0 * math.log(10))
+
+
+def test_classes_without_heldout_rows_are_stood_for_by_the_others() -> None:
+    # Classes 0, 0, 1, 2 are to go; of 2 there is no row: two thirds of class 0, one of class 1.
+    scores, truth = torch.tensor([-3.0, -1.0, 4.0]), torch.tensor([0, 0, 1])
+    level = class_matched(scores, truth, torch.tensor([0, 0, 1, 2]))
+    assert level.mean == pytest.approx(2 / 3 * -2.0 + 1 / 3 * 4.0)
+    assert level.error == pytest.approx(math.sqrt((2 / 3) ** 2 * 1.0 / 2))
+
+
+def test_no_heldout_row_of_the_classes_is_refused() -> None:
+    with pytest.raises(ValueError, match="no held-out row has a class"):
+        class_matched(torch.tensor([1.0]), torch.tensor([0]), torch.tensor([1]))
 
 
 def test_factor_scales_the_entropy_behind_the_score() -> None:
@@ -46,8 +66,8 @@ def test_threshold_of_honest_scores_is_always_legal(
 
 
 def test_scores_of_another_weight_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"'heldout' gave -40\.0.*legal is"):
-        heldout(torch.tensor([-40.0]), 10, 2.0)
+    with pytest.raises(ValueError, match=r"'heldout' gave 40\.0.*legal is"):
+        heldout(Level(40.0, 0.0), 10, 2.0)
 
 
 def test_scores_that_are_no_numbers_are_refused() -> None:

@@ -177,7 +177,7 @@ def test_date_is_no_text(trial: Trial) -> None:
         ("momentum = 1.0", "less than 1"),
         ("weight_decay = inf", "finite number"),
         ("patience = 0", "greater than or equal to 1"),
-        ("optimiser = 'lion'", "'adam' or 'sgd'"),
+        ("optimiser = 'lion'", "'adam', 'sgd' or 'newton-cg'"),
     ],
 )
 def test_number_out_of_range_is_refused_with_the_range(

@@ -9,7 +9,7 @@ import torch
 from trio import federation, forget_some, networks
 
 from models.arithmetic import squared_distance
-from parties.figures.trials import _climb, _shadows, distances
+from parties.figures.trials import _climb, _shadows, distances, exchange
 from protocol import vfl_pb2
 from unlearning.audit.relearning import steps_until
 
@@ -39,7 +39,7 @@ def test_one_partys_half_is_exchanged_and_no_other(tmp_path: Path, name: str) ->
         leading.restore("old", "old", vfl_pb2.EVALUATE)
         old = parameters(leading, answerers)
         leading.restore("new", "old", vfl_pb2.EVALUATE)
-        leading.exchange(name, "old", vfl_pb2.EVALUATE)
+        exchange(leading, name, "old")
         mixed = parameters(leading, answerers)
     for each in PARTIES:
         assert torch.equal(mixed[each], (old if each == name else new)[each])

@@ -15,6 +15,7 @@ from configs.evaluation import Backdoor
 from parties.active import _choose
 from parties.data import Holding
 from parties.errors import DataError, PolicyError
+from parties.planting import plant
 from parties.preprocess import Fitted, Numeric
 from parties.trigger import Trigger, make_trigger
 from protocol import vfl_pb2
@@ -64,7 +65,7 @@ def test_only_the_planting_party_stamps_and_only_the_agreed_rows(tmp_path: Path)
     with federation(tmp_path, unlearn=[ASK]) as (leading, answerers):
         chosen = _choose(leading)
         poisoned, before = chosen[0].poisoned, leading.labels.clone()
-        leading.plant(chosen)
+        plant(leading, chosen)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         plain = {name: each._state.trigger is None for name, each in answerers.items()}
         values = inputs(leading, answerers)["right"]

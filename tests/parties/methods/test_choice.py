@@ -16,7 +16,7 @@ from unlearning.guarantee import Guarantee
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 BASELINES = get_args(Baseline)
-NAMES = ("fedora", "retrain-paired", *BASELINES)
+NAMES = ("fedora", "newton-cg", "sharded", "retrain-paired", *BASELINES)
 
 
 def test_every_name_of_a_config_is_a_method_of_that_name() -> None:
@@ -26,7 +26,7 @@ def test_every_name_of_a_config_is_a_method_of_that_name() -> None:
 
 def test_only_retrains_claim_to_be_exact() -> None:
     exact = {name for name in NAMES if method(name).guarantee is Guarantee.EXACT}
-    assert exact == {"retrain-paired"}
+    assert exact == {"retrain-paired", "sharded"}
     assert [each.name for each in independent(2)] == ["retrain", "retrain-2"]
 
 

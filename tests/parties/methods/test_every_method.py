@@ -70,6 +70,7 @@ def test_every_row_tells_its_story(metrics: Any) -> None:
     for name in ("gradient-ascent", "ico-like", "cvfu"):
         assert facts[name]["losses"], name
     assert facts["ico-like"]["contribution"] > 0
+    assert set(facts["fedora"].pop("kkt")) > {"stationarity", "primal", "dual", "complementarity"}
     assert facts["fedora"] == {
         "dual": "scalar",
         "start": "original",

@@ -11,6 +11,7 @@ from privacy_wire import is_gaussian, raw, recorded, released
 
 from models.noise import clip_rows
 from parties.learn import Plan, learn
+from parties.privacy.spending import account
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
@@ -109,7 +110,7 @@ def test_a_release_is_the_same_when_it_is_sent_again(
             leading.logits(vfl_pb2.TEST)
             sent.append(wire.embeddings("left"))
             assert len(sent[-1]) == 2  # the third question was answered by the cache
-            assert leading.account()["left"].releases == 1
+            assert account(leading)["left"].releases == 1
     assert [each.tobytes() for each in sent[0]] == [each.tobytes() for each in sent[1]]
     assert released(tmp_path, "left") == 1
 
@@ -138,7 +139,7 @@ def test_a_changed_row_is_a_release_of_its_own(
             leading.logits(vfl_pb2.LEARN)
             after = wire.embeddings("left")[0]
             assert (leading.rows.learn == rows).all()
-            spent = leading.account()
+            spent = account(leading)
     moved = np.abs(after - before).max(axis=1)
     assert np.flatnonzero(moved).tolist() == [3]
     assert moved.max() > 0.5  # by fresh noise of σ = 4, and not by the 1e-3 that changed

@@ -1,0 +1,70 @@
+"""Figures: the certificate on Adult, the digests of shards, and what shards cost on digits."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import fmean, stdev
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ledger import Row, at_least, at_most, shown
+
+from parties.in_process import in_process
+from parties.simulate import Plan, processes
+
+CONFIGS = Path(__file__).parents[2] / "configs" / "vertical"
+SHARDS, SEEDS = (1, 4, 8, 16), range(5)
+ONE_MODEL = ("unlearning.method='fedora'", "unlearning.compare=['fine-tune','relabel']")
+Tell = Callable[[str], None]
+
+
+def certified(data: Path, tell: Tell) -> Iterator[Row]:
+    """Newton-CG on Adult between three processes: bounds and true distances after every step."""
+    methods = _methods(_run("income-certified", data, tell))
+    facts, optimum = methods["newton-cg"]["facts"]["certificate"], methods["retrain-paired"]
+    bounds = [step["bound"] for step in facts["steps"]]
+    apart = [each["distance"] for each in optimum["facts"]["distances"]]
+    nearest = optimum["facts"]["bound"]
+    for number, (bound, distance) in enumerate(zip(bounds, apart, strict=True)):
+        yield shown(f"Adult, Newton step {number}: certified distance", bound, "")
+        yield shown(f"Adult, Newton step {number}: true distance", distance, "")
+    kept = fmean(bound + nearest >= one for bound, one in zip(bounds, apart, strict=True))
+    yield at_least("Adult: steps whose bound is at least the true distance", kept, 1.0, "of all")
+    near = next(number for number, bound in enumerate(bounds) if bound <= 1e-5)
+    yield at_most("Adult: Newton steps to a certified distance of 1e-5", near, 4, "steps")
+    yield shown("Adult: products with the Hessian", sum(s["products"] for s in facts["steps"]), "")
+    yield shown("Adult: bytes of a product and passive party", facts["product_bytes"], "bytes")
+    yield shown("Adult: bytes in all", methods["newton-cg"]["cost"]["bytes"], "bytes")
+    test = methods["newton-cg"]["accuracy"]["test"]
+    yield shown("Adult: test accuracy of the certified model", test, "")
+
+
+def shards(data: Path, tell: Tell) -> Iterator[Row]:
+    """Digits in shards: untouched ones keep their digests, and more of them cost accuracy."""
+    sharding = _methods(_run("digits-shards", data, tell))["sharded"]["facts"]["sharding"]
+    touched = set(sharding["touched"])
+    kept = [(each["after"] == each["before"]) for each in sharding["digests"]]
+    right = fmean(k is (n not in touched) for n, k in enumerate(kept))
+    yield at_least("digits: shards that changed if and only if touched", right, 1.0, "of all")
+    for count in SHARDS:
+        method = () if count > 1 else ONE_MODEL
+        reached = [
+            _run("digits-shards", data, tell, f"sharding.shards={count}", f"seed={seed}",
+                 "unlearn=[]", *method)["run"]["test_accuracy"]
+            for seed in SEEDS
+        ]  # fmt: skip
+        yield shown(f"digits: test accuracy with {count} shards", fmean(reached), "")
+        yield shown(
+            f"digits: its spread over {len(reached)} seeds with {count} shards", stdev(reached), ""
+        )
+
+
+def _methods(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {method["name"]: method for method in run["requests"][0]["methods"]}
+
+
+def _run(name: str, data: Path, tell: Tell, *changes: str) -> dict[str, Any]:
+    tell(f"{name} {' '.join(changes)}")
+    with TemporaryDirectory() as out:
+        plan = Plan(CONFIGS / f"{name}.toml", changes, Path(out), data)
+        together = in_process if changes else processes  # the same numbers, with less to start
+        return together(plan, lambda event: None)

@@ -1,0 +1,73 @@
+"""The KKT report between parties equals that of one process."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from monolith import Monolith
+from runs import run
+from trio import federation, forget_some, inputs, networks
+
+from parties.learn import Plan, learn
+from parties.methods.kkt import ANCHOR, kkt_report
+from parties.report.page import page
+from parties.save import canonical
+from protocol import vfl_pb2
+
+FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
+GAMMA, PRICE, RHO = 0.5, 0.4, 0.2
+
+
+def norm(tensors: list[object]) -> float:
+    return math.sqrt(sum(float((t * t).sum()) for t in tensors))  # type: ignore[operator]
+
+
+def test_the_residuals_are_those_of_one_process(tmp_path: Path) -> None:
+    fedora = {"proximal": RHO}
+    with federation(tmp_path, unlearning={"fedora": fedora}) as (leading, answerers):
+        forget_some(leading)
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.keep(ANCHOR, vfl_pb2.TRAIN)
+        start = [
+            p.detach().clone()
+            for name in ("hub", "left", "right")
+            for p in networks(leading, answerers)[name].parameters()
+        ]
+        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1, 16))
+        found = kkt_report(leading, GAMMA, PRICE)
+        halves, features = networks(leading, answerers), inputs(leading, answerers)
+        model = Monolith.copy(halves, features, leading.labels)
+        rows = leading.rows
+    assert found is not None
+    score = model.score(rows.forgotten, 2.0)
+    of_score = model.gradient(score)
+    of_loss = model.gradient(model.loss(rows.retain))
+    pulled = [
+        g - PRICE * u + RHO * (p.detach() - p0)
+        for g, u, p, p0 in zip(of_loss, of_score, model.parameters, start, strict=True)
+    ]
+    wanted = norm(pulled) / (1 + norm(of_loss))  # type: ignore[arg-type]
+    assert found["stationarity"] == pytest.approx(wanted, rel=1e-9)
+    assert found["primal"] == pytest.approx(max(0.0, GAMMA - score.item()))
+    assert found["complementarity"] == pytest.approx(PRICE * abs(GAMMA - score.item()))
+    assert found["dual"] == PRICE
+    assert found["converged"] is False
+
+
+def test_the_report_is_printed_and_is_no_part_of_the_cost(tmp_path: Path) -> None:
+    (tmp_path / "strict").mkdir()
+    (tmp_path / "lax").mkdir()
+    strict = run(tmp_path / "strict", unlearn=FORGET)["requests"][0]["methods"][1]
+    metrics = run(tmp_path / "lax", unlearn=FORGET, fedora={"tolerance": 1e3})
+    lax = metrics["requests"][0]["methods"][1]
+    assert strict["name"] == lax["name"] == "fedora"
+    assert strict["facts"]["kkt"]["converged"] is False
+    assert lax["facts"]["kkt"]["converged"] is True
+    assert [each["guarantee"] for each in (strict, lax)] == ["heuristic", "KKT report"]
+    assert "not that anything was forgotten" in page(json.loads(canonical(metrics)))
+
+
+def test_the_literal_dual_has_no_such_report(tmp_path: Path) -> None:
+    with federation(tmp_path) as (leading, _):
+        assert kkt_report(leading, GAMMA, None) is None

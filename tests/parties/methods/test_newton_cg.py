@@ -1,0 +1,147 @@
+"""The convex head between parties: one optimum, a bound that holds, noise where it is agreed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from monolith import ORDER, Monolith
+from runs import QUICK, run
+from test_resume import compare, play, prepare
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from trio import federation, inputs, networks
+
+from parties.methods.newton_cg import NewtonCg
+from parties.newton import Walk, distance, walk_to_optimum
+from parties.report.page import page
+from parties.save import canonical
+from parties.train import train
+from protocol import vfl_pb2
+from unlearning.guarantee import Guarantee
+
+LINEAR = {"kind": "mlp", "hidden": []}
+HEAD: dict[str, Any] = {
+    "parties": {
+        name: {"role": "active" if name == "hub" else "passive", "width": 3, "bottom": LINEAR}
+        for name in ORDER
+    },
+    "top": {"kind": "sum"},
+    "preprocessing": "declared",
+    "training": {"optimiser": "newton-cg"},
+    "newton": {"weight": 1e-2, "bound": 1e-5},
+}
+FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
+WALK = Walk("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1e-6)
+
+
+def optimum(model: Monolith, rows: Any, weight: float) -> list[Tensor]:
+    """The minimum of F in one process, by L-BFGS."""
+    parameters = model.parameters
+
+    def loss() -> Tensor:
+        squares = torch.stack([p.square().sum() for p in parameters]).sum()
+        found = cross_entropy(model.logits(rows), model.labels[rows]) + weight / 2 * squares
+        solver.zero_grad()
+        found.backward()  # type: ignore[no-untyped-call]
+        return found
+
+    how = {"tolerance_grad": 1e-12, "tolerance_change": 0.0, "line_search_fn": "strong_wolfe"}
+    solver = torch.optim.LBFGS(parameters, max_iter=2000, **how)  # type: ignore[arg-type]
+    solver.step(loss)  # type: ignore[no-untyped-call]
+    return [p.detach() for p in parameters]
+
+
+def test_parties_reach_the_optimum_of_one_process_within_their_bound(tmp_path: Path) -> None:
+    with federation(tmp_path, **HEAD) as (leading, answerers):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        walked = walk_to_optimum(leading, WALK)
+        alone = Monolith.copy(
+            networks(leading, answerers), inputs(leading, answerers), leading.labels
+        )
+        ours = [p.detach().clone() for p in alone.parameters]
+        best = optimum(alone, leading.rows.learn, 1e-2)
+    apart = sum(float((a - b).square().sum()) for a, b in zip(ours, best, strict=True)) ** 0.5
+    assert walked[-1].bound <= 1e-6
+    assert apart <= walked[-1].bound + 1e-9
+    bounds = [each.bound for each in walked]
+    assert bounds == sorted(bounds, reverse=True)
+
+
+def test_products_with_the_hessian_are_bounded(tmp_path: Path) -> None:
+    few = HEAD | {"newton": {"weight": 1e-2, "products": 7, "bound": 1e-9}}
+    with federation(tmp_path, **few) as (leading, _):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        walked = walk_to_optimum(leading, WALK)
+    assert sum(each.step.products for each in walked) == 7
+
+
+def test_the_report_holds_bounds_and_true_distances(tmp_path: Path) -> None:
+    plan = QUICK | {"method": "newton-cg", "compare": ("fine-tune", "relabel")}
+    metrics = run(tmp_path, unlearn=FORGET, unlearning=plan, **HEAD)
+    rows = {each["name"]: each for each in metrics["requests"][0]["methods"]}
+    certificate, reference = rows["newton-cg"]["facts"]["certificate"], rows["retrain-paired"]
+    bounds = [each["bound"] for each in certificate["steps"]]
+    apart = [each["distance"] for each in reference["facts"]["distances"]]
+    nearest = reference["facts"]["bound"]
+    assert len(bounds) == len(apart) > 1
+    assert all(b + nearest >= d for b, d in zip(bounds, apart, strict=True))
+    assert apart[0] > 1e-3  # the original was another model
+    assert certificate["bound"] <= certificate["wanted"] == 1e-5
+    assert apart[-1] <= 1e-5
+    assert rows["newton-cg"]["guarantee"] == "distance-certified"
+    assert "distance-certified" in page(json.loads(canonical(metrics)))
+
+
+def test_noise_is_added_once_the_bound_is_reached(tmp_path: Path) -> None:
+    newton = {"weight": 1e-2, "bound": 1e-2, "release": {"epsilon": 1.0, "delta": 1e-5}}
+    with federation(tmp_path, **(HEAD | {"newton": newton})) as (leading, answerers):
+        train(leading, vfl_pb2.LEARN, "original", "training")
+        leading.keep("original", vfl_pb2.TRAIN)
+        leading.forget(leading.rows.learn[:20])
+        facts = NewtonCg().run(leading)
+        last = len(facts.figures["certificate"]["steps"]) - 1
+        moved = distance(leading, f"newton-cg, step {last}")
+        count = sum(
+            p.numel() for n in networks(leading, answerers).values() for p in n.parameters()
+        )
+    assert facts.guarantee is Guarantee.CERTIFIED
+    assert facts.figures["certificate"]["noise"] == pytest.approx(3.7306e-2, rel=1e-3)
+    assert moved == pytest.approx(3.7306e-2 * count**0.5, rel=0.5)
+
+
+def test_no_noise_and_no_promise_where_the_effort_was_spent_too_soon(tmp_path: Path) -> None:
+    newton = {"weight": 1e-2, "bound": 1e-9, "products": 2, "release": {"epsilon": 1.0}}
+    with federation(tmp_path, **(HEAD | {"newton": newton})) as (leading, _):
+        train(leading, vfl_pb2.LEARN, "original", "training")
+        leading.keep("original", vfl_pb2.TRAIN)
+        leading.forget(leading.rows.learn[:20])
+        facts = NewtonCg().run(leading)
+        last = len(facts.figures["certificate"]["steps"]) - 1
+        assert distance(leading, f"newton-cg, step {last}") == 0
+    assert facts.guarantee is None
+    assert facts.stopped == "the effort was spent"
+    assert facts.figures["certificate"]["epsilon"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("hub", 500),
+        pytest.param("left", 150, marks=pytest.mark.slow),
+        pytest.param("right", 420, marks=pytest.mark.slow),
+    ],
+)
+def test_a_walk_that_crashed_ends_as_if_it_had_not(tmp_path: Path, name: str, message: int) -> None:
+    plan = QUICK | {"method": "newton-cg", "compare": ("fine-tune", "relabel")}
+    changes = HEAD | {"unlearn": FORGET, "unlearning": plan}
+    for folder in ("whole", "crashed"):
+        (tmp_path / folder).mkdir()
+        prepare(tmp_path / folder)
+    undisturbed = play(tmp_path / "whole", **changes)
+    play(tmp_path / "crashed", (name, message), **changes)
+    ending = play(tmp_path / "crashed", **changes)
+    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert ending.files == undisturbed.files
+    compare(ending.metrics, undisturbed.metrics)

@@ -1,0 +1,101 @@
+"""Shards: what was trained again is, bit for bit, what a run without the rows would have."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from asking import ask
+from runs import QUICK, run
+from safetensors.torch import load_file
+from test_resume import compare, play, prepare
+from trio import agreement
+
+from configs.agreement import Agreement
+from configs.schema import _validated
+from parties.report.page import page
+from parties.rows import split
+from parties.save import canonical
+
+PLAN: dict[str, Any] = {
+    "preprocessing": "declared",
+    "sharding": {"shards": 3},
+    "training": {"learning_rate": 0.01, "batch": 16, "epochs": 2},
+    "unlearning": QUICK | {"method": "sharded", "compare": ()},
+}
+FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.02},)
+GONE = [f"p{number}" for number in range(3)]
+
+
+def without(folder: Path) -> None:
+    """Take the rows out of every party's own data."""
+    for path in folder.glob("*.csv"):
+        lines = path.read_text().splitlines()
+        kept = [line for line in lines if line.split(",")[0] not in GONE]
+        path.write_text("\n".join(kept) + "\n")
+
+
+def digests(metrics: dict[str, Any], when: str) -> dict[int, dict[str, str]]:
+    (request,) = metrics["requests"]
+    rows = {each["name"]: each for each in request["methods"]}
+    return {each["shard"]: each[when] for each in rows["sharded"]["facts"]["sharding"]["digests"]}
+
+
+def test_a_shard_that_forgot_is_the_shard_that_never_saw(tmp_path: Path) -> None:
+    for name in ("saw", "never"):
+        (tmp_path / name).mkdir()
+    ours = PLAN | {"unlearn": ({"name": "gone"},)}
+    saw = run(tmp_path / "saw", ids={"gone": "\n".join(GONE) + "\n"}, **ours)
+    # The other run forgets somebody else: it shows the digests of what it had learned before.
+    never = run(tmp_path / "never", ids={"gone": "p50\np51\np52\n"}, before=without, **ours)
+    before, after, clean = (
+        digests(saw, "before"), digests(saw, "after"), digests(never, "before")
+    )  # fmt: skip
+    touched = saw["requests"][0]["methods"][1]["facts"]["sharding"]["touched"]
+    assert 0 < len(touched) < 3
+    assert saw["requests"][0]["forgotten"] > 0
+    for shard in range(3):
+        assert after[shard] == clean[shard]
+        assert set(after[shard]) == {"hub", "left", "right"}
+        assert (after[shard] == before[shard]) is (shard not in touched)
+    assert saw["run"]["guarantee"] == "exact"
+    assert "exact" in page(json.loads(canonical(saw)))
+
+
+def test_members_predict_as_they_were_tested(tmp_path: Path) -> None:
+    plan = {key: value for key, value in PLAN.items() if key != "unlearn"}
+    metrics = run(tmp_path, **plan)
+    own = [line.split(",")[0] for line in (tmp_path / "hub.csv").read_text().splitlines()[1:]]
+    truth = [line.split(",")[-1] for line in (tmp_path / "hub.csv").read_text().splitlines()[1:]]
+    rows = load_file(tmp_path / "runs" / "trio" / "hub" / "rows.safetensors")["rows"].numpy()
+    ids = [own[row].encode() for row in rows]
+    agreed = _validated(Agreement, agreement(**plan), tmp_path, "")
+    test = [own[rows[at]] for at in split(agreed, ids, np.zeros(len(ids), bool)).test]
+    found = ask(tmp_path, test, agreement(**plan))
+    label = dict(zip(own, truth, strict=True))
+    right = [name == label[text] for text, name, _ in found.rows()]
+    assert np.mean(right) == metrics["run"]["test_accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("hub", 330),
+        pytest.param("left", 60, marks=pytest.mark.slow),
+        pytest.param("right", 240, marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_in_shards_that_crashed_ends_as_if_it_had_not(
+    tmp_path: Path, name: str, message: int
+) -> None:
+    changes = PLAN | {"unlearn": FORGET}
+    for folder in ("whole", "crashed"):
+        (tmp_path / folder).mkdir()
+        prepare(tmp_path / folder)
+    undisturbed = play(tmp_path / "whole", **changes)
+    play(tmp_path / "crashed", (name, message), **changes)
+    ending = play(tmp_path / "crashed", **changes)
+    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert ending.files == undisturbed.files
+    compare(ending.metrics, undisturbed.metrics)

@@ -1,0 +1,50 @@
+"""Tests of the KKT report by hand."""
+
+import pytest
+
+from unlearning.kkt import Gradients, kkt
+
+
+def test_every_residual_by_hand() -> None:
+    found = kkt(
+        Gradients(retain=4.0, lagrangian=9.0),
+        price=0.5,
+        threshold=1.0,
+        forgetting=0.8,
+        tolerance=1e-3,
+    )
+    assert found.stationarity == pytest.approx(3 / (1 + 2))
+    assert found.primal == pytest.approx(0.2)
+    assert found.dual == 0.5
+    assert found.complementarity == pytest.approx(0.1)
+    assert not found.converged
+
+
+def test_a_slack_constraint_without_a_price_is_no_residual() -> None:
+    found = kkt(
+        Gradients(retain=0.0, lagrangian=1e-8),
+        price=0.0,
+        threshold=-1.0,
+        forgetting=3.0,
+        tolerance=1e-3,
+    )
+    assert (found.primal, found.complementarity) == (0.0, 0.0)
+    assert found.converged
+
+
+def test_a_slack_constraint_with_a_price_is_not_converged() -> None:
+    small = Gradients(retain=0.0, lagrangian=0.0)
+    found = kkt(small, price=0.1, threshold=-1.0, forgetting=1.0, tolerance=1e-3)
+    assert found.complementarity == pytest.approx(0.2)
+    assert not found.converged
+
+
+def test_a_price_below_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 0"):
+        kkt(
+            Gradients(retain=0.0, lagrangian=0.0),
+            price=-1e-9,
+            threshold=0.0,
+            forgetting=0.0,
+            tolerance=1.0,
+        )
