@@ -83,6 +83,7 @@ class Block(Table):
             return STANDARD
         return (
             Row("Retrain", self.variants[0], "retrain"),
+            Row("Original", self.variants[0], "original"),
             *(Row(variant, variant, "fedora") for variant in self.variants),
         )
 

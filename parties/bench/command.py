@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parties.errors import Failed, UsageProblem
 from parties.options import DataOption, DebugOption
 from parties.teller import Teller
 
 if TYPE_CHECKING:
+    from configs.experiments import Experiments
     from parties.bench.plan import Run, Scope
     from parties.bench.runner import Workplace
 
@@ -25,10 +27,8 @@ class Asked:
     data: Path | None
     out: Path
     docs: Path
-    tables: tuple[str, ...]
-    seeds: int | None
+    scope: "Scope"
     workers: int | None
-    quick: bool
     only_list: bool
 
 
@@ -39,12 +39,15 @@ def fedora(  # noqa: PLR0913  a command has the options that it has
     out: Annotated[
         Path, typer.Option(help="Folder of finished runs, which are not repeated.")
     ] = Path("runs/bench"),
-    docs: Annotated[Path, typer.Option(help="Folder of the pages, pictures and figures.")] = Path(
-        "docs"
-    ),
+    docs: Annotated[
+        Path | None, typer.Option(help="Folder of the pages: docs, or with --quick that of --out.")
+    ] = None,
     tables: Annotated[
         str, typer.Option(help="Only these, like III,IV,8: numbers of tables and figures.")
     ] = "",
+    only: Annotated[
+        list[str] | None, typer.Option(help="An experiment by its name; may be repeated.")
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="At most so many seeds of each experiment, from 0.")
     ] = None,
@@ -64,41 +67,51 @@ def fedora(  # noqa: PLR0913  a command has the options that it has
 
     Exit codes: 1 a run failed, 2 usage, 3 config, 7 storage.
     """
+    from parties.bench.plan import Scope
+
     chosen = tuple(word.strip() for word in tables.split(",") if word.strip())
-    asked = Asked(listed, data, out, docs, chosen, seeds, workers, quick, only_list)
+    scope = Scope(chosen, tuple(only or ()), seeds, quick)
+    pages = docs or (out if quick else Path("docs"))
+    asked = Asked(listed, data, out, pages, scope, workers, only_list)
     told = Teller("vfl", json_lines=False, debug=debug)
     told.guard(lambda: _bench(asked, told))
 
 
 def _bench(asked: Asked, told: Teller) -> None:
     from configs.experiments import read_experiments
-    from parties.bench.blocks import read_blocks
     from parties.bench.plan import Scope, runs
-    from parties.bench.record import publish
-    from parties.bench.results import results
     from parties.bench.runner import Workplace
-    from parties.errors import UsageProblem
     from parties.folder import check_apart
 
-    listed, blocks = read_experiments(asked.listed), read_blocks()
-    known = sorted({table for each in listed.experiment for table in each.tables})
-    if unknown := set(asked.tables) - set(known):
-        raise UsageProblem(
-            f"no table {', '.join(sorted(unknown))}", f"the tables are {', '.join(known)}"
-        )
+    listed = read_experiments(asked.listed)
+    _refuse_strangers(listed, asked.scope)
     check_apart(asked.out, asked.data)
-    scope = Scope(asked.tables, asked.seeds, asked.quick)
-    wanted = runs(listed, asked.listed.parent, scope)
+    wanted = runs(listed, asked.listed.parent, asked.scope)
     place = Workplace(asked.out, asked.data, asked.workers or _cores())
     if asked.only_list:
         _show(wanted, place, told)
         return
-    with_failures = _execute(wanted, place, told)
-    found = results(wanted, with_failures.records)
-    written = publish(blocks, found, _typed(scope), asked.docs)
-    told.say(f"tables:  {written.page}", event="result")
-    told.say(f"figures: {written.figures}", event="result")
-    with_failures.judge()
+    failed = _execute(wanted, place, told)
+    # The tables are made of everything that is there, whatever part of it was asked for now.
+    _publish(runs(listed, asked.listed.parent, Scope(quick=asked.scope.quick)), place, asked, told)
+    if failed:
+        raise Failed(
+            "\n".join([f"{len(failed)} runs failed", *failed]),
+            "the same command tries them again; each run's log lies in its folder",
+            1,
+        )
+
+
+def _refuse_strangers(listed: "Experiments", scope: "Scope") -> None:
+    """Raise ``UsageProblem`` for tables and experiments that are not in the list."""
+    tables = sorted({table for each in listed.experiment for table in each.tables})
+    names = [each.name for each in listed.experiment]
+    for kind, said, legal in (
+        ("table", scope.tables, tables),
+        ("experiment", scope.only, names),
+    ):
+        if strangers := sorted(set(said) - set(legal)):
+            raise UsageProblem(f"no {kind} {', '.join(strangers)}", f"legal: {'; '.join(legal)}")
 
 
 def _cores() -> int:
@@ -117,38 +130,24 @@ def _show(wanted: "list[Run]", place: "Workplace", told: Teller) -> None:
     told.say(f"{len(wanted)} runs, {len(different)} of them different, {len(there)} there")
 
 
-def _execute(wanted: "list[Run]", place: "Workplace", told: Teller) -> "Executed":
+def _execute(wanted: "list[Run]", place: "Workplace", told: Teller) -> list[str]:
+    """Make what is missing; the runs that failed, and why."""
     from parties.bench.progress import Board
     from parties.bench.runner import execute
 
     with Board(told.console, wanted, place.workers) as board:
-        records = execute(wanted, place, board.show)
-    return Executed(records, board.failed)
+        execute(wanted, place, board.show)
+    return board.failed
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """What was made, and what failed."""
+def _publish(everything: "list[Run]", place: "Workplace", asked: Asked, told: Teller) -> None:
+    from parties.bench.blocks import read_blocks
+    from parties.bench.record import publish
+    from parties.bench.results import results
+    from parties.bench.runner import record
 
-    records: dict[str, dict[str, object]]
-    failed: list[str]
-
-    def judge(self) -> None:
-        """Raise where a run failed: the tables lack it."""
-        from parties.errors import Failed
-
-        if self.failed:
-            raise Failed(
-                "\n".join([f"{len(self.failed)} runs failed", *self.failed]),
-                "the same command tries them again; each run's log lies in its folder",
-                1,
-            )
-
-
-def _typed(scope: "Scope") -> str:
-    """The command, without where data lies on this machine."""
-    words = ["vfl bench fedora --data DIR"]
-    words += [f"--tables {','.join(scope.tables)}"] if scope.tables else []
-    words += [f"--seeds {scope.seeds}"] if scope.seeds else []
-    words += ["--quick"] if scope.quick else []
-    return " ".join(words)
+    records = {run.digest: found for run in everything if (found := record(place, run))}
+    typed = "vfl bench fedora --data DIR" + (" --quick" if asked.scope.quick else "")
+    written = publish(read_blocks(), results(everything, records), typed, asked.docs)
+    told.say(f"tables:  {written.page}", event="result")
+    told.say(f"figures: {written.figures}", event="result")

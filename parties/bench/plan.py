@@ -21,11 +21,13 @@ class Scope:
 
     Attributes:
         tables: those to be made; none: all.
+        only: the experiments to be run, by name; none: all.
         seeds: at most so many of each experiment.
         quick: one seed each and short trainings, which say nothing, but show that all runs.
     """
 
     tables: Collection[str] = ()
+    only: Collection[str] = ()
     seeds: int | None = None
     quick: bool = False
 
@@ -60,7 +62,8 @@ def runs(listed: Experiments, folder: Path, scope: Scope) -> list[Run]:
     chosen = [
         each
         for each in listed.experiment
-        if not scope.tables or set(each.tables) & set(scope.tables)
+        if (not scope.tables or set(each.tables) & set(scope.tables))
+        and (not scope.only or each.name in scope.only)
     ]
     return [run for each in chosen for run in _of(each, listed, folder, scope)]
 

@@ -80,7 +80,7 @@ def _head(about: Mapping[str, Any], source: str) -> str:
     text = (
         f"# The tables and figures of FedORA\n\n`{about['command']}` on {about['date']} with "
         f"{versions}: {there} of {wanted} runs. Seeds 0, 1, ...; mean ± standard deviation over "
-        f"seeds. The paper's numbers: {source}.\n\n"
+        f"seeds; in brackets the difference to Retrain. The paper's numbers: {source}.\n\n"
         "A lower accuracy on forgotten rows is no success by itself: what counts is how near a "
         "method comes to Retrain. BD-ASR is read from runs of its own, in which the forgotten rows "
         "bear a trigger. CVFU runs on a sum of votes and has a Retrain of that system.\n"

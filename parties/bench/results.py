@@ -54,7 +54,8 @@ def results(wanted: Iterable[Run], records: Mapping[str, Any]) -> Results:
         for method, values in harvest(run, records[run.digest]).items():
             found[run.experiment, run.variant, method][run.seed] |= values
     programs = frozenset(records[run.digest]["bench"]["sources"] for run in there)
-    return Results(dict(found), len(planned), len(there), programs)
+    different, made = ({run.digest for run in group} for group in (planned, there))
+    return Results(dict(found), len(different), len(made), programs)
 
 
 def spread(series: Mapping[int, float]) -> Spread | None:

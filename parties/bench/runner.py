@@ -86,6 +86,7 @@ def execute(wanted: Iterable[Run], place: Workplace, listen: Listener) -> dict[s
     for key, kept in records.items():
         listen(Told(unique[key], "kept", kept["bench"]["seconds"]))
     missing = [run for key, run in unique.items() if key not in records]
+    missing.sort(key=lambda run: run.seed)  # what is there early says a little of everything
     shared = [run for run in missing if not run.processes]
     alone = [run for run in missing if run.processes]
     for group, workers in ((shared, place.workers), (alone, 1)):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parties.bench.blocks import MEASURES, Block
+from parties.bench.blocks import MEASURES, RETRAIN, Block
 from parties.bench.results import Results, Row, Spread, differences, spread
 
 
@@ -112,38 +112,29 @@ def markdown(shown: Shown) -> str:
     title += f"{block.note.capitalize()}.\n\n" if block.note else ""
     if not shown.lines:
         return title
-    heads, sides = ["row"], _sides(shown)
-    for measure in block.measures:
-        heads += [f"{MEASURES[measure]}{side}" for side in sides]
+    papers = ["paper"] if shown.block.paper else []
+    sides = papers if block.command else ["ours", *papers]
+    heads = ["row", *(_head(measure, side) for measure in block.measures for side in sides)]
     lines = [heads, ["---"] * len(heads)]
     for line in shown.lines:
-        cells = [text for cell in line.cells for text in _texts(cell, sides)]
+        cells = [_text(cell, line.row, side) for cell in line.cells for side in sides]
         lines.append([line.row.label, *cells])
     return title + "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
 
 
-def _sides(shown: Shown) -> list[str]:
-    """The columns of each measure: only those that say something."""
-    ours = [] if shown.block.command else ["", ", minus Retrain"]
-    papers = [", paper", ", paper minus its Retrain"] if shown.block.paper else []
-    return ours + papers
+def _head(measure: str, side: str) -> str:
+    return MEASURES[measure] + (", paper" if side == "paper" else "")
 
 
-def _texts(cell: Cell, sides: Sequence[str]) -> list[str]:
-    texts = {
-        "": _spread(cell.ours),
-        ", minus Retrain": _signed(cell.gap),
-        ", paper": "" if cell.paper is None else f"{cell.paper:.4f}",
-        ", paper minus its Retrain": _signed(cell.paper_gap),
-    }
-    return [texts[side] for side in sides]
+def _text(cell: Cell, row: Row, side: str) -> str:
+    """A figure with its spread, and its difference to Retrain in brackets."""
+    value, gap = _spread(cell.ours), cell.gap
+    if side == "paper":
+        value, gap = "" if cell.paper is None else f"{cell.paper:.4f}", cell.paper_gap
+    return value if gap is None or row.method == RETRAIN.method else f"{value} ({gap:+.4f})"
 
 
 def _spread(ours: Spread | None) -> str:
     if ours is None:
         return ""
     return f"{ours.mean:.4f}" + ("" if ours.sd is None else f" ± {ours.sd:.4f}")
-
-
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{value:+.4f}"

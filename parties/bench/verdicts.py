@@ -1,5 +1,6 @@
 """Verdicts: which of the paper's orderings and gaps hold here, computed from the runs."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -196,7 +197,7 @@ def trend(name: str, points: Sequence[tuple[float, Series]], bound: float) -> It
         return
     ours = [fmean(series.values()) for _, series in points]
     rho = float(spearmanr([at for at, _ in points], ours).statistic)
-    beyond = rho <= bound if bound < 0 else rho >= bound
+    beyond = math.copysign(1.0, bound) * rho >= abs(bound) - 1e-9
     yield Verdict(name, rho, "", f"at {'most' if bound < 0 else 'least'} {bound:g}", beyond)
 
 
