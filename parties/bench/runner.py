@@ -66,9 +66,10 @@ class _Children:
     def stop(self) -> None:
         with self.lock:
             self.stopped = True
-            for child in self.alive:
-                child.terminate()
-        for child in self.alive:
+            ending = list(self.alive)
+        for child in ending:
+            child.terminate()
+        for child in ending:
             try:
                 child.wait(PATIENCE)
             except subprocess.TimeoutExpired:
