@@ -11,11 +11,18 @@ from configs.agreement import Request
 from configs.errors import ConfigError
 from configs.evaluation import Backdoor
 from configs.problems import problem
-from configs.table import Count, Table
+from configs.table import Count, Fraction, Table
 from configs.toml_file import read_toml
 
 Title: TypeAlias = Annotated[str, Field(min_length=1, max_length=80)]
 Changes: TypeAlias = tuple[str, ...]  # as --set takes them
+
+
+class First(Table):
+    """A request for the first classes after the very first, which is a backdoor's target."""
+
+    classes: Count
+    fraction: Fraction = 1.0
 
 
 class Experiment(Table):
@@ -26,15 +33,19 @@ class Experiment(Table):
     tables: Annotated[tuple[str, ...], Field(min_length=1)]  # that read it
     variants: Annotated[tuple[Title, ...], Field(min_length=1)]
     seeds: Count = 5  # 0, 1, ... to one less than this
-    request: Request | None = None  # None: those of the config
+    request: Request | None = None  # rows to forget
+    first: First | None = None  # the same for configs with many classes; neither: as in the config
     backdoor: Backdoor | None = None  # a second run each, in which D_u is poisoned
     changes: Changes = ()
+    gpu: bool = False  # made only where somebody asks for it
     processes: bool = False  # real parties over TLS, one run at a time: for figures of time
 
     @model_validator(mode="after")
     def _poisons_a_request(self) -> Self:
-        if self.backdoor and (self.request is None or self.request.backdoor):
-            raise ValueError("backdoor poisons request: write that without a backdoor")
+        if self.request and (self.first or self.request.backdoor):
+            raise ValueError("request goes without first, and without a backdoor of its own")
+        if self.backdoor and not (self.request or self.first):
+            raise ValueError("backdoor poisons what request or first names")
         return self
 
 

@@ -45,8 +45,8 @@ class Block(Table):
     """One setting of one table.
 
     Attributes:
-        experiment: whose runs it shows; None where a GPU is needed, and then ``command`` says what
-            to type.
+        experiment: whose runs it shows.
+        gpu: it needs one, so as a rule its runs are not there.
         variants: a row each, of FedORA, below Retrain's; none: the standard rows.
         axis: of a curve over variants, whose numbers are ``points``.
         paper: by row, the paper's numbers in the order of ``measures``; an own word for a number
@@ -55,8 +55,8 @@ class Block(Table):
 
     table: str
     title: str
-    experiment: str | None = None
-    command: str = ""
+    experiment: str
+    gpu: bool = False
     measures: Annotated[tuple[str, ...], Field(min_length=1)]
     variants: tuple[str, ...] = ()
     axis: str = ""
@@ -66,8 +66,6 @@ class Block(Table):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if (self.experiment is None) == (not self.command):
-            raise ValueError("a block has an experiment, or the command that a GPU would run")
         if unknown := set(self.measures) - set(MEASURES):
             raise ValueError(f"unknown measures {', '.join(sorted(unknown))}")
         if any(len(numbers) != len(self.measures) for numbers in self.paper.values()):
@@ -75,6 +73,12 @@ class Block(Table):
         if self.points and len(self.points) != len(self.variants):
             raise ValueError("points needs a number for each variant")
         return self
+
+    @property
+    def command(self) -> str:
+        """What makes its runs."""
+        wide = " --gpu" if self.gpu else ""
+        return f"vfl bench fedora --data DIR{wide} --only '{self.experiment}'"
 
     @property
     def rows(self) -> tuple[Row, ...]:

@@ -54,6 +54,9 @@ def fedora(  # noqa: PLR0913  a command has the options that it has
     workers: Annotated[
         int | None, typer.Option(min=1, help="Runs at a time; as many as there are cores.")
     ] = None,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Also the experiments that need a GPU.")
+    ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="One seed and short trainings: does all of it run?")
     ] = False,
@@ -70,7 +73,7 @@ def fedora(  # noqa: PLR0913  a command has the options that it has
     from parties.bench.plan import Scope
 
     chosen = tuple(word.strip() for word in tables.split(",") if word.strip())
-    scope = Scope(chosen, tuple(only or ()), seeds, quick)
+    scope = Scope(chosen, tuple(only or ()), seeds, gpu, quick)
     pages = docs or (out if quick else Path("docs"))
     asked = Asked(listed, data, out, pages, scope, workers, only_list)
     told = Teller("vfl", json_lines=False, debug=debug)
@@ -93,10 +96,11 @@ def _bench(asked: Asked, told: Teller) -> None:
         return
     failed = _execute(wanted, place, told)
     # The tables are made of everything that is there, whatever part of it was asked for now.
-    _publish(runs(listed, asked.listed.parent, Scope(quick=asked.scope.quick)), place, asked, told)
+    all_of_it = Scope(gpu=True, quick=asked.scope.quick)
+    _publish(runs(listed, asked.listed.parent, all_of_it), place, asked, told)
     if failed:
         raise Failed(
-            "\n".join([f"{len(failed)} runs failed", *failed]),
+            "\n".join([f"runs failed: {len(failed)}", *failed]),
             "the same command tries them again; each run's log lies in its folder",
             1,
         )
@@ -147,7 +151,8 @@ def _publish(everything: "list[Run]", place: "Workplace", asked: Asked, told: Te
     from parties.bench.runner import record
 
     records = {run.digest: found for run in everything if (found := record(place, run))}
+    wanted = [run for run in everything if not run.gpu or run.digest in records]
     typed = "vfl bench fedora --data DIR" + (" --quick" if asked.scope.quick else "")
-    written = publish(read_blocks(), results(everything, records), typed, asked.docs)
+    written = publish(read_blocks(), results(wanted, records), typed, asked.docs)
     told.say(f"tables:  {written.page}", event="result")
     told.say(f"figures: {written.figures}", event="result")

@@ -15,7 +15,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 def draw(shown: Sequence[Shown], path: Path) -> bool:
     """Draw all blocks of one figure; False where none of its runs is there."""
-    drawn = [each for each in shown if each.block.experiment and not each.is_empty]
+    drawn = [each for each in shown if not each.is_empty]
     if not drawn:
         return False
     figure = Figure(figsize=(_WIDTH * len(drawn), _PANEL), layout="constrained")

@@ -7,7 +7,8 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from configs.agreement import Agreement
+from configs.agreement import Agreement, Request
+from configs.evaluation import Backdoor
 from configs.experiments import Experiment, Experiments, inline
 from configs.schema import Config, canonical, read_config
 from parties.report import VERSION
@@ -23,12 +24,14 @@ class Scope:
         tables: those to be made; none: all.
         only: the experiments to be run, by name; none: all.
         seeds: at most so many of each experiment.
+        gpu: whether experiments for a GPU are made as well.
         quick: one seed each and short trainings, which say nothing, but show that all runs.
     """
 
     tables: Collection[str] = ()
     only: Collection[str] = ()
     seeds: int | None = None
+    gpu: bool = False
     quick: bool = False
 
 
@@ -43,6 +46,7 @@ class Run:
     config: Path
     changes: tuple[str, ...]
     processes: bool
+    gpu: bool
     agreement: Agreement
     digest: str  # of agreement, seats and version: runs that are the same bear the same
 
@@ -64,47 +68,54 @@ def runs(listed: Experiments, folder: Path, scope: Scope) -> list[Run]:
         for each in listed.experiment
         if (not scope.tables or set(each.tables) & set(scope.tables))
         and (not scope.only or each.name in scope.only)
+        and (scope.gpu or not each.gpu)
     ]
     return [run for each in chosen for run in _of(each, listed, folder, scope)]
 
 
 def _of(each: Experiment, listed: Experiments, folder: Path, scope: Scope) -> Iterator[Run]:
     seeds = 1 if scope.quick else min(each.seeds, scope.seeds or each.seeds)
+    path = folder / each.config
+    request = _request(each, path)
     for variant in each.variants:
         changes = listed.changes(each, variant)
         if scope.quick and QUICK in listed.variants:
             changes = (*changes, *listed.variants[QUICK].get("any", ()))
         for poisoned in (False, True) if each.backdoor else (False,):
+            own = _forget(request, each.backdoor if poisoned else None)
             for seed in range(seeds):
-                own = (*_request(each, poisoned=poisoned), f"seed={seed}")
-                yield _run(each, variant, poisoned, seed, (folder / each.config, (*changes, *own)))
+                named = (*changes, *own, f"seed={seed}")
+                config = read_config(path, named)
+                yield Run(
+                    experiment=each.name,
+                    variant=variant,
+                    poisoned=poisoned,
+                    seed=seed,
+                    config=path,
+                    changes=named,
+                    processes=each.processes,
+                    gpu=each.gpu,
+                    agreement=config.agreement,
+                    digest=digest(config, processes=each.processes),
+                )
 
 
-def _request(each: Experiment, *, poisoned: bool) -> tuple[str, ...]:
-    if each.request is None:
+def _request(each: Experiment, path: Path) -> Request | None:
+    """The rows to forget; None for those of the config."""
+    if each.first is None:
+        return each.request
+    classes = read_config(path).agreement.labels.classes[1 : 1 + each.first.classes]
+    return Request(name="request", classes=classes, fraction=each.first.fraction)
+
+
+def _forget(request: Request | None, backdoor: Backdoor | None) -> tuple[str, ...]:
+    """The change by which a run forgets these rows, poisoned or not."""
+    if request is None:
         return ()
-    table = each.request.model_dump(mode="json", exclude_unset=True)
-    if poisoned and each.backdoor:
-        table["backdoor"] = each.backdoor.model_dump(mode="json", exclude_unset=True)
+    table = request.model_dump(mode="json", exclude_unset=True)
+    if backdoor:
+        table["backdoor"] = backdoor.model_dump(mode="json", exclude_unset=True)
     return (f"unlearn={inline([table])}",)
-
-
-def _run(
-    each: Experiment, variant: str, poisoned: bool, seed: int, read: tuple[Path, tuple[str, ...]]
-) -> Run:
-    path, changes = read
-    config = read_config(path, changes)
-    return Run(
-        experiment=each.name,
-        variant=variant,
-        poisoned=poisoned,
-        seed=seed,
-        config=path,
-        changes=changes,
-        processes=each.processes,
-        agreement=config.agreement,
-        digest=digest(config, processes=each.processes),
-    )
 
 
 def digest(config: Config, *, processes: bool) -> str:

@@ -49,7 +49,7 @@ def tables(blocks: Sequence[Block], found: Results) -> list[Shown]:
 
 
 def _lines(block: Block, found: Results) -> list[Line]:
-    rows = list(block.rows) if block.experiment else []
+    rows = block.rows
     unknown = [Row(label, "", "") for label in block.paper if label not in {r.label for r in rows}]
     lines = [
         Line(row, tuple(_cell(block, found, row, at) for at in range(len(block.measures))))
@@ -64,10 +64,8 @@ def _says_something(line: Line) -> bool:
 
 def _cell(block: Block, found: Results, row: Row, at: int) -> Cell:
     measure, paper = block.measures[at], block.paper.get(row.label)
-    ours = reference = {}
-    if block.experiment:
-        ours = found.series(block.experiment, row, measure)
-        reference = found.series(block.experiment, block.reference(row), measure)
+    ours = found.series(block.experiment, row, measure)
+    reference = found.series(block.experiment, block.reference(row), measure)
     gap = spread(differences(ours, reference))
     theirs, retrain = paper[at] if paper else None, block.paper.get("Retrain")
     apart = theirs - retrain[at] if theirs is not None and retrain else None
@@ -78,7 +76,9 @@ def plain(shown: Shown) -> dict[str, object]:
     """A block as plain JSON values."""
     block = shown.block
     head: dict[str, object] = {"table": block.table, "title": block.title}
-    head |= {"experiment": block.experiment} if block.experiment else {"not run": block.command}
+    head["experiment"] = block.experiment
+    if shown.is_empty:
+        head["not run"] = _absent(block)
     lines = [
         {
             "row": line.row.label,
@@ -105,21 +105,23 @@ def markdown(shown: Shown) -> str:
     """A block as a Markdown table under its title."""
     block = shown.block
     title = f"### {block.title}\n\n"
-    if not block.experiment:
-        title += f"not run: needs a GPU; command: `{block.command}`\n\n"
-    elif shown.is_empty:
-        title += f"not run yet: the experiment is {block.experiment!r}\n\n"
+    title += f"{_absent(block)}\n\n" if shown.is_empty else ""
     title += f"{block.note.capitalize()}.\n\n" if block.note else ""
     if not shown.lines:
         return title
     papers = ["paper"] if shown.block.paper else []
-    sides = papers if block.command else ["ours", *papers]
+    sides = papers if shown.is_empty else ["ours", *papers]
     heads = ["row", *(_head(measure, side) for measure in block.measures for side in sides)]
     lines = [heads, ["---"] * len(heads)]
     for line in shown.lines:
         cells = [_text(cell, line.row, side) for cell in line.cells for side in sides]
         lines.append([line.row.label, *cells])
     return title + "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def _absent(block: Block) -> str:
+    """What a cell without runs says."""
+    return f"not run{': needs a GPU' if block.gpu else ' yet'}; command: `{block.command}`"
 
 
 def _head(measure: str, side: str) -> str:

@@ -61,7 +61,7 @@ def test_changes_come_from_all_runs_then_the_variant_then_the_experiment(tmp_pat
         (
             'changes = ["c=1"]',
             'backdoor = { party = "left", target = "0" }',
-            "backdoor poisons request",
+            "backdoor poisons",
         ),
     ],
 )

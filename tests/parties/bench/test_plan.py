@@ -15,7 +15,7 @@ SHIPPED = Path(__file__).parents[3] / "configs" / "bench" / "fedora.toml"
 
 def test_every_shipped_run_is_a_legal_config() -> None:
     listed = read_experiments(SHIPPED)
-    found = runs(listed, SHIPPED.parent, Scope(seeds=1))
+    found = runs(listed, SHIPPED.parent, Scope(seeds=1, gpu=True))
     assert {run.experiment for run in found} == {each.name for each in listed.experiment}
     for run in found:
         assert bool(run.agreement.unlearn[0].backdoor) == run.poisoned
@@ -28,9 +28,9 @@ def test_every_block_is_fed() -> None:
     for block in read_blocks().block:
         name = block.table.removeprefix("Figure ")
         tables.add(name)
-        if block.experiment:
-            assert name in listed[block.experiment].tables
-            assert set(block.variants) <= set(listed[block.experiment].variants)
+        assert name in listed[block.experiment].tables
+        assert set(block.variants) <= set(listed[block.experiment].variants)
+        assert block.gpu == listed[block.experiment].gpu
     assert tables == {"III", "IV", "V", "VI", "VII", "VIII", "IX", "4", "5", "6", "7", "8"}
 
 

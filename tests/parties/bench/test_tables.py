@@ -59,13 +59,14 @@ def test_markdown_shows_ours_and_the_paper() -> None:
 
 
 def test_what_needs_a_gpu_says_so() -> None:
-    block = Block(
-        table="V", title="Far", command="vfl simulate x.toml", measures=("test",), paper=BLOCK.paper
-    )
+    block = BLOCK.model_copy(update={"experiment": "y", "gpu": True})
     (shown,) = tables([block], FOUND)
-    assert "not run: needs a GPU; command: `vfl simulate x.toml`" in markdown(shown)
+    assert (
+        "not run: needs a GPU; command: `vfl bench fedora --data DIR --gpu --only 'y'`"
+        in markdown(shown)
+    )
     assert "| GA | 0.5000 (-0.3000) |" in markdown(shown)
-    assert plain(shown)["not run"] == "vfl simulate x.toml"
+    assert "--gpu" in str(plain(shown)["not run"])
 
 
 def test_a_block_without_runs_says_so() -> None:
