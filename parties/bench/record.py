@@ -50,7 +50,7 @@ def publish(blocks: Blocks, found: Results, command: str, docs: Path) -> Written
     _text(folder / "tables.md", "\n".join(parts))
     content = {**about, "source": blocks.source, "blocks": [plain(each) for each in shown]}
     _text(folder / "tables.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    merge(docs / ROWS, [asdict(each) for each in judged])
+    merge(docs / ROWS, [asdict(each) for each in judged if each.value is not None])
     return Written(folder / "tables.md", docs / ROWS, judged)
 
 
@@ -94,13 +94,12 @@ def _head(about: Mapping[str, Any], source: str) -> str:
 
 def _verdict_table(judged: Sequence[Verdict]) -> str:
     words = ", ".join(f"{row} {word}" for row, word in reproduced(judged).items())
-    lines = ["## Verdicts", "", f"{words or 'No run is there yet'}.", ""]
+    lines = ["## Verdicts", "", f"{words}.", ""]
     lines += ["| figure | measured | wanted | holds |", "|---|---|---|---|"]
     marks = {True: "yes", False: "no", None: ""}
-    lines += [
-        f"| {each.name} | {each.value:.4g} {each.unit} | {each.wanted} | {marks[each.ok]} |"
-        for each in judged
-    ]
+    for each in judged:
+        value = "not run yet" if each.value is None else f"{each.value:.4g} {each.unit}".rstrip()
+        lines.append(f"| {each.name} | {value} | {each.wanted} | {marks[each.ok]} |")
     return "\n".join(lines) + "\n"
 
 

@@ -22,17 +22,17 @@ DELTAS: Final = ("0", "5", "10", "25")  # the trend is claimed up to here
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One figure; ``ok`` is None where nothing is demanded."""
+    """One figure; ``ok`` is None where nothing is demanded, or nothing can be said yet."""
 
     name: str
-    value: float
+    value: float | None  # None: no run, or too few seeds
     unit: str
     wanted: str = ""
     ok: bool | None = None
 
 
 def verdicts(found: Results) -> list[Verdict]:
-    """All verdicts for which runs are there."""
+    """All verdicts; those without runs have no value."""
     parts: Sequence[Callable[[Results], Iterator[Verdict]]] = (
         utility,
         attacks,
@@ -45,20 +45,31 @@ def verdicts(found: Results) -> list[Verdict]:
 
 
 def reproduced(found: Sequence[Verdict]) -> dict[str, str]:
-    """By reference row (R1, R2, ...), the word for all its verdicts."""
-    words: dict[str, str] = {}
+    """By reference row (R1, R2, ...), the word for all that it demands."""
+    demanded: dict[str, list[bool | None]] = {}
     for verdict in found:
-        row = verdict.name.partition(":")[0]
-        holds = words.get(row, "reproduced") == "reproduced" and verdict.ok is not False
-        words[row] = "reproduced" if holds else "not reproduced"
-    return words
+        if verdict.wanted:
+            demanded.setdefault(verdict.name.partition(":")[0], []).append(verdict.ok)
+    return {row: _word(said) for row, said in demanded.items()}
+
+
+def _word(said: Sequence[bool | None]) -> str:
+    if False in said:
+        return "not reproduced"
+    return "open" if None in said else "reproduced"
 
 
 def within(name: str, series: Series, limit: float, unit: str) -> Iterator[Verdict]:
     """The mean stays within ``limit`` of zero."""
-    if series:
-        mean = fmean(series.values())
-        yield Verdict(name, mean, unit, f"within {limit:g}", abs(mean) <= limit)
+    yield judge(name, _mean(series), unit, (-limit, limit), f"within {limit:g}")
+
+
+def judge(
+    name: str, value: float | None, unit: str, between: tuple[float, float], wanted: str
+) -> Verdict:
+    """A figure that has to lie between two bounds."""
+    ok = None if value is None else between[0] - 1e-9 <= value <= between[1] + 1e-9
+    return Verdict(name, value, unit, wanted, ok)
 
 
 def above(name: str, higher: Series, lower: Series, least: float = 0.0) -> Iterator[Verdict]:
@@ -68,6 +79,7 @@ def above(name: str, higher: Series, lower: Series, least: float = 0.0) -> Itera
     """
     apart = differences(higher, lower)
     if len(apart) < 2:
+        yield Verdict(name, None, "points", f"above {least * 100:g} points, over 2 seeds or more")
         return
     mean = fmean(apart.values())
     seeds = list(apart)
@@ -106,12 +118,8 @@ def utility(found: Results) -> Iterator[Verdict]:
             differences(test("FedORA (paper)"), retrain),
             differences(test("CVFU"), test("Retrain (sum of votes)")),
         )
-    absolute = found.series(M2, RETRAIN, "test")
-    if absolute:
-        mean = fmean(absolute.values())
-        yield Verdict(
-            f"R1: Retrain, {M2}", mean, "accuracy", "0.845 to 0.862", 0.845 <= mean <= 0.862
-        )
+    absolute = _mean(found.series(M2, RETRAIN, "test"))
+    yield judge(f"R1: Retrain, {M2}", absolute, "accuracy", (0.845, 0.862), "0.845 to 0.862")
 
 
 def attacks(found: Results) -> Iterator[Verdict]:
@@ -124,9 +132,8 @@ def attacks(found: Results) -> Iterator[Verdict]:
                 )
                 name = f"R3: {measure} of {form.label} minus Retrain's, {place}"
                 yield from within(name, gap, limit, "share")
-        base = found.series(place, RETRAIN, "backdoor-base")
-        if base:
-            yield Verdict(f"R3: backdoor base rate, {place}", fmean(base.values()), "share")
+        base = _mean(found.series(place, RETRAIN, "backdoor-base"))
+        yield Verdict(f"R3: backdoor base rate, {place}", base, "share")
 
 
 def times(found: Results) -> Iterator[Verdict]:
@@ -135,11 +142,10 @@ def times(found: Results) -> Iterator[Verdict]:
     for row, paper in ((FORMS[0], 1.22 / 1.43), (FORMS[1], 1.22 / 1.43), (ROWS["GA"], 0.79 / 1.43)):
         own = found.series(TIMED, row, "round")
         ratio = _ratio(own, retrain)
-        if ratio is not None:
-            low, high = 0.6 * paper, 1.4 * paper
-            wanted = f"{low:.2f} to {high:.2f} (the paper's {paper:.2f})"
-            name = f"R4: time of a round, {row.label} over Retrain"
-            yield Verdict(name, ratio, "", wanted, low <= ratio <= high)
+        low, high = 0.6 * paper, 1.4 * paper
+        wanted = f"{low:.2f} to {high:.2f} (the paper's {paper:.2f})"
+        name = f"R4: time of a round, {row.label} over Retrain"
+        yield judge(name, ratio, "", (low, high), wanted)
 
 
 def ablations(found: Results) -> Iterator[Verdict]:
@@ -154,13 +160,11 @@ def ablations(found: Results) -> Iterator[Verdict]:
     whole = _points(differences(of("w/o AB", "test"), of("paper", "test")))
     yield from within("R5: test accuracy, all of D_r minus a quarter", whole, 1.0, "points")
     slower = _ratio(of("w/o AB", "round"), of("paper", "round"))
-    if slower is not None:
-        name = "R5: time of a round, all of D_r over a quarter"
-        yield Verdict(name, slower, "", "at least 2", slower >= 2)
+    name = "R5: time of a round, all of D_r over a quarter"
+    yield judge(name, slower, "", (2.0, math.inf), "at least 2")
     fixed = differences(of("w/o AS", "mia"), of("paper", "mia"))
-    if fixed:
-        name = "R5: mia, fixed steps minus adaptive (the paper: +0.14; may be none)"
-        yield Verdict(name, fmean(fixed.values()), "share")
+    name = "R5: mia, fixed steps minus adaptive (the paper: +0.14; may be none)"
+    yield Verdict(name, _mean(fixed), "share")
 
 
 def sweeps(found: Results) -> Iterator[Verdict]:
@@ -174,8 +178,7 @@ def sweeps(found: Results) -> Iterator[Verdict]:
     shares = [(float(delta), of(f"δ={delta} %", "test")) for delta in DELTAS]
     yield from trend("R6: Spearman of δ (to 25 %) and test accuracy", shares, 0.8)
     faster = _ratio(of("δ=100 %", "round"), of("δ=5 %", "round"))
-    if faster is not None:
-        yield Verdict("R6: time of a round, δ = 100 % over 5 % (the paper: 4.5)", faster, "")
+    yield Verdict("R6: time of a round, δ = 100 % over 5 % (the paper: 4.5)", faster, "")
 
 
 def payload(found: Results) -> Iterator[Verdict]:
@@ -186,19 +189,22 @@ def payload(found: Results) -> Iterator[Verdict]:
         for values in by_seed.values()
         if "payload-excess" in values
     ]
-    if excess:
-        name = f"R15: payload of FedORA minus the formula, largest of {len(excess)} runs"
-        yield Verdict(name, max(excess), "bytes", "0", max(excess) == 0)
+    name = "R15: payload of FedORA minus the formula, largest of all runs of the paper's form"
+    yield judge(name, max(excess, default=None), "bytes", (0.0, 0.0), "0")
 
 
 def trend(name: str, points: Sequence[tuple[float, Series]], bound: float) -> Iterator[Verdict]:
     """The rank correlation of the means over seeds is at or beyond ``bound``."""
-    if not all(series for _, series in points):
-        return
-    ours = [fmean(series.values()) for _, series in points]
-    rho = float(spearmanr([at for at, _ in points], ours).statistic)
-    beyond = math.copysign(1.0, bound) * rho >= abs(bound) - 1e-9
-    yield Verdict(name, rho, "", f"at {'most' if bound < 0 else 'least'} {bound:g}", beyond)
+    rho: float | None = None
+    if all(series for _, series in points):
+        ours = [fmean(series.values()) for _, series in points]
+        rho = float(spearmanr([at for at, _ in points], ours).statistic)
+    between = (-1.0, bound) if bound < 0 else (bound, 1.0)
+    yield judge(name, rho, "", between, f"at {'most' if bound < 0 else 'least'} {bound:g}")
+
+
+def _mean(series: Series) -> float | None:
+    return fmean(series.values()) if series else None
 
 
 def _points(series: Series) -> Series:

@@ -117,5 +117,6 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
 def test_publish_without_any_run_draws_nothing(tmp_path: Path) -> None:
     blocks = Blocks(source="somewhere", block=(BLOCK.model_copy(update={"table": "Figure 4"}),))
     written = publish(blocks, Results(), "vfl bench fedora", tmp_path)
-    assert written.verdicts == []
+    assert all(each.value is None for each in written.verdicts)
+    assert json.loads(written.figures.read_text())["rows"] == []
     assert not (tmp_path / "fedora" / "figure-4.png").exists()

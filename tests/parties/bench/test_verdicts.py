@@ -31,7 +31,8 @@ def test_within_looks_at_the_mean_either_way() -> None:
     assert (holds.value, holds.ok) == (-0.5, True)
     (breaks,) = within("gap", series(-2.0, 0.5), 0.5, "points")
     assert breaks.ok is False
-    assert list(within("gap", {}, 0.5, "points")) == []
+    (unknown,) = within("gap", {}, 0.5, "points")
+    assert (unknown.value, unknown.ok) == (None, None)
 
 
 def test_an_ordering_needs_size_and_constancy() -> None:
@@ -53,8 +54,10 @@ def test_an_ordering_without_variance_is_decided_by_its_sign() -> None:
     assert equal.ok is False
 
 
-def test_an_ordering_of_one_seed_is_no_verdict() -> None:
-    assert list(above("a", series(0.6), series(0.5))) == []
+def test_an_ordering_of_one_seed_is_open() -> None:
+    (found,) = above("R9: a", series(0.6), series(0.5))
+    assert (found.value, found.ok) == (None, None)
+    assert reproduced([found]) == {"R9": "open"}
 
 
 def test_trend_is_the_rank_correlation_of_means() -> None:
@@ -65,14 +68,17 @@ def test_trend_is_the_rank_correlation_of_means() -> None:
     assert found.ok
     (other,) = trend("t", points, 0.8)
     assert other.ok is False
-    assert list(trend("t", [*points, (5.0, {})], -0.8)) == []
+    (unknown,) = trend("t", [*points, (5.0, {})], -0.8)
+    assert unknown.ok is None
 
 
 def test_a_row_is_reproduced_only_as_a_whole() -> None:
-    found = [Verdict("R1: a", 1, "", "", True), Verdict("R1: b", 1, ""), Verdict("R2: a", 1, "")]
-    assert reproduced(found) == {"R1": "reproduced", "R2": "reproduced"}
-    found.append(Verdict("R1: c", 1, "", "", False))
-    assert reproduced(found)["R1"] == "not reproduced"
+    found = [Verdict("R1: a", 1, "", "1", True), Verdict("R1: b", 1, "")]
+    assert reproduced(found) == {"R1": "reproduced"}, "what is only shown is not judged"
+    found.append(Verdict("R1: c", None, "", "1"))
+    assert reproduced(found) == {"R1": "open"}
+    found.append(Verdict("R1: d", 1, "", "2", False))
+    assert reproduced(found) == {"R1": "not reproduced"}
 
 
 def test_verdicts_of_a_table_made_by_hand() -> None:
@@ -102,5 +108,7 @@ def test_verdicts_of_a_table_made_by_hand() -> None:
     assert found["R5: time of a round, all of D_r over a quarter"].value == 3
     restored = found["R5: unlearning, without the unlearning loss minus with it"]
     assert (restored.value, restored.ok) == (pytest.approx(55), True)
-    assert found["R15: payload of FedORA minus the formula, largest of 2 runs"].ok
-    assert not any(name.startswith(("R2", "R4")) for name in found), "no run, no verdict"
+    (payload,) = (each for name, each in found.items() if name.startswith("R15"))
+    assert (payload.value, payload.ok) == (0, True)
+    others = [each for name, each in found.items() if name.startswith(("R2", "R4"))]
+    assert {(each.value, each.ok) for each in others} == {(None, None)}, "no run, no verdict"
