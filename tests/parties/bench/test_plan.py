@@ -8,7 +8,7 @@ from bench.bench_runs import write_list
 from configs.experiments import read_experiments
 from configs.schema import read_config
 from parties.bench.blocks import read_blocks
-from parties.bench.plan import Scope, digest, runs
+from parties.bench.plan import Scope, digest, runs, sources
 
 SHIPPED = Path(__file__).parents[3] / "configs" / "bench" / "fedora.toml"
 
@@ -62,3 +62,15 @@ def test_poisoned_runs_differ_in_the_backdoor_alone() -> None:
     assert (clean.poisoned, poisoned.poisoned) == (False, True)
     without = poisoned.agreement.unlearn[0]
     assert without.model_copy(update={"backdoor": None}) == clean.agreement.unlearn[0]
+
+
+def test_sources_see_the_program_but_not_what_shows_its_figures(tmp_path: Path) -> None:
+    root = tmp_path / "bench"  # a checkout may bear any name
+    for place in ("parties/run.py", "parties/bench/tables.py", "psi/run.py"):
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).write_text("x = 1\n")
+    before = sources(root)
+    (root / "parties/bench/tables.py").write_text("x = 2\n")
+    assert sources(root) == before
+    (root / "psi/run.py").write_text("x = 2\n")
+    assert sources(root) != before
