@@ -1,6 +1,7 @@
 """The figures as PNG: bars for methods, curves for sweeps, both with their spread over seeds."""
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -10,6 +11,7 @@ from parties.bench.blocks import MEASURES
 from parties.bench.tables import Line, Shown
 
 _WIDTH, _PANEL = 4.2, 3.4  # inches
+_ACROSS = 3  # panels
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 
@@ -18,9 +20,13 @@ def draw(shown: Sequence[Shown], path: Path) -> bool:
     drawn = [each for each in shown if not each.is_empty]
     if not drawn:
         return False
-    figure = Figure(figsize=(_WIDTH * len(drawn), _PANEL), layout="constrained")
-    axes = figure.subplots(1, len(drawn), squeeze=False)[0]
-    for each, place in zip(drawn, axes, strict=True):
+    across = min(len(drawn), _ACROSS)
+    down = ceil(len(drawn) / across)
+    figure = Figure(figsize=(_WIDTH * across, _PANEL * down), layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False).flatten()
+    for place in axes[len(drawn) :]:
+        place.set_visible(False)
+    for each, place in zip(drawn, axes, strict=False):
         (_curves if each.block.points else _bars)(each, place)
         place.set_title(each.block.title, fontsize=9)
         place.tick_params(labelsize=7)

@@ -14,7 +14,7 @@ from parties.bench.blocks import Blocks
 from parties.bench.figures import draw
 from parties.bench.results import Results
 from parties.bench.tables import Shown, markdown, plain, tables
-from parties.bench.verdicts import Verdict, reproduced, verdicts
+from parties.bench.verdicts import FEWEST, Verdict, reproduced, verdicts
 from parties.durable import write
 
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
@@ -94,11 +94,11 @@ def _head(about: Mapping[str, Any], source: str) -> str:
 
 def _verdict_table(judged: Sequence[Verdict]) -> str:
     words = ", ".join(f"{row} {word}" for row, word in reproduced(judged).items())
-    lines = ["## Verdicts", "", f"{words}.", ""]
+    lines = ["## Verdicts", "", f"{words}. Open is what has fewer than {FEWEST} seeds.", ""]
     lines += ["| figure | measured | wanted | holds |", "|---|---|---|---|"]
     marks = {True: "yes", False: "no", None: ""}
     for each in judged:
-        value = "not run yet" if each.value is None else f"{each.value:.4g} {each.unit}".rstrip()
+        value = "open" if each.value is None else f"{each.value:.4g} {each.unit}".rstrip()
         lines.append(f"| {each.name} | {value} | {each.wanted} | {marks[each.ok]} |")
     return "\n".join(lines) + "\n"
 

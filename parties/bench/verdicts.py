@@ -11,6 +11,7 @@ from scipy.stats import spearmanr, ttest_rel
 from parties.bench.blocks import RETRAIN, STANDARD
 from parties.bench.results import Results, Row, Series, differences
 
+FEWEST: Final = 2  # seeds: with fewer there is no verdict
 LEVEL: Final = 0.05  # of the one-sided paired test of an ordering
 M1, M2 = "Income, m=1, n=50 %", "Income, m=2, n=25 %"
 TIMED, ABLATED, SWEPT = "Income, timed", "Digits, m=2, n=50 %", "Digits, sweeps"
@@ -78,7 +79,7 @@ def above(name: str, higher: Series, lower: Series, least: float = 0.0) -> Itera
     A paired t-test, one-sided; where the differences do not vary, their sign decides.
     """
     apart = differences(higher, lower)
-    if len(apart) < 2:
+    if len(apart) < FEWEST:
         yield Verdict(name, None, "points", f"above {least * 100:g} points, over 2 seeds or more")
         return
     mean = fmean(apart.values())
@@ -196,7 +197,7 @@ def payload(found: Results) -> Iterator[Verdict]:
 def trend(name: str, points: Sequence[tuple[float, Series]], bound: float) -> Iterator[Verdict]:
     """The rank correlation of the means over seeds is at or beyond ``bound``."""
     rho: float | None = None
-    if all(series for _, series in points):
+    if all(len(series) >= FEWEST for _, series in points):
         ours = [fmean(series.values()) for _, series in points]
         rho = float(spearmanr([at for at, _ in points], ours).statistic)
     between = (-1.0, bound) if bound < 0 else (bound, 1.0)
@@ -204,7 +205,7 @@ def trend(name: str, points: Sequence[tuple[float, Series]], bound: float) -> It
 
 
 def _mean(series: Series) -> float | None:
-    return fmean(series.values()) if series else None
+    return fmean(series.values()) if len(series) >= FEWEST else None
 
 
 def _points(series: Series) -> Series:
@@ -214,6 +215,6 @@ def _points(series: Series) -> Series:
 def _ratio(ours: Series, theirs: Series) -> float | None:
     """The ratio of means over the seeds that both have."""
     seeds = ours.keys() & theirs.keys()
-    if not seeds:
+    if len(seeds) < FEWEST:
         return None
     return fmean(ours[seed] for seed in seeds) / fmean(theirs[seed] for seed in seeds)

@@ -31,7 +31,7 @@ def test_within_looks_at_the_mean_either_way() -> None:
     assert (holds.value, holds.ok) == (-0.5, True)
     (breaks,) = within("gap", series(-2.0, 0.5), 0.5, "points")
     assert breaks.ok is False
-    (unknown,) = within("gap", {}, 0.5, "points")
+    (unknown,) = within("gap", series(0.1), 0.5, "points")
     assert (unknown.value, unknown.ok) == (None, None)
 
 
@@ -89,12 +89,12 @@ def test_verdicts_of_a_table_made_by_hand() -> None:
         (M2, ROWS["GA"]): {"test": [0.80, 0.801]},
     }
     for omega, value in zip(OMEGAS, (0.9, 0.8, 0.7, 0.6, 0.5, 0.4), strict=True):
-        figures[SWEPT, Row(f"ω={omega}", f"ω={omega}", "fedora")] = {"unlearning": [value]}
+        figures[SWEPT, Row(f"ω={omega}", f"ω={omega}", "fedora")] = {"unlearning": [value, value]}
     for delta, value in zip(DELTAS, (0.5, 0.7, 0.8, 0.9), strict=True):
-        figures[SWEPT, Row(f"δ={delta} %", f"δ={delta} %", "fedora")] = {"test": [value]}
-    figures[ABLATED, Row("", "paper", "fedora")] = {"unlearning": [0.3, 0.3], "round": [1.0]}
+        figures[SWEPT, Row(f"δ={delta} %", f"δ={delta} %", "fedora")] = {"test": [value, value]}
+    figures[ABLATED, Row("", "paper", "fedora")] = {"unlearning": [0.3, 0.3], "round": [1.0, 1.0]}
     figures[ABLATED, Row("", "w/o UL", "fedora")] = {"unlearning": [0.8, 0.9]}
-    figures[ABLATED, Row("", "w/o AB", "fedora")] = {"round": [3.0]}
+    figures[ABLATED, Row("", "w/o AB", "fedora")] = {"round": [3.0, 3.0]}
     found = {each.name: each for each in verdicts(by_hand(figures))}
 
     gap = found[f"R1: FedORA (paper) minus Retrain, {M2}"]
