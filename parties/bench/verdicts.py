@@ -42,7 +42,13 @@ def verdicts(found: Results) -> list[Verdict]:
         sweeps,
         payload,
     )
-    return [verdict for part in parts for verdict in part(found)]
+    unsorted = [verdict for part in parts for verdict in part(found)]
+    return sorted(unsorted, key=lambda verdict: int(row_of(verdict)[1:]))
+
+
+def row_of(verdict: Verdict) -> str:
+    """The reference row that a verdict belongs to: R1, R2, ..."""
+    return verdict.name.partition(":")[0]
 
 
 def reproduced(found: Sequence[Verdict]) -> dict[str, str]:
@@ -50,7 +56,7 @@ def reproduced(found: Sequence[Verdict]) -> dict[str, str]:
     demanded: dict[str, list[bool | None]] = {}
     for verdict in found:
         if verdict.wanted:
-            demanded.setdefault(verdict.name.partition(":")[0], []).append(verdict.ok)
+            demanded.setdefault(row_of(verdict), []).append(verdict.ok)
     return {row: _word(said) for row, said in demanded.items()}
 
 
