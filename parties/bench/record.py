@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -50,14 +50,15 @@ def publish(blocks: Blocks, found: Results, command: str, docs: Path) -> Written
     _text(folder / "tables.md", "\n".join(parts))
     content = {**about, "source": blocks.source, "blocks": [plain(each) for each in shown]}
     _text(folder / "tables.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    merge(docs / ROWS, [asdict(each) for each in judged if each.value is not None])
+    known = [asdict(each) for each in judged if each.value is not None]
+    merge(docs / ROWS, known, {each.name for each in judged})
     return Written(folder / "tables.md", docs / ROWS, judged)
 
 
-def merge(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Put rows beside those of other commands; rows of the same name give way."""
+def merge(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
+    """Put rows beside those of other commands; rows of the same name, or an ``own`` one, give way."""
     before = json.loads(path.read_text())["rows"] if path.exists() else []
-    names = {row["name"] for row in rows}
+    names = {row["name"] for row in rows} | set(own)
     kept = [row for row in before if row["name"] not in names]
     _text(path, json.dumps({"rows": [*kept, *rows]}, indent=1, ensure_ascii=False) + "\n")
 

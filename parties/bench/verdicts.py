@@ -11,7 +11,7 @@ from scipy.stats import spearmanr, ttest_rel
 from parties.bench.blocks import RETRAIN, STANDARD
 from parties.bench.results import Results, Row, Series, differences
 
-FEWEST: Final = 2  # seeds: with fewer there is no verdict
+FEWEST: Final = 3  # seeds: with fewer there is no verdict
 LEVEL: Final = 0.05  # of the one-sided paired test of an ordering
 M1, M2 = "Income, m=1, n=50 %", "Income, m=2, n=25 %"
 TIMED, ABLATED, SWEPT = "Income, timed", "Digits, m=2, n=50 %", "Digits, sweeps"
@@ -86,7 +86,9 @@ def above(name: str, higher: Series, lower: Series, least: float = 0.0) -> Itera
     """
     apart = differences(higher, lower)
     if len(apart) < FEWEST:
-        yield Verdict(name, None, "points", f"above {least * 100:g} points, over 2 seeds or more")
+        yield Verdict(
+            name, None, "points", f"above {least * 100:g} points, over {FEWEST} seeds or more"
+        )
         return
     mean = fmean(apart.values())
     seeds = list(apart)

@@ -80,6 +80,8 @@ def test_rows_of_one_name_give_way_and_others_stay(tmp_path: Path) -> None:
     merge(path, [{"name": "b", "value": 3}, {"name": "c", "value": 4}])
     rows = json.loads(path.read_text())["rows"]
     assert {row["name"]: row["value"] for row in rows} == {"a": 1, "b": 3, "c": 4}
+    merge(path, [], own=["b"])  # of which nothing can be said any more
+    assert [row["name"] for row in json.loads(path.read_text())["rows"]] == ["a", "c"]
 
 
 def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
