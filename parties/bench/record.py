@@ -56,7 +56,7 @@ def publish(blocks: Blocks, found: Results, command: str, docs: Path) -> Written
 
 
 def merge(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
-    """Put rows beside those of other commands; rows of the same name, or an ``own`` one, give way."""
+    """Put rows beside those of other commands; rows named alike, or named in ``own``, give way."""
     before = json.loads(path.read_text())["rows"] if path.exists() else []
     names = {row["name"] for row in rows} | set(own)
     kept = [row for row in before if row["name"] not in names]
