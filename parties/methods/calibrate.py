@@ -1,5 +1,6 @@
 """The end of FedORA: a top that is as sure of held-out rows as the original's was."""
 
+from functools import partial
 from typing import cast
 
 import torch
@@ -17,19 +18,19 @@ from unlearning.objectives import entropy
 def calibrate(federation: Federation, original: Tensor) -> float | None:
     """Make the top as sure of held-out rows as the original was; the factor of its logits.
 
-    Rows of classes that lost some are left out where there are others: Retrain is less sure of
-    them. None where it was not agreed, or where votes are the parties' own, out of the top's reach.
+    Only rows of classes that lost none are looked at, since of the others Retrain is less sure than
+    the original. None where there are none, where it was not agreed, or where votes are the
+    parties' own, out of the top's reach.
     """
-    plan = federation.agreement.unlearning.fedora
-    if not plan.calibrate or not isinstance(federation.agreement.top, MlpTop):
+    plan, rows, labels = federation.agreement.unlearning.fedora, federation.rows, federation.labels
+    spared = ~torch.isin(labels[rows.validation], torch.unique(labels[rows.forgotten]))
+    if not (plan.calibrate and spared.any() and isinstance(federation.agreement.top, MlpTop)):
         return None
-    return federation.once("calibration", float, lambda: _calibrate(federation, original))
+    work = partial(_calibrate, federation, original, spared)
+    return federation.once("calibration", float, work)
 
 
-def _calibrate(federation: Federation, original: Tensor) -> float:
-    rows, labels = federation.rows, federation.labels
-    outside = ~torch.isin(labels[rows.validation], torch.unique(labels[rows.forgotten]))
-    chosen = outside if outside.any() else torch.ones_like(outside)
+def _calibrate(federation: Federation, original: Tensor, chosen: Tensor) -> float:
     present = federation.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
     if federation.diverged:
         return 1.0

@@ -170,8 +170,9 @@ def _calibrate(trained: Trained, models: Ensemble) -> None:
     factors = []
     for (present, original), sets in zip(pairs, trained.sets, strict=True):
         gone = torch.unique(together.labels[sets.forgotten])
-        outside = ~torch.isin(together.labels[rows], gone)
-        chosen = outside if outside.any() else torch.ones_like(outside)
+        chosen = ~torch.isin(together.labels[rows], gone)
+        if not chosen.any():
+            return
         target = float(entropy(original[chosen].double()).mean())
         factors.append(entropy_factor(present[chosen], target))
     last = max(int(name.split(".")[2]) for name in models.parameters if name.startswith("top."))

@@ -1,0 +1,172 @@
+"""The strong audits on real models: their null is calibrated, and what must be flagged is."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from configs.agreement import Agreement, Request
+from models.ensemble import Ensemble
+from parties.errors import PolicyError
+from parties.population.audit import Court, accuracy
+from parties.population.draw import Draw, draw
+from parties.population.together import Together
+from parties.population.trained import Trained, train
+from parties.population.ways import unlearned
+from parties.rows import RowSets, Shares
+from protocol import vfl_pb2
+from unlearning.audit.lira import Arm, audit, confidence
+
+RUNS, ROWS = 64, 200
+REQUEST = Request(name="half", classes=("dark", "bright"), fraction=0.5)
+
+
+@cache
+def together() -> Together:
+    """Two parties' columns of noisy rows of two classes, which a small network learns by heart."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(ROWS * 3) % 2
+    signal = (2.0 * labels - 1.0).unsqueeze(1) * 0.5
+    values = torch.randn(len(labels), 12, generator=generator) + signal
+    agreement = Agreement.model_validate(
+        {
+            "federation": "small",
+            "labels": {"classes": ["dark", "bright"]},
+            "parties": {
+                "hub": {"role": "active"},
+                "left": {"role": "passive", "width": 6, "bottom": {"kind": "mlp", "hidden": [24]}},
+                "right": {"role": "passive", "width": 6, "bottom": {"kind": "mlp", "hidden": [24]}},
+            },
+            "training": {"batch": 25, "epochs": 25, "learning_rate": 0.01},
+            "unlearning": {
+                "fedora": {"iterations": 10, "retain_share": 1.0, "batch": 25, "primal_step": 0.01}
+            },
+        },
+        strict=False,
+    )
+    parts = [np.arange(ROWS), np.arange(ROWS, ROWS + 80), np.arange(ROWS + 80, 3 * ROWS)]
+    rows = RowSets(
+        seed=0, shares=Shares.of(agreement), drawn=parts[0], learn=parts[0], validation=parts[1], test=parts[2],
+        forgotten=np.empty(0, np.int64),
+    )  # fmt: skip
+    return Together(agreement, rows, {"left": values[:, :6], "right": values[:, 6:]}, labels)
+
+
+@cache
+def populations() -> tuple[Draw, Trained, Trained]:
+    drawn = draw(together(), REQUEST, RUNS)
+    return (
+        drawn,
+        train(drawn, "original", vfl_pb2.LEARN),
+        train(drawn, "retrain", vfl_pb2.RETAIN),
+    )
+
+
+@cache
+def court() -> Court:
+    drawn, _, retrained = populations()
+    return Court(drawn, retrained)
+
+
+def test_every_run_learns_half_of_the_pool_and_pairs_are_complements() -> None:
+    drawn = populations()[0]
+    assert (drawn.learned.sum(axis=1) == len(drawn.pool) // 2).all()
+    assert (drawn.learned[0::2] ^ drawn.learned[1::2]).all()
+    rows = drawn.rows(3)
+    assert set(rows.forgotten) == set(drawn.pool[drawn.learned[3]])
+    assert not np.intersect1d(rows.retain, drawn.pool).size
+
+
+def test_retrains_are_not_told_from_retrains() -> None:
+    drawn, _, retrained = populations()
+    logits = drawn.together.logits(retrained.original, drawn.pool)
+    values = confidence(logits, drawn.together.labels[drawn.pool]).numpy()
+    generator, aucs, within = np.random.default_rng(0), [], []
+    for _ in range(40):
+        order = generator.permutation(RUNS)
+        arms = (Arm.whole(values[half]) for half in np.array_split(order, 2))
+        found = audit(*arms, generator, resamples=40, pairs=False)
+        aucs.append(found.auc)
+        within.append(abs(found.auc - 0.5) <= 2 * found.error)
+    assert np.mean(aucs) == pytest.approx(0.5, abs=0.02)
+    assert np.mean(within) >= 0.85
+
+
+def test_the_original_is_flagged_by_both_audits() -> None:
+    found = court().judge(populations()[1].original)
+    assert found.vs_retrain.auc > 0.6
+    assert found.u_lira.auc > 0.5 + 5 * found.u_lira.error
+    assert found.confidence_gap > 0
+
+
+def test_fedora_is_nearer_to_retrain_than_the_original() -> None:
+    original = populations()[1]
+    before, after = court().judge(original.original), court().judge(unlearned(original, "fedora"))
+    assert after.u_lira.auc < before.u_lira.auc - 0.05
+    assert after.distance[0] < before.distance[0]
+
+
+def test_random_models_fail_in_accuracy_and_are_told_from_retrains() -> None:
+    fresh = together().fresh([f"random {run}" for run in range(RUNS)])
+    found = court().judge(fresh)
+    assert found.gap < -0.1
+    assert found.vs_retrain.auc > 0.8
+    assert found.u_lira.auc == pytest.approx(0.5, abs=0.05)  # it never saw any row
+
+
+def test_uniform_outputs_are_told_from_retrains() -> None:
+    flat = populations()[1].original.copy()
+    flat.scale(torch.full((RUNS,), 0.01), "top.")
+    assert court().judge(flat).vs_retrain.auc > 0.9
+
+
+def test_canaries_bear_their_wrong_label_in_every_run() -> None:
+    planted = draw(together(), replace_request(canaries=20), RUNS)
+    assert len(planted.pool) == 40
+    assert len(planted.always) + 40 == len(draw(together(), REQUEST, RUNS).pool)
+    assert (planted.together.labels[planted.pool] != together().labels[planted.pool]).all()
+
+
+def replace_request(**changes: int) -> Request:
+    return Request.model_validate(REQUEST.model_dump() | changes)
+
+
+@pytest.mark.parametrize("runs", [30, 33])
+def test_too_few_or_odd_runs_are_refused(runs: int) -> None:
+    with pytest.raises(PolicyError, match="even number of runs, 32 at least"):
+        draw(together(), REQUEST, runs)
+
+
+def test_a_request_by_a_file_is_refused() -> None:
+    with pytest.raises(PolicyError, match="names no classes"):
+        draw(together(), Request(name="file"), RUNS)
+
+
+def test_more_canaries_than_rows_are_refused() -> None:
+    with pytest.raises(PolicyError, match="too few rows"):
+        draw(together(), replace_request(canaries=80), RUNS)
+
+
+def test_models_with_sets_of_other_sizes_are_refused() -> None:
+    _, original, _ = populations()
+    uneven = [
+        replace(original.sets[0], forgotten=original.sets[0].forgotten[:3]),
+        *original.sets[1:],
+    ]
+    with pytest.raises(ValueError, match="equally many rows"):
+        unlearned(replace(original, sets=uneven), "fine-tune")
+
+
+def test_accuracy_counts_every_model() -> None:
+    constant = together().fresh(["a", "b"])
+    constant.scale(torch.zeros(2), "")
+    with torch.no_grad():
+        constant.parameters["top.perceptron.2.bias"][:] = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    assert accuracy(together(), constant) == pytest.approx(0.5)
+
+
+def test_buffers_have_no_place_in_an_ensemble() -> None:
+    with pytest.raises(ValueError, match="running_mean"):
+        Ensemble.of([torch.nn.BatchNorm1d(2)])
