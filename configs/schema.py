@@ -69,7 +69,7 @@ class Config:
 
 
 def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
-    """Read ``path``; ``changes`` are settings of the agreement like ``training.epochs=5``.
+    """Read ``path``; ``changes`` are settings like ``training.epochs=5``, or of a seat in the file.
 
     Raises:
         ConfigError: all problems of the file, at most 20, each with its place.
@@ -77,11 +77,11 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
     notices: list[str] = []
     problems: list[str] = []
     raw = read_toml(path, notices)
+    for change in changes:
+        _change(raw, change)
     seats = raw.pop("seats", {})
     if not isinstance(seats, dict):
         raise ConfigError(f"{path}: seats must be tables, [seats.<party>]")
-    for change in changes:
-        _change(raw, change)
     agreement = _checked(Agreement, raw, "", problems)
     inline = {
         name: _checked(Seat, seat, f"seats.{name}.", problems) for name, seat in seats.items()

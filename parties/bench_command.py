@@ -2,6 +2,7 @@
 
 import typer
 
+from parties.bench.command import fedora
 from parties.forgetting_command import forgetting
 from parties.usage import Commands
 
@@ -11,4 +12,5 @@ bench_app = typer.Typer(
     no_args_is_help=True,
     help="Run experiments over many seeds, and write their tables and figures.",
 )
+bench_app.command("fedora")(fedora)
 bench_app.command("forgetting")(forgetting)

@@ -66,6 +66,7 @@ def forgetting(  # noqa: PLR0913  a command has the options that it has
 def _run(asked: Asked, told: Teller) -> None:
     import torch
 
+    from parties.bench.record import merge
     from parties.population.plan import read_study
     from parties.population.study import summaries
     from parties.population.verdicts import draw_figure, table, verdicts
@@ -77,7 +78,7 @@ def _run(asked: Asked, told: Teller) -> None:
     (asked.docs / "forgetting.md").write_text(_page(asked, table(found)))
     draw_figure(found, asked.docs / "forgetting.png")
     rows = [asdict(each) for each in verdicts(found)]
-    _figures(asked.docs / "fedora.json", rows)
+    merge(asked.docs / "fedora.json", rows)
     told.say(f"page:    {asked.docs / 'forgetting.md'}", event="result")
     told.say(f"figures: {asked.docs / 'fedora.json'}", event="result")
 
@@ -135,18 +136,4 @@ def _page(asked: Asked, tables: str) -> str:
         "is not told from one that never saw the rows.\n\n"
         "![both audits of every way](forgetting.png)\n\n"
         f"{tables}"
-    )
-
-
-def _figures(path: Path, rows: "Sequence[dict[str, object]]") -> None:
-    """Put the rows beside those of other commands; rows of the same name give way."""
-    import json
-
-    from parties.durable import write
-
-    before = json.loads(path.read_text())["rows"] if path.exists() else []
-    names = {row["name"] for row in rows}
-    kept = [row for row in before if row["name"] not in names]
-    write(
-        path, (json.dumps({"rows": [*kept, *rows]}, indent=1, ensure_ascii=False) + "\n").encode()
     )

@@ -46,7 +46,9 @@ DataOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Change a setting of the agreement: training.epochs=5."),
+    typer.Option(
+        "--set", help="Change a setting: training.epochs=5, or seats.NAME.… of a seat in the file."
+    ),
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="For people, or for programs.")]
 BeginOption = Annotated[

@@ -45,7 +45,7 @@ class CachedPasses(Passes):
         learns: bool = True,  # noqa: ARG002  no bottom learns here
     ) -> None:
         """Ask for the embeddings of the whole row set, unless they are here."""
-        if self._known[self._state.rows.of(ask.rows)].all():
+        if self._known[self._state.batches.rows.of(ask.rows)].all():
             return
         for part in self.parts(ask.rows):
             super()._ask(task, part, learns=False)

@@ -9,6 +9,7 @@ from configs.schema import read_config
 
 VERTICAL = Path(__file__).parents[2] / "configs" / "vertical"
 CERTIFIED, SHARDS = VERTICAL / "income-certified.toml", VERTICAL / "digits-shards.toml"
+VOTES, BACKDOOR = VERTICAL / "digits-votes.toml", VERTICAL / "digits-backdoor.toml"
 
 REFUSED = {
     "a top that is not convex": (CERTIFIED, ["top.kind='mlp'"], "needs top = { kind = 'sum' }"),
@@ -34,6 +35,19 @@ REFUSED = {
         CERTIFIED,
         ["training.optimiser='adam'"],
         "needs training.optimiser = 'newton-cg'",
+    ),
+    "cvfu beside frozen bottoms": (
+        VOTES,
+        [
+            "privacy.embed_once={noise_multiplier=4.0}",
+            "unlearning.compare=['fine-tune','relabel','cvfu']",
+        ],
+        "take cvfu out of unlearning",
+    ),
+    "a backdoor in rows that are released once": (
+        BACKDOOR,
+        ["privacy.embed_once={noise_multiplier=4.0}"],
+        "take the backdoor out of the request",
     ),
     "shards with another method": (
         SHARDS,

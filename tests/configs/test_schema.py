@@ -222,6 +222,17 @@ def test_change_from_the_command_line_is_taken(tmp_path: Path) -> None:
     assert agreement.unlearning.fedora.iterations == 9
 
 
+def test_change_of_a_seat_in_the_file_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(GOOD + SEATS)
+    plain = read_config(path)
+    changed = read_config(path, ["seats.shop.data.sample={keep=0.5, seed=4}"])
+    sample = changed.seat("shop").data.sample
+    assert sample is not None
+    assert (sample.keep, sample.seed) == (0.5, 4)
+    assert digest(changed.agreement) == digest(plain.agreement), "seats are no part of it"
+
+
 def test_change_without_a_value_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"'training.epochs' is no setting") as caught:
         read(tmp_path, GOOD, "training.epochs")

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from monolith import Fedora, Monolith
 from torch import nn
-from trio import federation, forget_some, inputs, networks
+from trio import PAPER, federation, forget_some, inputs, networks
 
 from parties.active_network import build_active
 from parties.batch import Batch, Use
@@ -23,7 +23,7 @@ from unlearning.primal_dual import retain_steps
 
 BATCH, EPOCHS, ITERATIONS, SHARE, STEP, GAMMA = 16, 3, 20, 0.2, 0.05, 1.0
 OPTIMISERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
-FEDORA = {
+FEDORA = PAPER | {
     "iterations": ITERATIONS,
     "check_every": 100,
     "retain_share": SHARE,

@@ -71,7 +71,7 @@ def test_backbone_learns_and_unlearns(
         "labels": {"classes": CLASSES},
         "limits": LIMITS | {"checkpoint_seconds": 1e6, "step_seconds": 60.0},
         "training": {"learning_rate": 1e-4, "batch": 5, "epochs": 2, "overlap": overlap},
-        "unlearning": {"fedora": {
+        "unlearning": {"fedora": trio.PAPER | {
             "policy": "uniform", "iterations": 2, "batch": 12, "primal_step": 0.01,
             "retain_share": share,
             "dual_step": 1.0, "check_every": 9, "utility_loss": 1.0,

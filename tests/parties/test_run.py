@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 from runs import run
 from safetensors.torch import load_file
-from trio import PARTIES, agreement, certify, federation, forget_some, party, write_data
+from trio import PAPER, PARTIES, agreement, certify, federation, forget_some, party, write_data
 
 from parties.active import run_active
 from parties.errors import Diverged, PolicyError
@@ -159,7 +159,7 @@ def test_embeddings_that_are_not_finite_stop_training_and_name_the_party(tmp_pat
 
 
 def test_fedora_rolls_back_when_a_party_diverges(tmp_path: Path) -> None:
-    with federation(tmp_path) as (leading, answerers):
+    with federation(tmp_path, unlearning={"fedora": PAPER}) as (leading, answerers):
         forget_some(leading)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         leading.keep("original", vfl_pb2.TRAIN)
@@ -183,8 +183,8 @@ def poison(answerer) -> None:
 
 
 def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> None:
-    settings = {"fedora": {"check_every": 1, "utility_loss": 1e-6, "primal_step": 1.0}}
-    with federation(tmp_path, unlearning=settings) as (leading, _):
+    settings = {"check_every": 1, "utility_loss": 1e-6, "primal_step": 1.0}
+    with federation(tmp_path, unlearning={"fedora": PAPER | settings}) as (leading, _):
         forget_some(leading)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 5, 16))
@@ -198,8 +198,8 @@ def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("settings", [{"dual": "literal"}, {"retain_share": 0.0}])
 def test_fedora_s_other_forms_run(tmp_path: Path, settings: dict) -> None:
-    plan = {"fedora": {"iterations": 3, "check_every": 9, "utility_loss": 1.0, **settings}}
-    with federation(tmp_path, unlearning=plan) as (leading, _):
+    plan = PAPER | {"iterations": 3, "check_every": 9, "utility_loss": 1.0, **settings}
+    with federation(tmp_path, unlearning={"fedora": plan}) as (leading, _):
         forget_some(leading)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         leading.keep("original", vfl_pb2.TRAIN)
@@ -221,8 +221,9 @@ def test_every_threshold_policy_gives_a_score_that_can_be_reached(
 
 def test_bytes_of_one_fedora_iteration_are_those_of_the_formula(tmp_path: Path) -> None:
     """Payload per passive party: 2 · itemsize · width · (n_u + R · B), and one look at the end."""
-    plan = {"fedora": {"iterations": 1, "check_every": 9, "utility_loss": 1.0, "batch": 16}}
-    with federation(tmp_path, unlearning=plan) as (leading, _):
+    plan = {"iterations": 1, "check_every": 9, "utility_loss": 1.0, "batch": 16}
+    plan = PAPER | {"retain_share": 0.05, **plan}
+    with federation(tmp_path, unlearning={"fedora": plan}) as (leading, _):
         forget_some(leading)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         leading.keep("original", vfl_pb2.TRAIN)
@@ -279,8 +280,8 @@ def test_a_loss_that_is_not_finite_names_its_place(tmp_path: Path) -> None:
 def test_a_divergence_in_the_last_sub_step_is_seen_before_the_model_is_kept(
     tmp_path: Path, name: str
 ) -> None:
-    plan = {"fedora": {"iterations": 3, "check_every": 1, "utility_loss": 1.0}}
-    with federation(tmp_path, unlearning=plan) as (leading, answerers):
+    plan = PAPER | {"iterations": 3, "check_every": 1, "utility_loss": 1.0}
+    with federation(tmp_path, unlearning={"fedora": plan}) as (leading, answerers):
         forget_some(leading)
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         leading.keep("original", vfl_pb2.TRAIN)
@@ -304,8 +305,8 @@ def test_a_divergence_in_the_last_sub_step_is_seen_before_the_model_is_kept(
 
 
 def test_a_step_that_is_far_too_long_rolls_back_instead_of_ending_the_run(tmp_path: Path) -> None:
-    plan = {"policy": "uniform", "primal_step": 30.0, "adaptive": None, "iterations": 8}
-    found = run(tmp_path, unlearn=FORGET, fedora=plan)["requests"][0]
+    plan = {"policy": "uniform", "primal_step": 30.0, "adaptive": False, "iterations": 8}
+    found = run(tmp_path, unlearn=FORGET, fedora=PAPER | plan)["requests"][0]
     assert found["stopped"] in ("not finite", "utility lost")
     original, fedora_model = found["methods"][:2]
     assert fedora_model["accuracy"]["test"] == original["accuracy"]["test"]
@@ -324,7 +325,7 @@ def test_a_method_after_a_divergence_starts_clean(tmp_path: Path) -> None:
 
 
 def test_a_reference_that_diverges_gives_way_to_heldout(tmp_path: Path) -> None:
-    plan = {"reference_learning_rate": 1e30}
+    plan = {"policy": "proxy", "reference_learning_rate": 1e30}
     found = run(tmp_path, unlearn=FORGET, fedora=plan)["requests"][0]
     assert found["threshold"]["policy"] == "heldout"
 

@@ -28,6 +28,14 @@ from protocol.keyring import issue, make_authority
 
 PARTIES = ("hub", "left", "right")
 STATISTICS = "public.json"
+# FedORA as it is printed: from the original, plain steps that follow the change of the parameters.
+PAPER: dict[str, Any] = {
+    "start": "original",
+    "primal": "plain",
+    "anneal": False,
+    "adaptive": {},
+    "calibrate": False,
+}
 
 
 LIMITS = {

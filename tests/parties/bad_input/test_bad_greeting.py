@@ -45,7 +45,7 @@ VARIANTS: dict[str, Any] = {
     "unlearning.fedora.iterations": 9,
     "unlearning.fedora.primal_step": 0.2,
     "unlearning.fedora.proximal": 0.01,
-    "unlearning.fedora.adaptive.growth": 1.2,
+    "unlearning.fedora.anneal.rise": 0.2,
     "unlearning.fine_tune.epochs": 3,
     "unlearning.ascent.clip": 2.0,
     "limits.step_seconds": 6.0,

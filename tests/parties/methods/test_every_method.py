@@ -73,11 +73,14 @@ def test_every_row_tells_its_story(metrics: Any) -> None:
     assert set(facts["fedora"].pop("kkt")) > {"stationarity", "primal", "dual", "complementarity"}
     assert facts["fedora"] == {
         "dual": "scalar",
-        "start": "original",
+        "start": "early",
         "score": True,
-        "adaptive": True,
+        "primal": "optimiser",
+        "anneal": True,
+        "adaptive": False,
         "extrapolate": False,
         "retain_share": 0.1,
+        "calibration": None,  # a sum of votes is out of the top's reach
     }
 
 

@@ -26,6 +26,7 @@ WIDTHS = {"left": 4, "right": 2}
 ITEM, BATCH, EPOCHS, STEPS = 4, 16, 3, 2  # float32
 UNLEARNING = {
     "fedora": {
+        "start": "original",
         "batch": BATCH,
         "iterations": 3,
         "retain_share": 0.6,

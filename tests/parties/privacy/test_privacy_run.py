@@ -66,6 +66,19 @@ def test_a_party_without_noise_keeps_no_ledger(tmp_path: Path) -> None:
     assert not list((tmp_path / "runs").rglob("privacy"))
 
 
+def test_before_the_purge_what_is_kept_of_a_release_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded(tmp_path, monkeypatch, seed="1", privacy=ONCE | LABELS) as (leading, _, _):
+        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.logits(vfl_pb2.LEARN)
+        trio.forget_some(leading)
+        found = leading.search()
+    assert {"cached embeddings", "flipped labels"} <= set(found["hub"])
+    assert "released embeddings" in found["left"]
+    assert "released embeddings" in found["right"]
+
+
 def test_what_was_forgotten_is_gone_from_what_is_kept(tmp_path: Path) -> None:
     metrics = private_run(tmp_path, ONCE | LABELS, unlearn=FORGET)
     [request] = metrics["requests"]
@@ -73,6 +86,7 @@ def test_what_was_forgotten_is_gone_from_what_is_kept(tmp_path: Path) -> None:
     assert f"released embeddings of {count} rows" in request["purged"]["left"]
     assert f"cached embeddings of {count} rows" in request["purged"]["hub"]
     assert f"flipped labels of {count} rows" in request["purged"]["hub"]
+    assert request["remains"] == {"hub": [], "left": [], "right": []}
     common = metrics["run"]["common_rows"]
     for name, file, rows in (
         ("left", "embeddings", common - count),

@@ -1,0 +1,1 @@
+"""Experiments as configs: run them all, then put what came out beside the paper's tables."""

@@ -1,0 +1,78 @@
+"""What a run's metrics say of every method: the few figures that the tables read."""
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Any, TypeAlias
+
+from configs.agreement import Agreement
+from parties.bench.payload import expected, is_exact
+from parties.bench.plan import Run
+from parties.bench.rounds import rounds
+from parties.methods.choice import PAIRED
+
+RETRAIN = "retrain"
+Values: TypeAlias = dict[str, float]  # by measure; a measure without a value is absent
+
+# Measures that stand among a method's figures, by the word that the tables use.
+FIGURES = {
+    "test": "test_accuracy",
+    "remaining": "remaining_accuracy",
+    "unlearning": "forgotten_accuracy",
+    "mia": "mia_balanced_accuracy",
+}
+POISONED = {
+    "backdoor": "backdoor_success",
+    "backdoor-base": "backdoor_base",
+    "backdoor-excess": "backdoor_excess",
+}
+
+
+def harvest(run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
+    """By method, what this run says of it; ``retrain`` is the mean of the independent ones.
+
+    A poisoned run tells of its backdoor only: everything else is read from the clean one.
+    """
+    request = metrics["requests"][0]
+    wanted = POISONED if run.poisoned else FIGURES
+    found = {
+        record["name"]: _figures(request["figures"].get(record["name"], ()), wanted)
+        for record in request["methods"]
+    }
+    if not run.poisoned:
+        for record in request["methods"]:
+            found[record["name"]] |= _costs(record, run.agreement, request)
+        if "fedora" in found and is_exact(run.agreement) and request["iterations"]:
+            needed = expected(run.agreement, request, metrics["run"]["rows"]["validation"])
+            found["fedora"]["payload-excess"] = found["fedora"]["payload"] - needed
+    retrains = [found.pop(name) for name in list(found) if _is_independent(name)]
+    return found | {RETRAIN: _mean(retrains)}
+
+
+def _is_independent(name: str) -> bool:
+    return name.startswith(RETRAIN) and name != PAIRED
+
+
+def _figures(figures: Any, wanted: Mapping[str, str]) -> Values:
+    values = {each["name"]: each["value"] for each in figures}
+    known = {word: values.get(name) for word, name in wanted.items()}
+    return {word: float(value) for word, value in known.items() if value is not None}
+
+
+def _costs(record: Mapping[str, Any], agreement: Agreement, request: Mapping[str, Any]) -> Values:
+    values: Values = {}
+    ratio = ((record.get("divergence") or {}).get("forgotten") or {}).get("ratio")
+    if ratio is not None:
+        values["js"] = float(ratio)
+    cost, name = record.get("cost") or {}, record["name"]
+    if name != "original" and cost.get("seconds") is not None:
+        values["seconds"] = float(cost["seconds"])
+        values["bytes"] = float(cost["bytes"])
+        values["payload"] = float(cost["payload"])
+        if count := rounds(name, agreement, request, record):
+            values["round"] = values["seconds"] / count
+    return values
+
+
+def _mean(models: list[Values]) -> Values:
+    words = {word for model in models for word in model}
+    return {word: fmean(model[word] for model in models if word in model) for word in sorted(words)}

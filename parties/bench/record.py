@@ -1,0 +1,119 @@
+"""What a bench leaves in ``docs``: pages, pictures, and rows of figures beside other commands'."""
+
+import json
+import platform
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from parties.bench.blocks import Blocks
+from parties.bench.figures import draw
+from parties.bench.results import Results
+from parties.bench.tables import Shown, markdown, plain, tables
+from parties.bench.verdicts import FEWEST, Verdict, reproduced, verdicts
+from parties.durable import write
+
+LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
+ROWS = "fedora.json"  # beside the folder of pages
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Where it stands."""
+
+    page: Path
+    figures: Path
+    verdicts: list[Verdict]
+
+
+def publish(blocks: Blocks, found: Results, command: str, docs: Path) -> Written:
+    """Write the page, its JSON, the pictures and the rows of the verdicts."""
+    folder = docs / "fedora"
+    folder.mkdir(parents=True, exist_ok=True)
+    shown, judged = tables(blocks.block, found), verdicts(found)
+    about = _about(command, found)
+    pictures = {
+        name: f"{name.lower().replace(' ', '-')}.png"
+        for name in dict.fromkeys(each.block.table for each in shown)
+        if name.startswith("Figure")
+    }
+    drawn = {
+        name: picture
+        for name, picture in pictures.items()
+        if draw([each for each in shown if each.block.table == name], folder / picture)
+    }
+    parts = [_head(about, blocks.source), _verdict_table(judged), *_sections(shown, drawn)]
+    _text(folder / "tables.md", "\n".join(parts))
+    content = {**about, "source": blocks.source, "blocks": [plain(each) for each in shown]}
+    _text(folder / "tables.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    known = [asdict(each) for each in judged if each.value is not None]
+    merge(docs / ROWS, known, {each.name for each in judged})
+    return Written(folder / "tables.md", docs / ROWS, judged)
+
+
+def merge(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
+    """Put rows beside those of other commands; rows named alike, or named in ``own``, give way."""
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    names = {row["name"] for row in rows} | set(own)
+    kept = [row for row in before if row["name"] not in names]
+    _text(path, json.dumps({"rows": [*kept, *rows]}, indent=1, ensure_ascii=False) + "\n")
+
+
+def _about(command: str, found: Results) -> dict[str, Any]:
+    """With what, when, and how much of it is there."""
+    return {
+        "command": command,
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": {name: version(name) for name in LIBRARIES}
+        | {"python": platform.python_version()},
+        "runs": {"there": found.there, "wanted": found.wanted},
+        "sources": sorted(found.sources),
+    }
+
+
+def _head(about: Mapping[str, Any], source: str) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    there, wanted = about["runs"]["there"], about["runs"]["wanted"]
+    text = (
+        f"# The tables and figures of FedORA\n\n`{about['command']}` on {about['date']} with "
+        f"{versions}: {there} of {wanted} runs. Seeds 0, 1, ...; mean ± standard deviation over "
+        f"seeds; in brackets the difference to Retrain. The paper's numbers: {source}.\n\n"
+        "A lower accuracy on forgotten rows is no success by itself: what counts is how near a "
+        "method comes to Retrain. BD-ASR is read from runs of its own, in which the forgotten rows "
+        "bear a trigger. CVFU runs on a sum of votes and has a Retrain of that system.\n"
+    )
+    if there < wanted:
+        text += "\n**Not complete:** the same command goes on where this one stopped.\n"
+    if len(about["sources"]) > 1:
+        text += "\n**Mixed:** the runs were made by more than one state of the program.\n"
+    return text
+
+
+def _verdict_table(judged: Sequence[Verdict]) -> str:
+    words = ", ".join(f"{row} {word}" for row, word in reproduced(judged).items())
+    lines = ["## Verdicts", "", f"{words}. Open is what has fewer than {FEWEST} seeds.", ""]
+    lines += ["| figure | measured | wanted | holds |", "|---|---|---|---|"]
+    marks = {True: "yes", False: "no", None: ""}
+    for each in judged:
+        value = "open" if each.value is None else f"{each.value:.4g} {each.unit}".rstrip()
+        lines.append(f"| {each.name} | {value} | {each.wanted} | {marks[each.ok]} |")
+    return "\n".join(lines) + "\n"
+
+
+def _sections(shown: Sequence[Shown], drawn: Mapping[str, str]) -> list[str]:
+    sections = []
+    for name, group in groupby(shown, lambda each: each.block.table):
+        heading = name if name.startswith("Figure") else f"Table {name}"
+        picture = f"![{name}]({drawn[name]})\n\n" if name in drawn else ""
+        blocks = "\n".join(markdown(each) for each in group)
+        sections.append(f"## {heading}\n\n{picture}{blocks}")
+    return sections
+
+
+def _text(path: Path, text: str) -> None:
+    write(path, text.encode())
+    path.chmod(0o644)  # figures over many rows, and no row's own

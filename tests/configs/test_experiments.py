@@ -1,0 +1,84 @@
+"""Lists of experiments: the shipped one, the order of changes, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.experiments import inline, read_experiments
+from configs.toml_file import toml_value
+
+SHIPPED = Path(__file__).parents[2] / "configs" / "bench" / "fedora.toml"
+GOOD = """
+[always]
+any = ["a=1"]
+digits = ["a=2"]
+
+[variants.plain]
+any = ["b=1"]
+
+[variants.more]
+like = ["plain"]
+any = ["b=2"]
+digits = ["b=3"]
+
+[[experiment]]
+name = "one"
+config = "../vertical/digits.toml"
+tables = ["IV"]
+variants = ["plain", "more"]
+changes = ["c=1"]
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "list.toml"
+    path.write_text(text)
+    return path
+
+
+def test_shipped_list_reads_and_feeds_every_table() -> None:
+    listed = read_experiments(SHIPPED)
+    fed = {table for each in listed.experiment for table in each.tables}
+    assert fed == {"III", "IV", "V", "VI", "VII", "VIII", "IX", "4", "5", "6", "7", "8"}
+
+
+def test_changes_come_from_all_runs_then_the_variant_then_the_experiment(tmp_path: Path) -> None:
+    listed = read_experiments(written(tmp_path, GOOD))
+    only = listed.experiment[0]
+    assert listed.changes(only, "plain") == ("a=1", "a=2", "b=1", "c=1")
+    assert listed.changes(only, "more") == ("a=1", "a=2", "b=1", "b=2", "b=3", "c=1")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('variants = ["plain"', 'variants = ["plan"', "unknown variant 'plan'"),
+        ('like = ["plain"]', 'like = ["more"]', "is like 'more'"),
+        ("[[experiment]]\n", GOOD[GOOD.index("[[exp") :] + "[[experiment]]\n", "bear one name"),
+        (
+            'changes = ["c=1"]',
+            'backdoor = { party = "left", target = "0" }',
+            "backdoor poisons",
+        ),
+    ],
+)
+def test_a_list_that_cannot_be_meant_is_refused(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read_experiments(written(tmp_path, GOOD.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"name": "r", "classes": ["<=50K", ">50K"], "fraction": 0.25}],
+        {"a": {"b": [1, 2.5, True]}, "c": "é"},
+        [],
+    ],
+)
+def test_inline_values_are_the_same_in_toml(value: Any) -> None:
+    assert toml_value("key", inline(value)) == json.loads(json.dumps(value))

@@ -1,0 +1,92 @@
+"""A list of tiny experiments, and results made by hand."""
+
+from pathlib import Path
+
+from parties.bench.results import Results, Row
+
+TINY = """
+federation = "tiny"
+
+[labels]
+classes = ["setosa", "versicolor", "virginica"]
+
+[parties.hub]
+role = "active"
+
+[parties.left]
+role = "passive"
+width = 4
+bottom = { kind = "mlp", hidden = [] }
+
+[psi]
+minimum = 50
+
+[training]
+batch = 16
+epochs = 1
+
+[unlearning]
+compare = ["fine-tune", "relabel"]
+retrains = 2
+fine_tune = { epochs = 1 }
+relabel = { epochs = 1 }
+fedora = { iterations = 2, start = "original", anneal = false }
+
+[evaluation]
+permutations = 19
+completeness = false
+
+[[unlearn]]
+name = "some"
+classes = ["setosa"]
+fraction = 0.5
+
+[seats.hub.data]
+kind = "sklearn"
+name = "iris"
+features = false
+label = true
+
+[seats.left.data]
+kind = "sklearn"
+name = "iris"
+"""
+LIST = """
+[variants.good]
+
+[variants.bad]
+any = ["training.batch=5000"]        # more than there are rows
+
+[[experiment]]
+name = "works"
+config = "tiny.toml"
+tables = ["IV"]
+seeds = 2
+variants = ["good"]
+
+[[experiment]]
+name = "fails"
+config = "tiny.toml"
+tables = ["V"]
+seeds = 1
+variants = ["bad"]
+"""
+
+
+def write_list(folder: Path) -> Path:
+    """The list and its config in ``folder``."""
+    (folder / "tiny.toml").write_text(TINY)
+    path = folder / "list.toml"
+    path.write_text(LIST)
+    return path
+
+
+def by_hand(figures: dict[tuple[str, Row], dict[str, list[float]]]) -> Results:
+    """Results of these figures; the place in a list is the seed."""
+    found = Results()
+    for (experiment, row), measures in figures.items():
+        seeds = found.found.setdefault((experiment, row.variant, row.method), {})
+        for measure, values in measures.items():
+            for seed, value in enumerate(values):
+                seeds.setdefault(seed, {})[measure] = value
+    return found

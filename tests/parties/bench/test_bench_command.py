@@ -1,0 +1,48 @@
+"""``vfl bench fedora``: what it lists, what it refuses, and how it ends."""
+
+from pathlib import Path
+
+import pytest
+from bench.bench_runs import write_list
+from typer.testing import CliRunner, Result
+
+from parties.cli import app
+
+
+def bench(folder: Path, *options: str) -> Result:
+    said = ["bench", "fedora", "--experiments", str(write_list(folder))]
+    said += ["--out", str(folder / "out"), "--docs", str(folder / "docs"), *options]
+    return CliRunner().invoke(app, said, env={"COLUMNS": "200", "VFL_DATA": None})
+
+
+def test_list_shows_runs_and_makes_none(tmp_path: Path) -> None:
+    result = bench(tmp_path, "--list")
+    assert result.exit_code == 0
+    assert "missing  works: good, seed 1" in result.output
+    assert "3 runs, 3 of them different, 0 there" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(("--tables", "IV,X"), "no table X"), (("--only", "work"), "no experiment work")],
+)
+def test_what_is_not_in_the_list_is_refused(
+    tmp_path: Path, options: tuple[str, str], said: str
+) -> None:
+    result = bench(tmp_path, *options)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_an_output_folder_inside_the_data_is_refused(tmp_path: Path) -> None:
+    assert bench(tmp_path, "--data", str(tmp_path)).exit_code == 7
+
+
+@pytest.mark.slow
+def test_a_failed_run_is_named_the_tables_are_made_and_the_end_is_not_zero(tmp_path: Path) -> None:
+    result = bench(tmp_path, "--tables", "V", "--workers", "1")
+    assert result.exit_code == 1
+    assert "runs failed: 1" in result.output
+    assert "fails: bad, seed 0: exit code" in result.output
+    assert "0 of 3 runs" in (tmp_path / "docs" / "fedora" / "tables.md").read_text()

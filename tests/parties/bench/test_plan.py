@@ -1,0 +1,76 @@
+"""From a list to runs: seeds, poisoned twins, digests."""
+
+from pathlib import Path
+
+import pytest
+from bench.bench_runs import write_list
+
+from configs.experiments import read_experiments
+from configs.schema import read_config
+from parties.bench.blocks import read_blocks
+from parties.bench.plan import Scope, digest, runs, sources
+
+SHIPPED = Path(__file__).parents[3] / "configs" / "bench" / "fedora.toml"
+
+
+def test_every_shipped_run_is_a_legal_config() -> None:
+    listed = read_experiments(SHIPPED)
+    found = runs(listed, SHIPPED.parent, Scope(seeds=1, gpu=True))
+    assert {run.experiment for run in found} == {each.name for each in listed.experiment}
+    for run in found:
+        assert bool(run.agreement.unlearn[0].backdoor) == run.poisoned
+        assert len(run.agreement.unlearn) == 1
+
+
+def test_every_block_is_fed() -> None:
+    listed = {each.name: each for each in read_experiments(SHIPPED).experiment}
+    tables = set()
+    for block in read_blocks().block:
+        name = block.table.removeprefix("Figure ")
+        tables.add(name)
+        assert name in listed[block.experiment].tables
+        assert set(block.variants) <= set(listed[block.experiment].variants)
+        assert block.gpu == listed[block.experiment].gpu
+    assert tables == {"III", "IV", "V", "VI", "VII", "VIII", "IX", "4", "5", "6", "7", "8"}
+
+
+def test_scope_limits_tables_and_seeds(tmp_path: Path) -> None:
+    listed = read_experiments(write_list(tmp_path))
+    assert [run.title for run in runs(listed, tmp_path, Scope())] == [
+        "works: good, seed 0",
+        "works: good, seed 1",
+        "fails: bad, seed 0",
+    ]
+    assert len(runs(listed, tmp_path, Scope(tables=["IV"]))) == 2
+    assert len(runs(listed, tmp_path, Scope(seeds=1))) == 2
+
+
+@pytest.mark.parametrize("change", ["seed=1", "training.epochs=2", "seats.left.data.sample.seed=5"])
+def test_digest_sees_agreement_and_seats(tmp_path: Path, change: str) -> None:
+    write_list(tmp_path)
+    path = tmp_path / "tiny.toml"
+    plain, other = read_config(path), read_config(path, [change])
+    assert digest(plain, processes=False) == digest(read_config(path), processes=False)
+    assert digest(plain, processes=False) != digest(other, processes=False)
+    assert digest(plain, processes=False) != digest(plain, processes=True)
+
+
+def test_poisoned_runs_differ_in_the_backdoor_alone() -> None:
+    listed = read_experiments(SHIPPED)
+    found = runs(listed, SHIPPED.parent, Scope(tables=["IX"], seeds=1))
+    clean, poisoned = found[0], found[1]
+    assert (clean.poisoned, poisoned.poisoned) == (False, True)
+    without = poisoned.agreement.unlearn[0]
+    assert without.model_copy(update={"backdoor": None}) == clean.agreement.unlearn[0]
+
+
+def test_sources_see_the_program_but_not_what_shows_its_figures(tmp_path: Path) -> None:
+    root = tmp_path / "bench"  # a checkout may bear any name
+    for place in ("parties/run.py", "parties/bench/tables.py", "psi/run.py"):
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).write_text("x = 1\n")
+    before = sources(root)
+    (root / "parties/bench/tables.py").write_text("x = 2\n")
+    assert sources(root) == before
+    (root / "psi/run.py").write_text("x = 2\n")
+    assert sources(root) != before

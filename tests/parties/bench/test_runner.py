@@ -1,0 +1,80 @@
+"""The scheduler with real runs: several at a time, kept when finished, named when failed."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bench.bench_runs import write_list
+
+from configs.experiments import read_experiments
+from parties.bench.plan import Run, Scope, runs
+from parties.bench.results import results
+from parties.bench.runner import Told, Workplace, command, execute, record
+from parties.errors import Stopped
+
+
+def planned(folder: Path) -> list[Run]:
+    return runs(read_experiments(write_list(folder)), folder, Scope())
+
+
+@pytest.mark.slow
+def test_runs_go_in_parallel_failures_are_told_and_a_second_start_keeps_what_is_there(
+    tmp_path: Path,
+) -> None:
+    wanted, place = planned(tmp_path), Workplace(tmp_path / "out", None, workers=3)
+    told: list[Told] = []
+    made = execute(wanted, place, told.append)
+
+    assert [each.state for each in told[:3]] == ["started"] * 3, "all three at a time"
+    failed = [each for each in told if each.state == "failed"]
+    assert [each.run.experiment for each in failed] == ["fails"]
+    assert "batch" in failed[0].reason
+    assert len(made) == 2
+    for run in wanted[:2]:
+        assert {path.name for path in place.folder(run).iterdir()} == {"metrics.json"}
+        assert made[run.digest]["bench"]["seed"] == run.seed == made[run.digest]["run"]["seed"]
+
+    again: list[Told] = []
+    broken = place.folder(wanted[0]) / "metrics.json"
+    broken.write_text(broken.read_text()[:-20])  # as a full disk might have left it
+    execute(wanted[:2], place, again.append)
+    assert sorted(each.state for each in again) == ["done", "kept", "started"]
+    assert {each.run.seed for each in again if each.state == "kept"} == {1}
+
+    found = results(wanted, {run.digest: record(place, run) for run in wanted[:2]})
+    assert (found.there, found.wanted) == (2, 3)
+    assert set(found.found) >= {("works", "good", "fedora"), ("works", "good", "retrain")}
+
+
+@pytest.mark.slow
+def test_being_stopped_ends_the_children(tmp_path: Path) -> None:
+    wanted, place = planned(tmp_path), Workplace(tmp_path / "out", None, workers=3)
+
+    def stop(told: Told) -> None:
+        if told.state == "failed":
+            raise Stopped("was told to stop")
+
+    missing = [replace(wanted[2], config=tmp_path / "absent.toml")]
+    began = time.monotonic()
+    with pytest.raises(Stopped):
+        execute([*missing, *wanted[:2]], place, stop)
+    assert time.monotonic() - began < 60
+    assert record(place, wanted[0]) is None
+
+
+def test_half_a_record_is_none(tmp_path: Path) -> None:
+    run, place = planned(tmp_path)[0], Workplace(tmp_path / "out", None)
+    assert record(place, run) is None
+    place.folder(run).mkdir(parents=True)
+    (place.folder(run) / "metrics.json").write_text(json.dumps({"run": {}})[:-1])
+    assert record(place, run) is None
+
+
+def test_command_is_one_that_a_person_may_type(tmp_path: Path) -> None:
+    run = planned(tmp_path)[0]
+    said = command(run, Workplace(tmp_path / "out", Path("/data")), tmp_path / "work")
+    assert said[1:4] == ["-m", "parties.bench", str(tmp_path / "tiny.toml")]
+    assert said[-4:] == ["--data", "/data", "--set", "seed=0"]
+    assert "--in-process" in said

@@ -1,0 +1,124 @@
+"""Tables from figures made by hand: spread, gap to the right Retrain, the paper, Markdown."""
+
+import json
+from pathlib import Path
+
+import pytest
+from bench.bench_runs import by_hand
+
+from parties.bench.blocks import RETRAIN, STANDARD, VOTES, Block, Blocks
+from parties.bench.record import merge, publish
+from parties.bench.results import Results, Row, spread
+from parties.bench.tables import markdown, plain, tables
+
+ROWS = {row.label: row for row in STANDARD}
+BLOCK = Block(
+    table="IV",
+    title="A setting",
+    experiment="x",
+    measures=("test",),
+    paper={"Retrain": (0.8,), "CVFU": (0.7,), "GA": (0.5,)},
+)
+FOUND = by_hand(
+    {
+        ("x", RETRAIN): {"test": [0.80, 0.84]},
+        ("x", ROWS["FedORA (paper)"]): {"test": [0.79, 0.85]},
+        ("x", VOTES): {"test": [0.60, 0.70]},
+        ("x", ROWS["CVFU"]): {"test": [0.50, 0.50]},
+    }
+)
+
+
+def test_spread_is_over_seeds() -> None:
+    found = spread({0: 0.1, 1: 0.3})
+    assert found is not None
+    assert (found.mean, found.n) == (pytest.approx(0.2), 2)
+    assert found.sd == pytest.approx(0.1414214)
+    assert spread({}) is None
+    only = spread({4: 0.5})
+    assert only is not None
+    assert only.sd is None
+
+
+def test_cells_stand_beside_the_paper_and_the_retrain_of_their_system() -> None:
+    (shown,) = tables([BLOCK], FOUND)
+    cells = {line.row.label: line.cells[0] for line in shown.lines}
+    assert set(cells) == {"Retrain", "FedORA (paper)", VOTES.label, "CVFU", "GA"}
+    assert cells["FedORA (paper)"].gap == pytest.approx(0.0)
+    assert cells["CVFU"].gap == pytest.approx(-0.15), "minus the Retrain of votes"
+    assert cells["CVFU"].paper_gap == pytest.approx(-0.1)
+    assert cells["GA"].ours is None
+    assert cells["GA"].paper == 0.5
+
+
+def test_markdown_shows_ours_and_the_paper() -> None:
+    text = markdown(tables([BLOCK], FOUND)[0])
+    assert "| Retrain | 0.8200 ± 0.0283 | 0.8000 |" in text
+    assert "| GA |  | 0.5000 (-0.3000) |" in text
+    assert "| CVFU | 0.5000 ± 0.0000 (-0.1500) | 0.7000 (-0.1000) |" in text
+
+
+def test_what_needs_a_gpu_says_so() -> None:
+    block = BLOCK.model_copy(update={"experiment": "y", "gpu": True})
+    (shown,) = tables([block], FOUND)
+    assert (
+        "not run: needs a GPU; command: `vfl bench fedora --data DIR --gpu --only 'y'`"
+        in markdown(shown)
+    )
+    assert "| GA | 0.5000 (-0.3000) |" in markdown(shown)
+    assert "--gpu" in str(plain(shown)["not run"])
+
+
+def test_a_block_without_runs_says_so() -> None:
+    (shown,) = tables([BLOCK.model_copy(update={"experiment": "y"})], FOUND)
+    assert "not run yet" in markdown(shown)
+
+
+def test_rows_of_one_name_give_way_and_others_stay(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    merge(path, [{"name": "a", "value": 1}, {"name": "b", "value": 2}])
+    merge(path, [{"name": "b", "value": 3}, {"name": "c", "value": 4}])
+    rows = json.loads(path.read_text())["rows"]
+    assert {row["name"]: row["value"] for row in rows} == {"a": 1, "b": 3, "c": 4}
+    merge(path, [], own=["b"])  # of which nothing can be said any more
+    assert [row["name"] for row in json.loads(path.read_text())["rows"]] == ["a", "c"]
+
+
+def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
+    sweep = Block(
+        table="Figure 8",
+        title="Sweep",
+        experiment="s",
+        measures=("test", "round"),
+        variants=("δ=0 %", "δ=5 %"),
+        axis="δ",
+        points=(0.0, 5.0),
+    )
+    bars = BLOCK.model_copy(update={"table": "Figure 4"})
+    rows = [Row(name, name, "fedora") for name in sweep.variants]
+    found = by_hand(
+        {
+            ("s", rows[0]): {"test": [0.5, 0.6], "round": [1, 1]},
+            ("s", rows[1]): {"test": [0.7, 0.8], "round": [2, 2]},
+        }
+    )
+    found.found |= FOUND.found
+    found.there, found.wanted, found.sources = 3, 4, frozenset({"one", "two"})
+    blocks = Blocks(source="somewhere", block=(BLOCK, bars, sweep))
+    written = publish(blocks, found, "vfl bench fedora", tmp_path)
+    page = written.page.read_text()
+    assert "3 of 4 runs" in page
+    assert "**Not complete:**" in page
+    assert "**Mixed:**" in page
+    assert "![Figure 8](figure-8.png)" in page
+    for name in ("figure-4.png", "figure-8.png"):
+        assert (tmp_path / "fedora" / name).read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "fedora" / "tables.json").read_text())["runs"]["there"] == 3
+
+
+def test_publish_without_any_run_draws_nothing(tmp_path: Path) -> None:
+    blocks = Blocks(source="somewhere", block=(BLOCK.model_copy(update={"table": "Figure 4"}),))
+    written = publish(blocks, Results(), "vfl bench fedora", tmp_path)
+    assert all(each.value is None for each in written.verdicts)
+    assert json.loads(written.figures.read_text())["rows"] == []
+    assert not (tmp_path / "fedora" / "figure-4.png").exists()
