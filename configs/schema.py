@@ -65,6 +65,13 @@ class Config:
                     f"{path}: {key} in the seat of {name}, which is {role}",
                     f"only the {other} party has {key}",
                 )
+        if seat.statistics and self.agreement.preprocessing == "declared":
+            raise ConfigError(
+                f"{path}: statistics in the seat of {name}, but the agreement says "
+                "preprocessing = 'declared', which does not look at them",
+                "ranges and vocabulary of the seat's data are used: take statistics out, or agree "
+                "on preprocessing = 'fitted'",
+            )
         return seat
 
 

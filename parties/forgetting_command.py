@@ -134,6 +134,11 @@ def _page(asked: Asked, tables: str) -> str:
         f"`vfl bench forgetting --seeds {asked.seeds} --data DIR` on {when} with {with_}. Means "
         f"over seeds 0 to {asked.seeds - 1} and one standard error. An AUC of 0.5 is a model that "
         "is not told from one that never saw the rows.\n\n"
+        "The last column takes whole models, each as one trial: unlearned ones are told from "
+        "Retrains by all their forgotten rows together, and hits and false alarms bound from below "
+        "the ε of any (ε, δ) that might be claimed (δ = 0, Clopper-Pearson, all seeds pooled). "
+        "Beside it stands what a perfect attack would prove with as many models; 0 proves "
+        "nothing. No way here claims an ε.\n\n"
         "![both audits of every way](forgetting.png)\n\n"
         f"{tables}"
     )

@@ -10,7 +10,8 @@ from parties.population.draw import Draw
 from parties.population.together import Together
 from parties.population.trained import Trained
 from parties.schedule import torch_seed
-from unlearning.audit.lira import Arm, audit, confidence, wasserstein
+from unlearning.audit.epsilon import Tally
+from unlearning.audit.lira import Arm, audit, confidence, tally, wasserstein
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Judged:
         gap: of it to Retrain's.
         distance: 2-Wasserstein between the arms' Gaussians, mean and 95th percentile over rows.
         confidence_gap: mean φ on forgotten rows minus Retrain's.
+        taken: how often whole models, each one trial, were taken for unlearned ones, against
+            Retrains that were: a lower bound of ε follows from it.
     """
 
     vs_retrain: Figure
@@ -46,6 +49,7 @@ class Judged:
     gap: float
     distance: tuple[float, float]
     confidence_gap: float
+    taken: Tally
 
 
 class Court:
@@ -60,9 +64,16 @@ class Court:
 
     def null(self) -> Figure:
         """One half of the Retrains against the other: what chance alone gives."""
+        return self._figure(*self._halves())
+
+    def null_taken(self) -> Tally:
+        """The same halves as whole models, each one trial."""
+        return tally(*self._halves())
+
+    def _halves(self) -> tuple[Arm, Arm]:
         half = len(self._retrains.values) // 4 * 2
         runs = np.arange(2 * half)
-        return self._figure(self._retrains.of(runs[:half]), self._retrains.of(runs[half:]))
+        return self._retrains.of(runs[:half]), self._retrains.of(runs[half:])
 
     def judge(self, models: Ensemble) -> Judged:
         """All figures of one kind of model."""
@@ -78,6 +89,7 @@ class Court:
             gap=right - self._accuracy,
             distance=(float(distances.mean()), float(np.quantile(distances, 0.95))),
             confidence_gap=float(gap),
+            taken=tally(forgot, self._retrains),
         )
 
     def _figure(self, first: Arm, second: Arm) -> Figure:

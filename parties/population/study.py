@@ -19,6 +19,7 @@ from parties.population.together import read_together
 from parties.population.trained import train
 from parties.population.ways import unlearned
 from protocol import vfl_pb2
+from unlearning.audit.epsilon import Audited, Tally, audited
 
 Record = dict[str, Any]
 Tell = Callable[[str], None]
@@ -85,7 +86,7 @@ def judge(study: Study, population: Population, place: Place, seed: int, tell: T
         "runs": population.runs,
         "rows": len(drawn.pool),
         "learned": len(drawn.rows(0).learn),
-        "null": asdict(court.null()),
+        "null": asdict(court.null()) | {"taken": asdict(court.null_taken())},
         "rows_judged": judged,
         "seconds": monotonic() - began,
     }
@@ -100,6 +101,8 @@ class Summary:
         error: one standard error of it: of the seeds' scatter, or of the bootstrap over models
             where that is larger.
         gap: of test accuracy to Retrain's, in points.
+        proved: a lower bound of ε from whole models against Retrains, of all seeds together; None
+            where a finished part is from before it was counted.
     """
 
     population: str
@@ -109,6 +112,7 @@ class Summary:
     gap: float
     distance: float
     seeds: int
+    proved: Audited | None
 
 
 def summaries(records: Sequence[Record]) -> Iterator[Summary]:
@@ -129,13 +133,20 @@ def _summary(population: str, name: str, found: Sequence[Mapping[str, Any]]) -> 
         100 * fmean(each["gap"] for each in found),
         fmean(each["distance"][0] for each in found),
         len(found),
+        _proved(found),
     )
 
 
 def _null(population: str, own: Sequence[Record]) -> Summary:
     nulls = [record["null"] for record in own]
     auc, error = {"vs_retrain": fmean(each["auc"] for each in nulls)}, _error(nulls)
-    return Summary(population, NULL, auc, {"vs_retrain": error}, 0.0, 0.0, len(own))
+    return Summary(population, NULL, auc, {"vs_retrain": error}, 0.0, 0.0, len(own), _proved(nulls))
+
+
+def _proved(found: Sequence[Mapping[str, Any]]) -> Audited | None:
+    if not all("taken" in each for each in found):
+        return None
+    return audited(sum((Tally(**each["taken"]) for each in found), Tally(0, 0, 0, 0)))
 
 
 def _error(figures: Sequence[Mapping[str, float]]) -> float:

@@ -8,6 +8,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from parties.population.study import NULL, ORIGINAL, Summary
+from unlearning.audit.epsilon import CONFIDENCE
 
 DELIVERED = "FedORA"
 RIVALS = ("fine-tune", "gradient ascent", "ICO-like", "CVFU")
@@ -57,6 +58,7 @@ def _of(own: Summary, found: dict[tuple[str, str], Summary]) -> Iterator[Verdict
     gap = f"{where}: FedORA's test accuracy minus Retrain's"
     yield Verdict(gap, own.gap, "points", "within 1", abs(own.gap) <= 1)
     yield _best(own, found)
+    yield from _proved(original, own)
     off = abs(null.auc["vs_retrain"] - 0.5)
     limit = min(WITHIN, 2 * null.error["vs_retrain"])
     wanted = f"at most {limit:.3f}, two standard errors and no more than {WITHIN}"
@@ -75,6 +77,17 @@ def _best(own: Summary, found: dict[tuple[str, str], Summary]) -> Verdict:
     return Verdict(name, behind, "", f"at most {error:.3f}, a standard error", behind <= error)
 
 
+def _proved(*rows: Summary) -> Iterator[Verdict]:
+    """What the audits prove of ε; nothing is demanded, as these ways claim none."""
+    for each in rows:
+        if each.proved:
+            name = f"{each.population}: ε of {each.name} at least"
+            unit = (
+                f"at {each.proved.confidence:.0%}; {each.proved.ceiling:.2f} is the most to prove"
+            )
+            yield Verdict(name, each.proved.epsilon, unit)
+
+
 def table(found: Sequence[Summary]) -> str:
     """All summaries as Markdown, a table for each population."""
     return "\n".join(
@@ -86,19 +99,26 @@ def table(found: Sequence[Summary]) -> str:
 def _table(population: str, own: Sequence[Summary]) -> str:
     lines = [
         f"### {population}\n",
-        "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | distance to Retrain |",
-        "|---|---|---|---|---|",
+        "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | distance to Retrain "
+        f"| ε at least ({CONFIDENCE:.0%}) |",
+        "|---|---|---|---|---|---|",
     ]
     for each in own:
         cells = [_cell(each, audit) for audit in TITLES]
         rest = ["", ""] if each.name == NULL else [f"{each.gap:+.2f}", f"{each.distance:.2f}"]
-        lines.append(f"| {each.name} | {' | '.join([*cells, *rest])} |")
+        lines.append(f"| {each.name} | {' | '.join([*cells, *rest, _epsilon(each)])} |")
     return "\n".join(lines) + "\n"
 
 
 def _cell(each: Summary, audit: str) -> str:
     known = audit in each.auc
     return f"{each.auc[audit]:.3f} ± {each.error[audit]:.3f}" if known else ""
+
+
+def _epsilon(each: Summary) -> str:
+    if each.proved is None:
+        return ""
+    return f"{each.proved.epsilon:.2f} of {each.proved.ceiling:.2f}"
 
 
 def draw_figure(found: Sequence[Summary], path: Path) -> None:

@@ -157,6 +157,17 @@ def test_absent_seat_file_is_refused(tmp_path: Path) -> None:
         read(tmp_path).seat("shop")
 
 
+def test_statistics_beside_declared_preprocessing_are_refused(tmp_path: Path) -> None:
+    text = "preprocessing = 'declared'\n" + GOOD + SEATS
+    text += "[seats.shop]\nstatistics = 'public.json'\n"
+    with pytest.raises(
+        ConfigError, match=r"statistics in the seat of shop, but .* 'declared'"
+    ) as it:
+        read(tmp_path, text).seat("shop")
+    assert "ranges and vocabulary" in (it.value.hint or "")
+    assert read(tmp_path, text, "preprocessing='fitted'").seat("shop").statistics
+
+
 def test_seat_of_no_party_is_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path, GOOD + SEATS.replace("seats.shop", "seats.shp"))
     assert "[seats.shp] is no party" in said

@@ -1,9 +1,11 @@
 """The ε that an audit of many trials proves: closed forms, ceilings and bounds."""
 
+import math
+
 import numpy as np
 import pytest
 
-from unlearning.audit.epsilon import audited_epsilon
+from unlearning.audit.epsilon import Tally, audited, audited_epsilon
 
 
 @pytest.mark.parametrize(("trials", "ceiling"), [(50, 2.57), (100, 3.28), (1000, 5.6)])
@@ -46,3 +48,20 @@ def test_delta_is_forgiven() -> None:
 def test_three_trials_are_refused() -> None:
     with pytest.raises(ValueError, match="four"):
         audited_epsilon(np.ones(3), np.zeros(8))
+
+
+def test_a_bound_by_hand() -> None:
+    # Of 40 and 40 with 95 %: 0.912 <= TPR where all are hits, FPR <= 0.088 where none is.
+    found = audited(Tally(40, 40, 0, 40))
+    assert found.epsilon == pytest.approx(math.log(0.9119 / 0.0881), abs=1e-3)
+    assert (found.trials, found.confidence) == ((40, 40), 0.95)
+
+
+def test_pooled_tests_prove_what_one_with_all_their_trials_proves() -> None:
+    parts = Tally(9, 10, 1, 12) + Tally(7, 10, 2, 8)
+    assert parts == Tally(16, 20, 3, 20)
+    assert audited(parts).epsilon > audited(Tally(9, 10, 1, 12)).epsilon
+
+
+def test_no_hits_prove_nothing() -> None:
+    assert audited(Tally(0, 20, 0, 20)).epsilon == 0

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from unlearning.audit.lira import Arm, audit, confidence, wasserstein
+from unlearning.audit.epsilon import Tally
+from unlearning.audit.lira import Arm, audit, confidence, tally, wasserstein
 
 
 def test_confidence_of_nine_tenths() -> None:
@@ -30,6 +31,9 @@ def normal(mean: float, seed: int, runs: int = 64, rows: int = 50) -> Arm:
     generator = np.random.default_rng(seed)
     hardness = np.random.default_rng(7).normal(0, 3, rows)  # the same rows in every arm
     return Arm.whole(hardness + mean + generator.normal(0, 1, (runs, rows)))
+
+
+NOTHING = Tally(0, 0, 0, 0)
 
 
 def judge(first: Arm, second: Arm) -> tuple[float, float]:
@@ -77,3 +81,31 @@ def test_the_distance_of_two_gaussians_by_hand() -> None:
     first = Arm.whole(np.array([[0.0], [2.0]]))  # mean 1, variance 2
     second = Arm.whole(np.array([[3.0], [5.0]]))  # mean 4, variance 2
     assert wasserstein(first, second) == pytest.approx([3.0])
+
+
+def test_whole_models_that_are_far_away_are_all_taken_right() -> None:
+    assert tally(normal(3, 1), normal(0, 2)) == Tally(32, 32, 0, 32)
+
+
+def test_whole_models_of_one_kind_are_taken_by_chance() -> None:
+    found = sum((tally(normal(0, seed), normal(0, 50 + seed)) for seed in range(20)), NOTHING)
+    assert found.hits == pytest.approx(found.alarms, abs=4 * math.sqrt(640 / 2))
+
+
+def test_whole_models_are_scored_on_the_rows_that_count_in_their_run() -> None:
+    taken = np.tile(np.array([[True, False], [False, True]]), (32, 25))
+    planted = np.where(taken, normal(3, 1).values, -1e6)
+    beside = np.where(taken, normal(0, 2).values, 1e6)
+    far, retrained = Arm(planted, taken), Arm(beside, taken)
+    assert tally(far, retrained) == Tally(32, 32, 0, 32)
+
+
+@pytest.mark.parametrize(("runs", "rows"), [(64, 49), (62, 50)])
+def test_whole_models_of_arms_that_do_not_match_are_refused(runs: int, rows: int) -> None:
+    with pytest.raises(ValueError, match="equally many runs and rows"):
+        tally(normal(0, 1), normal(0, 2, runs=runs, rows=rows))
+
+
+def test_too_few_whole_models_are_refused() -> None:
+    with pytest.raises(ValueError, match="4 runs to learn from; 8 are needed"):
+        tally(normal(0, 1, runs=8), normal(0, 2, runs=8))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from one_head import Head
+from one_head import Head, head
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -15,22 +15,6 @@ from unlearning.newton import Effort, begin, curvature, minimise, quadratic
 
 EFFORT = Effort(tolerance=1e-3, products=200)
 EXACT = Effort(tolerance=1e-12, products=500)
-
-
-def head(seed: int, *, rows: int = 60, weight: float = 0.05) -> Head:
-    """A random problem of two parties; the labels follow the features, so there is much to fit."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-    widths, classes = (1 + seed % 4, 2 + seed % 5), 2 + seed % 3
-    features = [torch.cat([draw(rows, width), torch.ones(rows, 1)], dim=1) for width in widths]
-    truth = [3 * draw(width + 1, classes) for width in widths]
-    votes = torch.stack([a @ b for a, b in zip(features, truth, strict=True)]).sum(0)
-    labels = (votes + draw(rows, classes)).argmax(dim=1)
-    blocks = tuple(torch.zeros_like(each) for each in truth)
-    return Head(features, labels, weight, blocks)
 
 
 def apart(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:

@@ -16,21 +16,67 @@ Floats = NDArray[np.float64]
 Counts: TypeAlias = tuple[NDArray[np.int64], int]  # of every cut, and of how many
 
 
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a test counted at a threshold that was fixed before: each trial is one of its own."""
+
+    hits: int
+    members: int
+    alarms: int
+    others: int
+
+    def __add__(self, more: "Tally") -> "Tally":
+        """Pool two tests, whose thresholds may differ: an (ε, δ) release binds the mean rates."""
+        return Tally(
+            self.hits + more.hits,
+            self.members + more.members,
+            self.alarms + more.alarms,
+            self.others + more.others,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Audited:
     """A lower bound of ε, and how it was come by."""
 
     epsilon: float
-    trials: tuple[int, int]  # members, others that were scored
+    trials: tuple[int, int]  # members, others that were counted
     ceiling: float  # what a perfect attack with so many trials would prove
+    confidence: float
+
+
+def audited(tally: Tally, *, delta: float = 0.0, confidence: float = CONFIDENCE) -> Audited:
+    """Bound ε from what was counted."""
+    perfect = Tally(tally.members, tally.members, 0, tally.others)
+    found, most = (
+        float(
+            _bound(_of(each.hits, each.members), _of(each.alarms, each.others), delta, confidence)
+        )
+        for each in (tally, perfect)
+    )
+    return Audited(found, (tally.members, tally.others), most, confidence)
+
+
+def best_cut(
+    members: Floats, others: Floats, *, delta: float = 0.0, confidence: float = CONFIDENCE
+) -> float:
+    """The threshold at which these scores prove most; it must be counted on others."""
+    found = np.unique(np.concatenate([members, others]))
+    cuts = (found[:-1] + found[1:]) / 2 if len(found) > 1 else found  # on no score: others are near
+    proved = _bound(_hits(members, cuts), _hits(others, cuts), delta, confidence)
+    return float(cuts[proved.argmax()])
+
+
+def count(members: Floats, others: Floats, cut: float) -> Tally:
+    """Count the scores above ``cut``."""
+    return Tally(int((members > cut).sum()), len(members), int((others > cut).sum()), len(others))
 
 
 def audited_epsilon(
-    members: Floats,
-    others: Floats,
-    *,
-    delta: float = 0.0,
-    confidence: float = 0.95,
+    members: Floats, others: Floats, *, delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> Audited:
     """Bound ε from scores that are larger for members, each of an independent trial.
 
@@ -45,13 +91,12 @@ def audited_epsilon(
     (teach_in, test_in), (teach_out, test_out) = (
         np.array_split(side, 2) for side in (members, others)
     )
-    cuts = np.unique(np.concatenate([teach_in, teach_out]))
-    taught = _bound(_hits(teach_in, cuts), _hits(teach_out, cuts), delta, confidence)
-    cut = cuts[[int(taught.argmax())]]
-    found = _bound(_hits(test_in, cut), _hits(test_out, cut), delta, confidence)
-    all_of, none_of = (np.array([len(test_in)]), len(test_in)), (np.array([0]), len(test_out))
-    perfect = _bound(all_of, none_of, delta, confidence)
-    return Audited(float(found[0]), (len(test_in), len(test_out)), float(perfect[0]))
+    cut = best_cut(teach_in, teach_out, delta=delta, confidence=confidence)
+    return audited(count(test_in, test_out, cut), delta=delta, confidence=confidence)
+
+
+def _of(counted: int, trials: int) -> Counts:
+    return np.array(counted), trials
 
 
 def _hits(scores: Floats, cuts: Floats) -> Counts:

@@ -5,6 +5,7 @@ Gaussians are fitted to the models' confidences φ(x), one per arm, and held-out
 the logarithm of the likelihood ratio. Between "unlearned" and "never seen" this is U-LiRA (Hayes et
 al., arXiv 2403.01218); between "unlearned" and "retrained without" it is the definition of
 unlearning put to the test. An AUC of 0.5 is no difference; below it is as good as above, reversed.
+Examples of one model are no independent trials, so an ε is proved by whole models, a trial each.
 
 Shapes: ``values`` are φ, ``[runs, rows]``; ``taken`` says which of them belong to the arm.
 """
@@ -16,6 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from unlearning.audit.epsilon import Tally, best_cut, count
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -126,6 +129,43 @@ def audit(
         runs=least,
         rows=first.values.shape[1],
     )
+
+
+def tally(forgot: Arm, retrained: Arm) -> Tally:
+    """Count how often a whole model is taken for one that unlearned: what bounds an ε.
+
+    Run n of both arms is scored on the examples that count in run n of the first, by the mean of
+    the log ratios: given these examples, all models are independent. Gaussians and threshold are
+    learned from the first half of the runs, and the others are counted.
+
+    Raises:
+        ValueError: the arms differ in shape, or an example has fewer than half of ``LEAST`` runs.
+    """
+    if forgot.values.shape != retrained.values.shape:
+        raise ValueError("whole models are counted in arms of equally many runs and rows")
+    runs = np.arange(len(forgot.values))
+    half = len(runs) // 4 * 2  # pairs stay together
+    taught, counted = runs[:half], runs[half:]
+    least = min(arm.of(taught).least for arm in (forgot, retrained))
+    if least < LEAST // 2:
+        raise ValueError(f"an example has {least} runs to learn from; {LEAST // 2} are needed")
+    folds = [taught[fold] for fold in _folds(half, True)]
+    rest = [np.setdiff1d(taught, fold) for fold in folds]
+    scored = [_means(forgot, retrained, *each) for each in zip(rest, folds, strict=True)]
+    ours, theirs = (np.concatenate(side) for side in zip(*scored, strict=True))
+    cut = best_cut(ours, theirs)
+    return count(*_means(forgot, retrained, taught, counted), cut)
+
+
+def _means(first: Arm, second: Arm, taught: Runs, scored: Runs) -> tuple[Floats, Floats]:
+    """The mean log ratio of whole models of both arms, over the rows that count in the first."""
+    a, b = first.of(taught).gaussians(), second.of(taught).gaussians()
+    taken = first.taken[scored]
+    ours, theirs = (
+        (_log_ratio(arm.values[scored], a, b) * taken).sum(axis=1) / taken.sum(axis=1)
+        for arm in (first, second)
+    )
+    return ours, theirs
 
 
 def wasserstein(first: Arm, second: Arm) -> Floats:

@@ -17,6 +17,7 @@ from parties.population.trained import Trained, train
 from parties.population.ways import unlearned
 from parties.rows import RowSets, Shares
 from protocol import vfl_pb2
+from unlearning.audit.epsilon import audited
 from unlearning.audit.lira import Arm, audit, confidence
 
 RUNS, ROWS = 64, 200
@@ -104,6 +105,12 @@ def test_the_original_is_flagged_by_both_audits() -> None:
     assert found.vs_retrain.auc > 0.6
     assert found.u_lira.auc > 0.5 + 5 * found.u_lira.error
     assert found.confidence_gap > 0
+    assert audited(found.taken).epsilon > 1.0  # a perfect attack would prove 2.1
+
+
+def test_nothing_is_proved_of_retrains() -> None:
+    assert audited(court().null_taken()).epsilon == 0
+    assert audited(court().judge(populations()[2].original).taken).epsilon == 0
 
 
 def test_fedora_is_nearer_to_retrain_than_the_original() -> None:
