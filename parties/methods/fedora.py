@@ -176,6 +176,8 @@ class _Run:
                 break
         if walk.decision.rolls_back:
             federation.restore(SOUND, federation.stream, vfl_pb2.UNLEARN)
+        if self._plan.start == "early" and k + 1 < early:
+            federation.keep(NEXT, vfl_pb2.UNLEARN)  # the next request begins somewhere, too
         federation.drop(SOUND, vfl_pb2.UNLEARN)
         gamma = self._dual.threshold
         return Unlearned(self._iterations, walk.decision, self._answered, gamma)
