@@ -71,8 +71,8 @@ class Fedora(Table):
     and a table ``adaptive`` are the paper's own.
     """
 
-    # γ: the level of held-out rows of D_u's classes under the model of the moment (`present`) or
-    # the original (`heldout`); that of a small reference model on D_u (`proxy`); near the top.
+    # γ: the level of held-out rows of D_u's classes under the original (`heldout`) or, where that
+    # is lower, the model of the moment (`present`); a small reference's (`proxy`); near the top.
     policy: Literal["present", "heldout", "proxy", "uniform"] = "present"
     margin: Annotated[float, Field(ge=0)] = (
         2.0  # standard errors that γ stays below a held-out level

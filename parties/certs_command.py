@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from parties.options import DebugOption, Format, FormatOption
 from parties.teller import Teller
+from parties.usage import Commands
 
 _WHOLE = "all"
 
 
-class _OrWhole(TyperGroup):
+class _OrWhole(Commands):
     """``vfl certs CONFIG`` means ``vfl certs all CONFIG``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -144,7 +144,7 @@ def _run_party(run: _Run, told: Teller) -> None:
 def simulate(  # noqa: PLR0913  a command has the options that it has
     *,
     config: Annotated[
-        Path, typer.Argument(readable=False, help="A config with [seats.*], as in configs/.")
+        Path, typer.Argument(readable=False, help="A config with its seats, as in configs/.")
     ],
     data: DataOption = None,
     out: OutOption = Path("runs"),

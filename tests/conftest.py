@@ -1,5 +1,6 @@
 """What tests share: certificates made once, and connected lines of both transports."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,9 +16,13 @@ from protocol.errors import IdentityError
 from protocol.grpc_line import USUAL, GrpcLine, Server, dial
 from protocol.keyring import Keyring, issue, make_authority, read_keyring, trust
 from protocol.line import Line, memory_lines
+from tests import data_folder
 
 FEDERATION = "trial"
 PARTIES = (HUB, SPOKE, "hospital", "stranger")
+
+# No process that a test starts looks for its own files there.
+os.environ.pop(data_folder.VARIABLE, None)
 
 
 class Lines(NamedTuple):

@@ -21,8 +21,12 @@ from configs.seat import (
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 
 
+VARIABLE = "VFL_DATA"
+GIVEN = Path(os.environ.get(VARIABLE, BESIDE))
+
+
 def folder() -> Path:
-    return Path(os.environ.get("VFL_DATA", BESIDE))
+    return GIVEN
 
 
 def files(data: Data) -> list[Path]:

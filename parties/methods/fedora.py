@@ -31,6 +31,7 @@ from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, extrapolated, retain_steps
 from unlearning.step_sizes import StepSizes
 from unlearning.stopping import Decision, Limits, Progress, decide
+from unlearning.thresholds import no_pressure
 
 START = "start of fedora"  # the stream that draws what a start of its own is fresh with
 
@@ -137,6 +138,9 @@ class _Run:
     def __init__(self, federation: Federation, gamma: float, accuracy: float) -> None:
         self._federation, self._plan = federation, federation.agreement.unlearning.fedora
         cap = self._plan.price_cap if self._plan.score else 0.0
+        self._highest, classes = gamma, len(federation.agreement.labels.classes)
+        if self._plan.policy == "present":  # until the first look
+            gamma = no_pressure(classes, self._plan.weight)
         self._dual = Dual(threshold=gamma, cap=cap)
         self._steps = step_sizes(self._plan)
         floor = accuracy - self._plan.utility_loss
@@ -336,7 +340,8 @@ class _Run:
         self._iterations[-1] = replace(self._iterations[-1], validation_accuracy=accuracy)
         finite = not federation.diverged
         if finite and self._plan.policy == "present":
-            self._dual = replace(self._dual, threshold=held_out_level(federation, logits))
+            level = min(self._highest, held_out_level(federation, logits))
+            self._dual = replace(self._dual, threshold=level)
         return replace(progress, finite=finite, utility=accuracy, recovering=not self._sound)
 
     def _is_useful(self, progress: Progress) -> bool:

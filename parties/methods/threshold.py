@@ -16,7 +16,7 @@ from unlearning.objectives import forgetting_scores
 class Threshold:
     """γ, and the policy that gave it: `heldout` stands in for a reference that diverged.
 
-    With `present` it is what FedORA begins with; every look at the validation rows sets it anew.
+    With `present` it is the highest that a look at the validation rows may set it to.
     """
 
     gamma: float
@@ -40,9 +40,7 @@ def threshold(federation: Federation, original: Tensor) -> Threshold:
             return Threshold(gamma, "proxy")
         federation.party.watch.warn("the reference model diverged; the threshold is 'heldout'")
     level = held_out_level(federation, original)
-    if plan.policy == "present":
-        return Threshold(thresholds.no_pressure(classes, plan.weight), "present")
-    return Threshold(level, "heldout")
+    return Threshold(level, "present" if plan.policy == "present" else "heldout")
 
 
 def _reference(federation: Federation) -> Tensor:

@@ -37,11 +37,15 @@ class Course:
 class Unlearning:
     """One FedORA of N models at once."""
 
-    def __init__(self, course: Course, models: Ensemble, thresholds: Sequence[float]) -> None:
+    def __init__(self, course: Course, models: Ensemble, gammas: Sequence[float]) -> None:
         self._course, self._models, plan = course, models, course.plan
         cap = plan.price_cap if plan.score else 0.0
-        self._duals = [Dual(threshold=gamma, cap=cap) for gamma in thresholds]
-        self._steps = [step_sizes(plan) for _ in thresholds]
+        self._highest = gammas
+        if plan.policy == "present":
+            classes = len(course.together.agreement.labels.classes)
+            gammas = [thresholds.no_pressure(classes, plan.weight)] * len(gammas)
+        self._duals = [Dual(threshold=gamma, cap=cap) for gamma in gammas]
+        self._steps = [step_sizes(plan) for _ in gammas]
         self._anchor = [each.detach().clone() for each in models.beginning()]
         self._mark: list[Tensor] | None = None
         retained = len(course.sets[0].retain)
@@ -69,7 +73,8 @@ class Unlearning:
             if not self._sub_steps:
                 self._move(None, held)
             if plan.policy == "present" and (k + 1) % plan.check_every == 0:
-                levels = held_out_levels(self._course, self._models)
+                present = held_out_levels(self._course, self._models)
+                levels = map(min, self._highest, present)
                 pairs = zip(self._duals, levels, strict=True)
                 self._duals = [replace(dual, threshold=level) for dual, level in pairs]
 

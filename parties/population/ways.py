@@ -141,8 +141,6 @@ def _thresholds(trained: Trained, plan: Fedora) -> list[float]:
         return [thresholds.uniform(classes, plan.weight)] * len(trained.sets)
     if plan.policy == "proxy":
         return _proxies(trained, plan, classes)
-    if plan.policy == "present":
-        return [thresholds.no_pressure(classes, plan.weight)] * len(trained.sets)
     return held_out_levels(Course(together, trained.sets, (), plan), trained.original)
 
 
