@@ -43,7 +43,8 @@ class Iteration:
     iteration: int
     forgetting: float  # S_u
     price: float | None  # Ω; None with the literal dual, where each parameter has its own
-    primal_step: float  # τ
+    threshold: float  # γ
+    primal_step: float  # τ of its first sub-step
     dual_step: float  # σ
     dual_bound: float | None  # what σ may be at most; None before any gradient
     gradient_norm: float  # ‖g_u‖
@@ -300,7 +301,8 @@ class _Run:
                 iteration=k,
                 forgetting=score,
                 price=self._dual.price if self._plan.dual == "scalar" else None,
-                primal_step=self._steps.primal,
+                threshold=self._dual.threshold,
+                primal_step=self._order(k, 0).step_size,
                 dual_step=self._steps.dual,
                 dual_bound=bound if math.isfinite(bound) else None,
                 gradient_norm=math.sqrt(held),
