@@ -24,7 +24,6 @@ from unlearning.primal_dual import retain_steps
 BATCH, EPOCHS, ITERATIONS, SHARE, STEP, GAMMA = 16, 3, 20, 0.2, 0.05, 1.0
 OPTIMISERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 FEDORA = PAPER | {
-    "policy": "uniform",  # γ stays as it is told
     "iterations": ITERATIONS,
     "check_every": 100,
     "retain_share": SHARE,

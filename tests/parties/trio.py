@@ -31,6 +31,7 @@ PARTIES = ("hub", "left", "right")
 STATISTICS = "public.json"
 # FedORA as it is printed: from the original, plain steps that follow the change of the parameters.
 PAPER: dict[str, Any] = {
+    "policy": "uniform",  # no look sets γ
     "start": "original",
     "primal": "plain",
     "anneal": False,
