@@ -14,6 +14,7 @@ def refuse_broken_promises(plan: "Agreement") -> None:
     """
     if plan.training.optimiser == "newton-cg":
         _refuse_nonconvex(plan)
+        _refuse_early_start(plan)
     if plan.sharding.shards > 1 or plan.training.optimiser == "newton-cg":
         _refuse_memory(plan)
     if plan.unlearning.method == "newton-cg" and plan.training.optimiser != "newton-cg":
@@ -46,6 +47,17 @@ def _refuse_nonconvex(plan: "Agreement") -> None:
         raise ValueError("training.optimiser 'newton-cg' needs dtype = 'float64': it certifies")
     if plan.training.overlap != "none":
         raise ValueError("training.optimiser 'newton-cg' has no steps to overlap: overlap = 'none'")
+
+
+def _refuse_early_start(plan: "Agreement") -> None:
+    """Newton steps go to the optimum at once: there is no copy from early in training."""
+    unlearning = plan.unlearning
+    if plan.unlearn and unlearning.method == "fedora" and unlearning.fedora.start == "early":
+        raise ValueError(
+            "unlearning.fedora.start 'early' begins at a copy from the first epochs, and "
+            "training.optimiser 'newton-cg' has none: unlearning.fedora.start = 'original', or "
+            "unlearning.method = 'newton-cg'"
+        )
 
 
 def _linear(bottom: "Bottom") -> bool:

@@ -61,6 +61,16 @@ class Superseded(RemoteProtocolError):
     """An older process of a party came after a newer one."""
 
 
+class NoCopy(ProtocolError):
+    """The active party names a copy of the model that this party does not keep."""
+
+    def __init__(self, slot: str) -> None:
+        super().__init__(
+            f"there is no copy {slot!r} of the model here to go back to; a checkpoint of an older "
+            "version has none: start again with --begin fresh at every party"
+        )
+
+
 class Failed(PartyError):
     """A party of a simulation failed.
 

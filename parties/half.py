@@ -12,7 +12,7 @@ from parties.device import device_of
 from parties.optimiser import load_momenta, momenta, optimiser
 from parties.plain import Tensors
 from parties.solver import Solver
-from parties.work import Block, Model, Work
+from parties.work import Block, Copies, Model, Work
 from protocol import vfl_pb2
 from protocol.envelope import task_name
 from protocol.errors import RemoteProtocolError
@@ -36,7 +36,7 @@ class Half:
         self._agreement, self._entropy = agreement, entropy
         self.members: tuple[str, ...] = ()
         self._model: Model | None = None
-        self._slots: dict[str, tuple[Model, Block]] = {}
+        self._slots = Copies()
         self._work = Work()
         self._ended: dict[str, None] = {}  # tasks whose optimiser is gone, in their order
 
@@ -62,7 +62,7 @@ class Half:
         return list(self._slots)
 
     def copy(self, slot: str) -> Block:
-        """The parameters of a kept copy; raises ``LookupError`` where there is none."""
+        """The parameters of a kept copy; raises ``NoCopy`` where there is none."""
         return self._slots[slot][1]
 
     def fresh(self, model: Model, task: vfl_pb2.Task) -> None:
@@ -74,7 +74,8 @@ class Half:
         """Carry out an arrangement other than ``fresh``.
 
         Raises:
-            LookupError: there is no such copy, or no model yet.
+            NoCopy: there is no such copy.
+            LookupError: there is no model yet.
             RemoteProtocolError: it arranges nothing.
         """
         match arrange.WhichOneof("action"):
@@ -127,7 +128,7 @@ class Half:
                 raise RemoteProtocolError("sent a gradient without saying what it is for")
 
     def _assemble(self, slots: tuple[str, ...]) -> None:
-        """Let copies vote; raises ``LookupError`` where one is not there."""
+        """Let copies vote; raises ``NoCopy`` where one is not there."""
         for slot in slots:
             self._slots[slot]
         self.members = slots
@@ -147,16 +148,18 @@ class Half:
         arithmetic.restore(self.model.block, saved)
         self._begin(task)
 
-    def purge(self) -> list[str]:
+    def purge(self, untouched: Sequence[str] = ()) -> list[str]:
         """Drop everything that remembers earlier rows; says what there was.
 
-        A copy that was kept while unlearning, to begin the next request at, stays.
+        A copy that was kept while unlearning, to begin the next request at, stays, and so do those
+        ``untouched``, which never learned from these rows.
         """
         self._end()
-        kept = {slot: self._slots[slot] for slot in self.members}
+        stays = [slot for slot in (*self.members, *untouched) if slot in self._slots]
+        kept = Copies((slot, self._slots[slot]) for slot in stays)
         if NEXT in self._slots:
             kept[EARLY] = self._slots.pop(NEXT)
-        gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots.keys() - self.members)]
+        gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots.keys() - stays)]
         gone += [f"optimiser state of {task}" for task in self._ended]
         gone.append("held gradients, anchor and dual of the unlearning")
         self._slots = kept
@@ -190,10 +193,10 @@ class Half:
             each.network.load_state_dict(tensors[f"network {i}"])
         self._model = models[0] if models else None
         device = device_of(models[0].network) if models else torch.device("cpu")
-        self._slots = {
-            name: (models[place], _block(tensors[f"copy {name}"], device))
+        self._slots = Copies(
+            (name, (models[place], _block(tensors[f"copy {name}"], device)))
             for name, place in values["slots"].items()
-        }
+        )
         self._ended = dict.fromkeys(values["ended"])
         self.members = tuple(values["members"])
         if values["task"]:
@@ -231,7 +234,7 @@ class Half:
         """The squared norms of the held gradient, of the change since, and of that from a copy.
 
         Raises:
-            LookupError: there is no such copy.
+            NoCopy: there is no such copy.
         """
         held = arithmetic.squared_norm(self._work.held)
         away = None if slot is None else self._away(self._slots[slot][1])

@@ -76,6 +76,8 @@ def learn(federation: Federation, plan: Plan) -> list[Epoch]:
     if plan.patience is not None:
         federation.restore("best", federation.stream, plan.task)
         federation.drop("best", plan.task)
+    if plan.early is not None and len(epochs) < plan.early and not federation.diverged:
+        federation.keep(EARLY, plan.task)  # it ended before: no later model is as early
     return epochs
 
 

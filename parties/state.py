@@ -10,7 +10,7 @@ from torch import nn
 from parties.active_network import ActiveNetwork
 from parties.checkpoint import Content
 from parties.features import Features, Inputs
-from parties.half import Half
+from parties.half import EARLY, Half
 from parties.inverted import inverted
 from parties.party import Party
 from parties.preprocess import read_statistics
@@ -117,7 +117,8 @@ class State:
 
     def purge(self) -> list[str]:
         """Drop every state but the present model that remembers the forgotten rows; what it was."""
-        gone = self.half.purge()
+        # Rows outside training taught no copy.
+        gone = self.half.purge(() if len(self.rows.forgotten) else (EARLY,))
         gone += ["rows that bore the trigger"] if self.trigger else []
         self.features.forget(self.dropped, self.in_use)
         self.forgotten_for_good()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from parties.errors import NoCopy
 from parties.features import Inputs
 from parties.solver import Solver
 from protocol import vfl_pb2
@@ -38,3 +39,10 @@ class Work:
     moved: float = 0.0  # squared distance between the last two marks
     dual: LiteralDual | None = None
     solver: Solver | None = None
+
+
+class Copies(dict[str, tuple[Model, Block]]):
+    """Kept copies by their names: the parameters, and the model that they are of."""
+
+    def __missing__(self, slot: str) -> tuple[Model, Block]:
+        raise NoCopy(slot)

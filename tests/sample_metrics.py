@@ -113,6 +113,7 @@ def _iteration(k: int) -> dict[str, float]:
         "iteration": k,
         "forgetting": -4.41 + 1.43 * rise + 0.06 * math.sin(k * 0.9) * math.exp(-k / 14),
         "price": 0.62 * (1 - math.exp(-k / 5)) - 0.004 * max(0, k - 18),
+        "threshold": -3.0,
         "primal_step": primal,
         "dual_step": min(0.1 * 1.1 ** min(k, 12), bound),
         "dual_bound": bound,
@@ -129,7 +130,11 @@ def _audits() -> dict[str, Any]:
         "completeness": {"left": [_figure("forgotten_accuracy", 0.98), _figure("mia_auc", 0.58)]},
         "parameters": {"left": {"unlearned": 4.2, "original": 4.8, "ratio": 0.875}},
         "reconstruction": None,
-        "relearn": None,
+        "relearn": {
+            "cap": 100,
+            "ratio": 0.25,
+            "steps": {"fedora": [2, 3, 4], "retrain-paired": [10, 12, 14]},
+        },
     }
 
 

@@ -43,7 +43,8 @@ class Iteration:
     iteration: int
     forgetting: float  # S_u
     price: float | None  # Ω; None with the literal dual, where each parameter has its own
-    primal_step: float  # τ
+    threshold: float  # γ
+    primal_step: float  # τ of its first sub-step
     dual_step: float  # σ
     dual_bound: float | None  # what σ may be at most; None before any gradient
     gradient_norm: float  # ‖g_u‖
@@ -180,6 +181,8 @@ class _Run:
                 break
         if walk.decision.rolls_back:
             federation.restore(SOUND, federation.stream, vfl_pb2.UNLEARN)
+        if self._plan.start == "early" and k + 1 < early:
+            federation.keep(NEXT, vfl_pb2.UNLEARN)  # the next request begins somewhere, too
         federation.drop(SOUND, vfl_pb2.UNLEARN)
         gamma = self._dual.threshold
         return Unlearned(self._iterations, walk.decision, self._answered, gamma)
@@ -298,7 +301,8 @@ class _Run:
                 iteration=k,
                 forgetting=score,
                 price=self._dual.price if self._plan.dual == "scalar" else None,
-                primal_step=self._steps.primal,
+                threshold=self._dual.threshold,
+                primal_step=self._order(k, 0).step_size,
                 dual_step=self._steps.dual,
                 dual_bound=bound if math.isfinite(bound) else None,
                 gradient_norm=math.sqrt(held),

@@ -1,9 +1,9 @@
-"""Audits of a request as a whole, in sentences: parties, relearning, the backdoor, what remains."""
+"""Audits of a request as a whole, in sentences: what was not run, the backdoor, what remains."""
 
 from collections.abc import Iterator
 
-from parties.report.comparison import Record, look
-from parties.report.quantities import NOT_RUN, number, share
+from parties.report.comparison import Record
+from parties.report.quantities import NOT_RUN, share
 
 
 def audit_sentences(request: Record) -> list[str]:
@@ -13,8 +13,7 @@ def audit_sentences(request: Record) -> list[str]:
         return []
     return [
         *_backdoor(audits),
-        *_completeness(audits),
-        *_relearn(audits),
+        *_not_run(audits),
         *_inverted(audits),
         *_remains(request),
     ]
@@ -31,29 +30,11 @@ def _backdoor(audits: Record) -> Iterator[str]:
         yield f"The original obeys the trigger on {success} of the rows only: the audit is invalid."
 
 
-def _completeness(audits: Record) -> Iterator[str]:
-    """How much D_u is known again when one party goes back to the original's half."""
-    for party, figures in (audits["completeness"] or {}).items():
-        known, attack = (
-            next((each["value"] for each in figures if each["name"] == name), None)
-            for name in ("forgotten_accuracy", "mia_auc")
-        )
-        yield (
-            f"With {party}’s half of the original put back: {share(known)} of the forgotten rows "
-            f"right, membership attack {number(attack, 2)}."
-        )
+def _not_run(audits: Record) -> Iterator[str]:
     if not audits["completeness"]:
         yield f"Completeness of parties: {NOT_RUN}."
-
-
-def _relearn(audits: Record) -> Iterator[str]:
-    found = audits["relearn"]
-    if found is None:
+    if audits["relearn"] is None:
         yield f"Relearn time: {NOT_RUN}."
-        return
-    ratio = look(found, "ratio")
-    said = "undefined, as Retrain needs no step" if ratio is None else number(ratio, 2)
-    yield f"Relearn time, of Retrain’s: {said} (given up after {found['cap']} steps)."
 
 
 def _inverted(audits: Record) -> Iterator[str]:

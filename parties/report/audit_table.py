@@ -1,7 +1,9 @@
 """The figures of the audits for the delivered model, each beside Retrain; a few are headlines."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import floor, log10
+from statistics import fmean, stdev
 
 from parties.report.comparison import Record, chosen, label
 from parties.report.quantities import NOT_RUN, number, signed
@@ -57,6 +59,7 @@ _FAMILIES = {
     "view_auc": "both halves, seen by ",
 }
 _ROWS = {"retained": "remaining rows", "forgotten": "forgotten rows", "test": "test rows"}
+STATUSES = {"ok": "ok", "insufficient_n": "too few rows", "not_run": NOT_RUN}
 HEADLINES = (
     "test_accuracy",
     "remaining_accuracy",
@@ -82,6 +85,7 @@ class AuditLine:
     retrain: str
     gap: str  # in standard deviations of Retrain
     rows: str
+    status: str
     note: str
 
 
@@ -102,10 +106,11 @@ def audit_table(request: Record) -> AuditTable:
         each["name"]: _line(each, before.get(each["name"]))
         for each in figures.get(chosen(request), ())
     }
+    others = [line for name, line in lines.items() if name not in HEADLINES]
     return AuditTable(
         label(chosen(request)),
         [lines[name] for name in HEADLINES if name in lines],
-        [line for name, line in lines.items() if name not in HEADLINES],
+        [*others, *_of_parties(request, before), *_relearned(request)],
     )
 
 
@@ -117,19 +122,66 @@ def title(name: str) -> str:
     return f"{_FAMILIES[family]}{_ROWS.get(what, what)}" if family in _FAMILIES else name
 
 
-def _line(figure: Record, before: Record | None) -> AuditLine:
-    spread, gap = figure["retrain_sd"], figure["gap_in_sd"]
-    retrain = _shown(figure["retrain_mean"])
-    return AuditLine(
-        title=title(figure["name"]),
-        value=_shown(figure["value"]),
-        original=_shown(before["value"]) if before else "",
-        retrain=retrain if spread is None else f"{retrain} ± {number(spread, 3)}",
-        gap="" if gap is None else signed(gap, 1),
-        rows=str(figure["n"]),
-        note=figure["note"] or ("too few rows" if figure["status"] == "insufficient_n" else ""),
+def _of_parties(request: Record, before: Record) -> Iterator[AuditLine]:
+    """Return what each party's half knows by itself, and how far it is from the paired Retrain."""
+    audits = request.get("audits") or {}
+    for party, found in (audits.get("completeness") or {}).items():
+        for each in found:
+            line = _line(each, before.get(each["name"]))
+            yield replace(line, title=f"{line.title}, with {party}’s half of the original put back")
+    for party, found in (audits.get("parameters") or {}).items():
+        ours, original = found["unlearned"], found["original"]
+        yield AuditLine(
+            title=f"distance of {party}’s parameters from the paired Retrain’s",
+            value=_shown(ours),
+            original=_shown(original),
+            retrain=_shown(0.0),
+            gap="",
+            rows="1",
+            status=STATUSES["ok"],
+            note="even paired runs end far apart, so it need not fall",
+        )
+
+
+def _relearned(request: Record) -> Iterator[AuditLine]:
+    """Return the steps after which the forgotten rows are known again."""
+    found = (request.get("audits") or {}).get("relearn")
+    if found is None:
+        return
+    ours, retrain = found["steps"][chosen(request)], found["steps"]["retrain-paired"]
+    spread = stdev(retrain) if len(retrain) > 1 else 0.0
+    yield AuditLine(
+        title="steps to learn the forgotten rows again",
+        value=number(fmean(ours), 1),
+        original="",
+        retrain=f"{number(fmean(retrain), 1)} ± {number(spread, 1)}",
+        gap=signed((fmean(ours) - fmean(retrain)) / spread, 1) if spread else "",
+        rows=str(len(ours)),
+        status=STATUSES["ok"],
+        note=f"orders of the rows, of the paired Retrain too; {found['cap']} at most",
     )
 
 
-def _shown(value: float | None) -> str:
-    return NOT_RUN if value is None else number(value, 3)
+def _line(figure: Record, before: Record | None) -> AuditLine:
+    spread, gap = figure["retrain_sd"], figure["gap_in_sd"]
+    digits = _digits(spread)
+    retrain = _shown(figure["retrain_mean"], digits)
+    return AuditLine(
+        title=title(figure["name"]),
+        value=_shown(figure["value"], digits),
+        original=_shown(before["value"], digits) if before else "",
+        retrain=retrain if spread is None else f"{retrain} ± {number(spread, digits)}",
+        gap="" if gap is None else signed(gap, 1),
+        rows=str(figure["n"]),
+        status=STATUSES[figure["status"]],
+        note=figure["note"],
+    )
+
+
+def _digits(spread: float | None) -> int:
+    """Return so many decimals that a spread is seen."""
+    return min(5, max(3, 1 - floor(log10(spread)))) if spread else 3
+
+
+def _shown(value: float | None, digits: int = 3) -> str:
+    return NOT_RUN if value is None else number(value, digits)

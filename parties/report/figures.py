@@ -55,7 +55,9 @@ def iteration_panels(request: Record) -> list[Panel]:
     price, loss = [line("price Ω", "price")], [line("loss", "retain_loss")]
     watched = [line("accuracy", "validation_accuracy")]
     return _present(
-        curves("Forgetting score", "Has to rise to the threshold γ.", course, _score(request)),
+        curves(
+            "Forgetting score", "Below the threshold γ its price rises.", course, _score(request)
+        ),
         curves("Price of not forgetting", "The dual Ω; it settles once γ is met.", course, price),
         curves("Step sizes", "σ has to stay below its bound.", course, sizes, log=True),
         curves("Loss on remaining rows", "What the rows that stay pay for it.", course, loss),
@@ -67,11 +69,12 @@ def iteration_panels(request: Record) -> list[Panel]:
 def _score(request: Record) -> list[Line]:
     """Return the forgetting score with its threshold and where a Retrain's lies."""
     course = request["iterations"] or []
-    threshold = look(request, "threshold", "gamma")
+    last = look(request, "threshold", "gamma")
+    threshold = [step.get("threshold", last) for step in course]
     retrain = look(request, "threshold", "retrain_score")
     return [
         Line("score", _column(course, "forgetting")),
-        Line("threshold γ", [threshold] * len(course), INK, "--"),
+        Line("threshold γ", threshold, INK, "--"),
         Line("a Retrain's", [retrain] * len(course), GREEN, ":"),
     ]
 

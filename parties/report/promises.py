@@ -34,7 +34,7 @@ def promises(request: Record) -> list[Promise]:
 
 def tiny(value: float) -> str:
     """Return a number of any size in few digits."""
-    return f"{value:.1e}"
+    return f"{value:.2g}"
 
 
 def _certificate(request: Record, found: Record) -> Promise:

@@ -36,6 +36,11 @@ REFUSED = {
         ["training.optimiser='adam'"],
         "needs training.optimiser = 'newton-cg'",
     ),
+    "an early start where Newton steps trained": (
+        CERTIFIED,
+        ["unlearning.method='fedora'"],
+        "unlearning.fedora.start = 'original', or unlearning.method = 'newton-cg'",
+    ),
     "cvfu beside frozen bottoms": (
         VOTES,
         [
@@ -70,6 +75,12 @@ def test_what_breaks_a_promise_is_refused(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_config(path, changes)
     assert told in f"{caught.value} | {caught.value.hint}"
+
+
+def test_newton_steps_go_with_another_start_or_without_requests() -> None:
+    fedora = "unlearning.method='fedora'"
+    assert read_config(CERTIFIED, [fedora, "unlearning.fedora.start='original'"])
+    assert read_config(CERTIFIED, [fedora, "unlearn=[]"])
 
 
 def test_a_range_is_from_low_to_high(tmp_path: Path) -> None:

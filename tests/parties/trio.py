@@ -15,6 +15,7 @@ from configs.agreement import Agreement
 from configs.schema import Config, _validated
 from configs.seat import Seat
 from parties import join
+from parties.errors import public
 from parties.federation import Federation
 from parties.held import Held
 from parties.memory_port import MemoryPort
@@ -30,6 +31,7 @@ PARTIES = ("hub", "left", "right")
 STATISTICS = "public.json"
 # FedORA as it is printed: from the original, plain steps that follow the change of the parameters.
 PAPER: dict[str, Any] = {
+    "policy": "uniform",  # no look sets γ
     "start": "original",
     "primal": "plain",
     "anneal": False,
@@ -150,8 +152,8 @@ def federation(
             answerers[name] = Answerer(us, channel, checkpoints(us))
             while answerers[name].answer(channel.receive(20.0)):
                 pass
-        except ProtocolError:
-            return  # the test ended
+        except ProtocolError as error:
+            channel.abort(*public(error))  # if anybody hears it: the test may have ended
 
     threads = [Thread(target=answer, args=(name,), daemon=True) for name in ("left", "right")]
     for thread in threads:

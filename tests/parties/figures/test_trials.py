@@ -9,6 +9,7 @@ import torch
 from trio import federation, forget_some, networks
 
 from models.arithmetic import squared_distance
+from parties.errors import NoCopy
 from parties.figures.trials import _climb, _shadows, distances, exchange
 from protocol import vfl_pb2
 from unlearning.audit.relearning import steps_until
@@ -64,7 +65,7 @@ def test_a_copy_of_another_shape_has_no_distance(tmp_path: Path) -> None:
         half = leading.half
         half._slots["narrow"] = (half.model, tuple(p[:1] for p in half.model.block))
         assert not half.report("narrow").HasField("slot_square")
-        with pytest.raises(LookupError):
+        with pytest.raises(NoCopy, match="no copy 'nothing'"):
             half.report("nothing")
 
 
