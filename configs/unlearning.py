@@ -75,7 +75,7 @@ class Fedora(Table):
     # is lower, the model of the moment (`present`); a small reference's (`proxy`); near the top.
     policy: Literal["present", "heldout", "proxy", "uniform"] = "present"
     margin: Annotated[float, Field(ge=0)] = (
-        2.0  # standard errors that γ stays below a held-out level
+        2.0  # standard errors: γ stays so many below a held-out level; `calibrate` heeds more
     )
     dual: Literal["scalar", "literal"] = "scalar"
     weight: Positive = 2.0  # ω

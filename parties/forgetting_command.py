@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from parties.population.study import Record
 
 STUDY = Path(__file__).parents[1] / "configs" / "bench" / "forgetting.toml"
-SECTION = "forgetting"
+MIXED = "**Mixed:** the parts were made by more than one state of the program.\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def forgetting(  # noqa: PLR0913  a command has the options that it has
     docs: Annotated[
         Path, typer.Option(help="Folder of the page, the picture and the figures.")
     ] = Path("docs"),
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from 0.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
     only: Annotated[
         list[str] | None, typer.Option(help="A population by its name; may be repeated.")
     ] = None,
@@ -73,9 +73,10 @@ def _run(asked: Asked, told: Teller) -> None:
 
     torch.set_num_threads(asked.threads)
     study = read_study(asked.study).only(asked.only)
-    found = list(summaries(_records(study, asked, told)))
+    records = _records(study, asked, told)
+    found = list(summaries(records))
     asked.docs.mkdir(parents=True, exist_ok=True)
-    (asked.docs / "forgetting.md").write_text(_page(asked, table(found)))
+    (asked.docs / "forgetting.md").write_text(_page(study, records, asked, table(found)))
     draw_figure(found, asked.docs / "forgetting.png")
     rows = [asdict(each) for each in verdicts(found)]
     merge(asked.docs / "fedora.json", rows)
@@ -104,7 +105,7 @@ def _records(study: "Study", asked: Asked, told: Teller) -> "Sequence[Record]":
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=told.console) as progress:
-        work = list(parts(study, place, range(asked.seeds)))
+        work = list(parts(study, place, range(study.first, study.first + asked.seeds)))
         bar = progress.add_task("populations", total=len(work))
 
         def tell(text: str) -> None:
@@ -123,7 +124,7 @@ def _advanced(
     return record
 
 
-def _page(asked: Asked, tables: str) -> str:
+def _page(study: "Study", records: "Sequence[Record]", asked: Asked, tables: str) -> str:
     from datetime import UTC, datetime
     from importlib.metadata import version
 
@@ -131,9 +132,11 @@ def _page(asked: Asked, tables: str) -> str:
     with_ = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "scikit-learn"))
     return (
         "# Forgetting, measured per example\n\n"
-        f"`vfl bench forgetting --seeds {asked.seeds} --data DIR` on {when} with {with_}. Means "
-        f"over seeds 0 to {asked.seeds - 1} and one standard error. An AUC of 0.5 is a model that "
-        "is not told from one that never saw the rows.\n\n"
+        f"`vfl bench forgetting --seeds {asked.seeds} --data DIR` on {when} with {with_}, "
+        f"{sum(record['seconds'] for record in records) / 3600:.1f} h. Means over seeds "
+        f"{study.first} to {study.first + asked.seeds - 1} and one standard error. An AUC of 0.5 "
+        "is a model that is not told from one that never saw the rows.\n\n"
+        f"{MIXED if len({record['source'] for record in records}) > 1 else ''}"
         "The last column takes whole models, each as one trial: unlearned ones are told from "
         "Retrains by all their forgotten rows together, and hits and false alarms bound from below "
         "the ε of any (ε, δ) that might be claimed (δ = 0, Clopper-Pearson, all seeds pooled). "

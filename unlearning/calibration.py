@@ -15,6 +15,21 @@ WIDEST = 2.0  # factor, either way: a model that is sure of everything must not 
 HALVINGS = 50
 
 
+def calibration_factor(present: Tensor, original: Tensor, margin: float) -> float:
+    """Return the factor of ``present`` logits that makes them as sure as the ``original``'s.
+
+    Both are ``[rows, classes]``, of the same held-out rows. Where the mean difference of their
+    entropies is at most ``margin`` standard errors, paired over rows, the factor is 1: it would
+    only carry the noise of few rows into the model.
+    """
+    target = entropy(original.double())
+    apart = entropy(present.double()) - target
+    error = float(apart.std(correction=0)) / math.sqrt(len(apart))
+    if abs(float(apart.mean())) <= margin * error:
+        return 1.0
+    return entropy_factor(present, float(target.mean()))
+
+
 def entropy_factor(logits: Tensor, target: float) -> float:
     """Return c > 0 with which the mean entropy of ``c · logits`` is ``target``, in nats.
 

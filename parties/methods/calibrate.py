@@ -11,8 +11,7 @@ from models.tops import ConcatHead
 from parties.active_network import ActiveNetwork
 from parties.federation import Federation
 from protocol import vfl_pb2
-from unlearning.calibration import entropy_factor
-from unlearning.objectives import entropy
+from unlearning.calibration import calibration_factor
 
 
 def calibrate(federation: Federation, original: Tensor) -> float | None:
@@ -34,8 +33,8 @@ def _calibrate(federation: Federation, original: Tensor, chosen: Tensor) -> floa
     present = federation.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
     if federation.diverged:
         return 1.0
-    target = float(entropy(original[chosen].double()).mean())
-    factor = entropy_factor(present[chosen], target)
+    margin = federation.agreement.unlearning.fedora.margin
+    factor = calibration_factor(present[chosen], original[chosen], margin)
     top = cast(ActiveNetwork, federation.half.model.network).top
     cast(ConcatHead, top).sharpen(factor)
     return factor

@@ -49,6 +49,7 @@ class Row(Table):
 class Study(Table):
     """All of it."""
 
+    first: Annotated[int, Field(ge=0)] = 0  # seed
     population: tuple[Population, ...]
     row: tuple[Row, ...]
     paper_form: dict[str, dict[str, Any]] = Field(default_factory=dict)  # by population

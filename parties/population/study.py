@@ -11,6 +11,7 @@ from statistics import fmean, stdev
 from time import monotonic
 from typing import Any
 
+from parties.bench.plan import sources
 from parties.durable import write
 from parties.errors import PolicyError
 from parties.population.audit import Court
@@ -88,6 +89,7 @@ def judge(study: Study, population: Population, place: Place, seed: int, tell: T
             ) from error
     return {
         "population": population.name,
+        "source": sources(),
         "seed": seed,
         "runs": population.runs,
         "rows": len(drawn.pool),

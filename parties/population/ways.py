@@ -21,9 +21,9 @@ from parties.schedule import key, words
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.ascent import clip_factor, knows_nothing
-from unlearning.calibration import entropy_factor
+from unlearning.calibration import calibration_factor
 from unlearning.contribution import Contribution
-from unlearning.objectives import entropy, forgetting_scores
+from unlearning.objectives import forgetting_scores
 from unlearning.relabelling import wrong_labels
 
 Way: TypeAlias = Literal["fedora"] | Baseline
@@ -129,7 +129,7 @@ def fedora(trained: Trained, plan: Fedora) -> Ensemble:
     course = Course(trained.together, trained.sets, trained.streams(ORIGINAL), plan)
     Unlearning(course, models, _thresholds(trained, plan)).run()
     if plan.calibrate:
-        _calibrate(trained, models)
+        _calibrate(trained, models, plan.margin)
     return models
 
 
@@ -158,7 +158,7 @@ def _proxies(trained: Trained, plan: Fedora, classes: int) -> list[float]:
     return gammas
 
 
-def _calibrate(trained: Trained, models: Ensemble) -> None:
+def _calibrate(trained: Trained, models: Ensemble, margin: float) -> None:
     """Make every model as sure of held-out rows as its original was, in place."""
     together, rows = trained.together, trained.together.rows.validation
     pairs = zip(together.logits(models, rows), together.logits(trained.original, rows), strict=True)
@@ -168,7 +168,6 @@ def _calibrate(trained: Trained, models: Ensemble) -> None:
         chosen = ~torch.isin(together.labels[rows], gone)
         if not chosen.any():
             return
-        target = float(entropy(original[chosen].double()).mean())
-        factors.append(entropy_factor(present[chosen], target))
+        factors.append(calibration_factor(present[chosen], original[chosen], margin))
     last = max(int(name.split(".")[2]) for name in models.parameters if name.startswith("top."))
     models.scale(torch.tensor(factors, dtype=torch.float64), f"top.perceptron.{last}.")

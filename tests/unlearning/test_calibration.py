@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from unlearning.calibration import entropy_factor
+from unlearning.calibration import calibration_factor, entropy_factor
 from unlearning.objectives import entropy
 
 
@@ -25,3 +25,19 @@ def test_two_classes_by_hand() -> None:
 @pytest.mark.parametrize(("target", "factor"), [(0.0, 2.0), (2.0, 1 / 2)])
 def test_a_target_out_of_reach_gives_the_nearest_factor(target: float, factor: float) -> None:
     assert entropy_factor(torch.tensor([[1.0, 0.0, 0.5]]), target) == pytest.approx(factor)
+
+
+def test_a_difference_beyond_its_noise_is_put_right() -> None:
+    logits = torch.randn(400, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    assert calibration_factor(logits, 1.3 * logits, margin=2.0) == pytest.approx(1.3, rel=1e-9)
+
+
+def test_a_difference_within_its_noise_changes_nothing() -> None:
+    first, second = torch.randn(2, 400, 5, generator=torch.Generator().manual_seed(3))
+    assert calibration_factor(first, second, margin=2.0) == 1.0
+    assert calibration_factor(first, second, margin=0.0) != 1.0
+
+
+def test_equal_models_are_left_alone() -> None:
+    logits = torch.randn(30, 3, generator=torch.Generator().manual_seed(4))
+    assert calibration_factor(logits, logits, margin=0.0) == 1.0
