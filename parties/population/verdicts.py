@@ -82,9 +82,7 @@ def _proved(*rows: Summary) -> Iterator[Verdict]:
     for each in rows:
         if each.proved:
             name = f"{each.population}: ε of {each.name} at least"
-            unit = (
-                f"at {each.proved.confidence:.0%}; {each.proved.ceiling:.2f} is the most to prove"
-            )
+            unit = f"at {100 * each.proved.confidence:.0f} %; {each.proved.ceiling:.2f} is the most to prove"
             yield Verdict(name, each.proved.epsilon, unit)
 
 
@@ -100,7 +98,7 @@ def _table(population: str, own: Sequence[Summary]) -> str:
     lines = [
         f"### {population}\n",
         "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | distance to Retrain "
-        f"| ε at least ({CONFIDENCE:.0%}) |",
+        f"| ε at least ({100 * CONFIDENCE:.0f} %) |",
         "|---|---|---|---|---|---|",
     ]
     for each in own:
