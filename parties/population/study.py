@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 from parties.durable import write
+from parties.errors import PolicyError
 from parties.population.audit import Court
 from parties.population.draw import draw
 from parties.population.plan import Population, Study
@@ -79,7 +80,12 @@ def judge(study: Study, population: Population, place: Place, seed: int, tell: T
     for row in study.rows(population):
         tell(f"{name}: {row.name}")
         form = row.form(together.agreement.unlearning.fedora, study.paper_form_of(population))
-        judged[row.name] = asdict(court.judge(unlearned(original, row.way, form)))
+        try:
+            judged[row.name] = asdict(court.judge(unlearned(original, row.way, form)))
+        except ValueError as error:
+            raise PolicyError(
+                f"{name}: {row.name!r}: {error}", "smaller steps for it in the study's file"
+            ) from error
     return {
         "population": population.name,
         "seed": seed,

@@ -59,6 +59,13 @@ def test_a_population_that_scatters_more_is_found_too() -> None:
     assert judge(spread, normal(0, 2))[0] > 0.65
 
 
+def test_a_model_that_diverged_is_refused_and_not_called_alike() -> None:
+    values = normal(0, 1).values
+    values[3, 5] = np.nan
+    with pytest.raises(ValueError, match="1 of .* models diverged"):
+        Arm.whole(values)
+
+
 def test_only_values_that_are_taken_count() -> None:
     taken = np.tile(np.array([[True, False], [False, True]]), (32, 25))
     noise = normal(0, 1)

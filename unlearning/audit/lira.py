@@ -42,10 +42,19 @@ def confidence(logits: Tensor, labels: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """Confidences of one kind of model, ``[runs, rows]``; ``taken`` marks those that count."""
+    """Confidences of one kind of model, ``[runs, rows]``; ``taken`` marks those that count.
+
+    Raises:
+        ValueError: a confidence is not finite, so a model diverged; no rank could tell.
+    """
 
     values: Floats
     taken: Mask
+
+    def __post_init__(self) -> None:
+        bad = ~np.isfinite(self.values).all(axis=1)
+        if bad.any():
+            raise ValueError(f"{bad.sum()} of {len(bad)} models diverged: φ is not finite")
 
     @classmethod
     def whole(cls, values: Floats) -> "Arm":
