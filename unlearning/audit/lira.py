@@ -52,7 +52,7 @@ class Arm:
     taken: Mask
 
     def __post_init__(self) -> None:
-        bad = ~np.isfinite(self.values).all(axis=1)
+        bad: Mask = ~np.isfinite(self.values).all(axis=1)
         if bad.any():
             raise ValueError(f"{bad.sum()} of {len(bad)} models diverged: φ is not finite")
 
