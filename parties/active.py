@@ -25,6 +25,7 @@ from parties.planting import plant
 from parties.privacy.claims import claims, summary
 from parties.privacy.ledger import Spent
 from parties.privacy.spending import account
+from parties.purge import purge, search
 from parties.report import VERSION
 from parties.requests import Chosen, choose
 from parties.resume import Losses, begin
@@ -149,7 +150,7 @@ def _carry_out(federation: Federation, chosen: Chosen, planted: Index) -> dict[s
     return {
         **figures,
         "dropped": dropped,
-        "purged": federation.purge(name) if len(chosen.rows) else {},
+        "purged": purge(federation, name) if len(chosen.rows) else {},
         "remains": _remains(federation, name) if len(chosen.rows) else {},
         "kept": _kept(federation),
     }
@@ -157,7 +158,8 @@ def _carry_out(federation: Federation, chosen: Chosen, planted: Index) -> dict[s
 
 def _remains(federation: Federation, name: str) -> dict[str, list[str]]:
     """Where parties still find rows of the request after its purge, in memory and in files."""
-    return federation.once(f"search after {name}", dict, federation.search, durable=False)
+    look = partial(search, federation)
+    return federation.once(f"search after {name}", dict, look, durable=False)
 
 
 def _kept(federation: Federation) -> list[str]:

@@ -19,8 +19,6 @@ from parties.party import Party
 from parties.passes import Passes
 from parties.privacy.cached import CachedPasses
 from parties.privacy.labels import UsedLabels
-from parties.privacy.ledger import Spent
-from parties.remains import remains
 from parties.rows import RowSets
 from parties.schedule import Index
 from parties.state import State
@@ -55,14 +53,14 @@ class Federation:
 
     def _take(self, party: Party, hub: Hub, checkpoints: Checkpoints, state: State) -> None:
         self.party, self.agreement, self._hub = party, party.agreement, hub
-        self._checkpoints, self._state = checkpoints, state
+        self.checkpoints, self._state = checkpoints, state
         self._start = state.rows
         self.members: tuple[str, ...] = ()  # the copies that vote; empty: one model
         self._assembled: dict[str, tuple[str, ...]] = {}  # members that were kept under a name
         self._saved = monotonic()
-        self._labels = UsedLabels(party, state)
+        self.used_labels = UsedLabels(party, state)
         once = party.agreement.privacy.embed_once is not None
-        self.passes = (CachedPasses if once else Passes)(party, hub, state, self._labels.values)
+        self.passes = (CachedPasses if once else Passes)(party, hub, state, self.used_labels.values)
 
     @classmethod
     def resume(
@@ -125,11 +123,6 @@ class Federation:
         return self._journal.replaying
 
     @property
-    def spent_on_labels(self) -> Spent | None:
-        """What flipping labels has cost; None where nothing was flipped."""
-        return self._labels.spent
-
-    @property
     def diverged(self) -> bool:
         """Whether some party's numbers are no longer finite."""
         return self.passes.diverged
@@ -159,7 +152,7 @@ class Federation:
         self._number += 1
         save = vfl_pb2.Save(checkpoint=self._number)
         self._arrange(vfl_pb2.CHECKPOINT, vfl_pb2.Arrange(save=save))
-        self._checkpoints.write(self._number, self.run, self._content())
+        self.checkpoints.write(self._number, self.run, self._content())
         self._saved, self._journal.grown = monotonic(), False
 
     def settle(self) -> None:
@@ -168,7 +161,7 @@ class Federation:
             self.checkpoint()
             settle = vfl_pb2.Settle(checkpoint=self._number)
             self._arrange(vfl_pb2.CHECKPOINT, vfl_pb2.Arrange(settle=settle))
-            self._checkpoints.settle(self._number)
+            self.checkpoints.settle(self._number)
 
     def _content(self) -> Content:
         state = self._state.content()
@@ -252,47 +245,17 @@ class Federation:
         ours = self._state.arrange(arrange, task)
         return {**theirs, self.party.name: ours or vfl_pb2.Report()}
 
-    def search(self) -> dict[str, list[str]]:
-        """Where parties still find rows of the last request, in memory and in their files."""
-        done = self.tell(vfl_pb2.UNLEARN, vfl_pb2.Arrange(search=vfl_pb2.Search()))
-        gone = self._state.dropped
-        ours = remains(self._state, self._checkpoints) + self.passes.remains(gone)
-        ours += self._labels.remains(gone)
-        return {self.party.name: ours} | {name: list(each.left) for name, each in done.items()}
-
     def forget(self, requested: Index) -> None:
         """Tell every party which common rows must go."""
         if not self._journal.replaying:
             self.tell(vfl_pb2.UNLEARN, vfl_pb2.Forget(), requested)
         self._state.forget(requested)
 
-    def purge(self, name: str) -> dict[str, list[str]]:
-        """Have every party drop all that remembers the forgotten rows of request ``name``.
-
-        Returns:
-            What each party dropped.
-        """
-        before = self._journal.replaying
-        purged = self.once(f"purge of {name}", dict, self._purge, durable=False)
-        if before:
-            self._state.forgotten_for_good()
-        self.settle()
-        return purged
-
-    def _purge(self) -> dict[str, list[str]]:
-        done = self.tell(vfl_pb2.UNLEARN, vfl_pb2.Purge())
-        dropped = self._state.dropped
-        ours = self._state.purge()
-        ours += self.passes.forget(dropped) + self._labels.forget(dropped)
-        ours.append(f"row map, features and labels of {len(dropped)} rows")
-        ours.append("checkpoints from before")
-        return {self.party.name: ours} | {name: list(each.purged) for name, each in done.items()}
-
     def goodbye(self) -> None:
         """End the conversation: the run is over, and its checkpoints with it."""
         self._move(vfl_pb2.CLOSE)
         self._hub.broadcast(vfl_pb2.Goodbye())
-        self._checkpoints.clear()
+        self.checkpoints.clear()
 
     # --- reading --------------------------------------------------------------------------------
 

@@ -82,9 +82,8 @@ def _proved(*rows: Summary) -> Iterator[Verdict]:
     for each in rows:
         if each.proved:
             name = f"{each.population}: ε of {each.name} at least"
-            unit = (
-                f"at {each.proved.confidence:.0%}; {each.proved.ceiling:.2f} is the most to prove"
-            )
+            level, most = 100 * each.proved.confidence, each.proved.ceiling
+            unit = f"at {level:.0f} %; {most:.2f} is the most to prove"
             yield Verdict(name, each.proved.epsilon, unit)
 
 
@@ -100,7 +99,7 @@ def _table(population: str, own: Sequence[Summary]) -> str:
     lines = [
         f"### {population}\n",
         "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | distance to Retrain "
-        f"| ε at least ({CONFIDENCE:.0%}) |",
+        f"| ε at least ({100 * CONFIDENCE:.0f} %) |",
         "|---|---|---|---|---|---|",
     ]
     for each in own:
@@ -150,5 +149,5 @@ def draw_figure(found: Sequence[Summary], path: Path) -> None:
             axes.set_title(name)
             axes.set_xlabel("AUC; 0.5: not told from Retrain")
             axes.grid(axis="x", alpha=0.3)
-        axes.legend(loc="lower right")
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
         figure.savefig(path, dpi=150)

@@ -9,7 +9,7 @@ from protocol import vfl_pb2
 
 def account(federation: Federation) -> dict[str, Spent]:
     """What every party's releases have cost so far, where something is to be claimed."""
-    spent = federation.spent_on_labels
+    spent = federation.used_labels.spent
     found = {} if spent is None else {federation.party.name: spent}
     if federation.agreement.privacy.embed_once is None:
         return found

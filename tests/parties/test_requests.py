@@ -15,6 +15,7 @@ from configs.agreement import Agreement
 from configs.errors import ConfigError
 from configs.schema import _validated
 from parties.errors import DataError, PolicyError
+from parties.purge import purge
 from parties.report.page import page
 from parties.report.terminal import table
 from parties.requests import choose
@@ -133,7 +134,7 @@ def test_features_of_forgotten_rows_are_erased_request_after_request(tmp_path: P
             rows = np.sort(leading.rows.learn[:7])
             gone = np.concatenate([gone, rows])
             leading.forget(rows)
-            leading.purge("some")
+            purge(leading, "some")
         for values in inputs(leading, answerers).values():
             assert (values[gone] == 0).all()
             assert (values != 0).any()

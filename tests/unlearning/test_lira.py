@@ -62,7 +62,7 @@ def test_a_population_that_scatters_more_is_found_too() -> None:
 def test_a_model_that_diverged_is_refused_and_not_called_alike() -> None:
     values = normal(0, 1).values
     values[3, 5] = np.nan
-    with pytest.raises(ValueError, match="1 of .* models diverged"):
+    with pytest.raises(ValueError, match=r"1 of .* models diverged"):
         Arm.whole(values)
 
 

@@ -52,9 +52,10 @@ class Arm:
     taken: Mask
 
     def __post_init__(self) -> None:
-        bad = ~np.isfinite(self.values).all(axis=1)
-        if bad.any():
-            raise ValueError(f"{bad.sum()} of {len(bad)} models diverged: φ is not finite")
+        runs = len(self.values)
+        bad = runs - int(np.isfinite(self.values).all(axis=1).sum())
+        if bad:
+            raise ValueError(f"{bad} of {runs} models diverged: φ is not finite")
 
     @classmethod
     def whole(cls, values: Floats) -> "Arm":

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from trio import federation, forget_some
 
+from parties.purge import purge, search
 from protocol import vfl_pb2
 
 
@@ -14,7 +15,7 @@ def test_before_the_purge_everybody_finds_them_and_after_it_nobody(tmp_path: Pat
         forget_some(leading)
         leading.once("outputs", dict, lambda: {"logits": leading.logits(vfl_pb2.FORGOTTEN)})
         leading.checkpoint()
-        found = leading.search()
+        found = search(leading)
         for name in ("hub", "left", "right"):
             assert {"row map", "row sets", "features", "copy 'original' of the model"} <= set(
                 found[name]
@@ -33,5 +34,5 @@ def test_a_purge_leaves_nothing(tmp_path: Path) -> None:
         leading.keep("original", vfl_pb2.TRAIN)
         leading.checkpoint()
         forget_some(leading)
-        leading.purge("request")
-        assert leading.search() == {"hub": [], "left": [], "right": []}
+        purge(leading, "request")
+        assert search(leading) == {"hub": [], "left": [], "right": []}

@@ -37,7 +37,7 @@ def test_the_bound_of_epsilon_pools_the_whole_models_of_all_seeds() -> None:
 
 def test_the_table_shows_the_bound_its_confidence_and_what_a_perfect_attack_would_prove() -> None:
     lines = table(list(summaries([record(seed) for seed in range(5)]))).splitlines()
-    assert lines[2].endswith("| ε at least (95%) |")
+    assert lines[2].endswith("| ε at least (95 %) |")
     assert lines[4].startswith("| Retrain against Retrain")
     assert lines[4].endswith("| 0.00 of 3.05 |")
     assert lines[5].endswith("| 3.71 of 3.76 |")
@@ -50,7 +50,7 @@ def test_the_verdicts_carry_the_bound_without_a_demand() -> None:
         "digits: ε of original at least",
         "digits: ε of FedORA at least",
     ]
-    assert all(each.ok is None and "95%" in each.unit for each in rows)
+    assert all(each.ok is None and "95 %" in each.unit for each in rows)
 
 
 def test_a_part_without_counts_shows_no_bound() -> None:

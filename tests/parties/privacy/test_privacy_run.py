@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from configs.errors import ConfigError
 from parties.bottom import source_digest
 from parties.privacy.accounting import epsilon_of
+from parties.purge import search
 from parties.report.page import page
 from parties.report.terminal import table
 from protocol import vfl_pb2
@@ -73,7 +74,7 @@ def test_before_the_purge_what_is_kept_of_a_release_is_found(
         leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
         leading.logits(vfl_pb2.LEARN)
         trio.forget_some(leading)
-        found = leading.search()
+        found = search(leading)
     assert {"cached embeddings", "flipped labels"} <= set(found["hub"])
     assert "released embeddings" in found["left"]
     assert "released embeddings" in found["right"]
