@@ -22,7 +22,7 @@ DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
 PARTIES = {"office": "active", "left": "passive", "right": "passive"}
 SHORT = (
     "training.epochs=8", "training.patience=8", "unlearning.retrains=2",
-    "unlearning.fedora.iterations=10", "unlearning.fedora.reference_epochs=2",
+    "unlearning.fedora.iterations=10", "unlearning.fedora.retain_share=0.25",
     "limits.checkpoint_seconds=0.2", 'unlearning.compare=["fine-tune", "relabel"]',
 )  # fmt: skip
 PATIENCE = 240.0  # seconds for a whole run, however loaded the machine is

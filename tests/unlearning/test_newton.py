@@ -1,31 +1,14 @@
 """Tests of the Newton-CG head: products with the Hessian, the certificate, and every step."""
 
-import math
-from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 import torch
-from one_head import Head, head
+from one_head import EFFORT, EXACT, Head, bounds, head
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from unlearning.certificate import distance_bound
 from unlearning.newton import Effort, begin, curvature, minimise, quadratic
-
-EFFORT = Effort(tolerance=1e-3, products=200)
-EXACT = Effort(tolerance=1e-12, products=500)
-
-
-def apart(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:
-    return math.sqrt(sum(float((a - b).square().sum()) for a, b in zip(left, right, strict=True)))
-
-
-def optimum(problem: Head) -> tuple[Tensor, ...]:
-    """Θ*, as near as float64 comes."""
-    alone = Head(problem.features, problem.labels, problem.weight, problem.blocks)
-    minimise(alone, EXACT, lambda norm: norm < 1e-14, 60)
-    return alone.blocks
 
 
 def test_curvature_by_hand() -> None:
@@ -94,15 +77,9 @@ def test_conjugate_gradients_solve_two_equations_in_two_steps() -> None:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_the_bound_is_at_least_the_distance_after_every_step(seed: int) -> None:
-    problem = head(seed, weight=(0.3, 0.05, 0.01)[seed % 3])
-    best = optimum(problem)
-    norm = math.sqrt(problem.gradient())
-    assert distance_bound(norm, problem.weight) >= apart(problem.blocks, best)
-    for _ in range(6):
-        walked = minimise(problem, EFFORT, lambda norm: False, 1)[-1]
-        assert distance_bound(walked.gradient_norm, problem.weight) >= apart(problem.blocks, best)
-        assert walked.gradient_norm < norm or walked.length == 0
-        norm = walked.gradient_norm
+    found = bounds(seed)
+    assert all(bound >= distance for bound, distance in found)
+    assert all(after <= before for (before, _), (after, _) in pairwise(found))
 
 
 def test_the_bound_falls_quadratically_near_the_end() -> None:
