@@ -22,7 +22,7 @@ types: $(INSTALLED)
 tests: $(INSTALLED)
 	$(BIN)/pytest
 
-bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json
+bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json and rows of docs/fedora.json
 	$(BIN)/python tests/bench
 
 format: $(INSTALLED)

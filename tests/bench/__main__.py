@@ -11,10 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for folder in (
-    HERE,
-    *(HERE.parent / name for name in ("parties", "protocol", "psi", "unlearning")),
-):
+SHARED = ("parties", "protocol", "psi", "unlearning")  # what tests of these folders share
+for folder in (HERE, *(HERE.parent / name for name in SHARED)):
     sys.path.insert(0, str(folder))
 
 import torch  # noqa: E402

@@ -98,7 +98,7 @@ def head(seed: int, *, rows: int = 60, weight: float = 0.05) -> Head:
 
 
 def bounds(seed: int) -> list[tuple[float, float]]:
-    """Certified and true distance to the optimum of a random problem, before and after six steps."""
+    """Certified and true distance to the optimum of a random problem, before and after steps."""
     problem = head(seed, weight=(0.3, 0.05, 0.01)[seed % 3])
     best = Head(problem.features, problem.labels, problem.weight, problem.blocks)
     minimise(best, EXACT, lambda norm: norm < 1e-14, 60)
