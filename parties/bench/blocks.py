@@ -47,7 +47,8 @@ class Block(Table):
     Attributes:
         experiment: whose runs it shows.
         gpu: it needs one, so as a rule its runs are not there.
-        variants: a row each, of FedORA, below Retrain's; none: the standard rows.
+        variants: a row each, of FedORA, below Retrain's and the trivial ones; none: the standard
+            rows.
         axis: of a curve over variants, whose numbers are ``points``.
         paper: by row, the paper's numbers in the order of ``measures``; an own word for a number
             that stands in a figure only is left out.
@@ -85,9 +86,12 @@ class Block(Table):
         """Its rows, in order."""
         if not self.variants:
             return STANDARD
+        first = self.variants[0]
         return (
-            Row("Retrain", self.variants[0], "retrain"),
-            Row("Original", self.variants[0], "original"),
+            Row("Retrain", first, "retrain"),
+            Row("Original", first, "original"),
+            Row("Fine-tune", first, "fine-tune"),
+            Row("Relabel", first, "relabel"),
             *(Row(variant, variant, "fedora") for variant in self.variants),
         )
 

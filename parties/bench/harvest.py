@@ -8,9 +8,8 @@ from configs.agreement import Agreement
 from parties.bench.payload import expected, is_exact
 from parties.bench.plan import Run
 from parties.bench.rounds import rounds
-from parties.methods.choice import PAIRED
+from parties.figures.seen import RETRAIN, is_independent
 
-RETRAIN = "retrain"
 Values: TypeAlias = dict[str, float]  # by measure; a measure without a value is absent
 
 # Measures that stand among a method's figures, by the word that the tables use.
@@ -44,12 +43,8 @@ def harvest(run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
         if "fedora" in found and is_exact(run.agreement) and request["iterations"]:
             needed = expected(run.agreement, request, metrics["run"]["rows"]["validation"])
             found["fedora"]["payload-excess"] = found["fedora"]["payload"] - needed
-    retrains = [found.pop(name) for name in list(found) if _is_independent(name)]
+    retrains = [found.pop(name) for name in list(found) if is_independent(name)]
     return found | {RETRAIN: _mean(retrains)}
-
-
-def _is_independent(name: str) -> bool:
-    return name.startswith(RETRAIN) and name != PAIRED
 
 
 def _figures(figures: Any, wanted: Mapping[str, str]) -> Values:

@@ -207,7 +207,8 @@ def trend(name: str, points: Sequence[tuple[float, Series]], bound: float) -> It
     rho: float | None = None
     if all(len(series) >= FEWEST for _, series in points):
         ours = [fmean(series.values()) for _, series in points]
-        rho = float(spearmanr([at for at, _ in points], ours).statistic)
+        constant = max(ours) - min(ours) < 1e-12  # ranks of equal numbers have no correlation
+        rho = 0.0 if constant else float(spearmanr([at for at, _ in points], ours).statistic)
     between = (-1.0, bound) if bound < 0 else (bound, 1.0)
     yield judge(name, rho, "", between, f"at {'most' if bound < 0 else 'least'} {bound:g}")
 

@@ -26,15 +26,15 @@ def certified(data: Path, tell: Tell) -> Iterator[Row]:
     yield at_least(name, held, PROBLEMS, "problems")
     methods = _methods(_run("income-certified", data, tell))
     facts, optimum = methods["newton-cg"]["facts"]["certificate"], methods["retrain-paired"]
-    bounds = [step["bound"] for step in facts["steps"]]
+    reached = [step["bound"] for step in facts["steps"]]
     apart = [each["distance"] for each in optimum["facts"]["distances"]]
     nearest = optimum["facts"]["bound"]
-    for number, (bound, distance) in enumerate(zip(bounds, apart, strict=True)):
+    for number, (bound, distance) in enumerate(zip(reached, apart, strict=True)):
         yield shown(f"Adult, Newton step {number}: certified distance", bound, "")
         yield shown(f"Adult, Newton step {number}: true distance", distance, "")
-    kept = fmean(bound + nearest >= one for bound, one in zip(bounds, apart, strict=True))
+    kept = fmean(bound + nearest >= one for bound, one in zip(reached, apart, strict=True))
     yield at_least("Adult: steps whose bound is at least the true distance", kept, 1.0, "of all")
-    near = next(number for number, bound in enumerate(bounds) if bound <= 1e-5)
+    near = next(number for number, bound in enumerate(reached) if bound <= 1e-5)
     yield at_most("Adult: Newton steps to a certified distance of 1e-5", near, 4, "steps")
     yield shown("Adult: products with the Hessian", sum(s["products"] for s in facts["steps"]), "")
     yield shown("Adult: bytes of a product and passive party", facts["product_bytes"], "bytes")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 from unlearning.audit.equivalence import equivalence, needed_runs
 from unlearning.audit.two_samples import classifier_test, energy_test, holm, ks_by_class
@@ -33,6 +34,20 @@ def test_energy_finds_a_shift_and_no_more() -> None:
     rows = generator.normal(size=(3, 80, 2))
     assert energy_test(rows[0], rows[1] + 1, generator).p == pytest.approx(1 / 200)
     assert energy_test(rows[0], rows[1], generator).p > 0.05
+
+
+def test_where_nothing_differs_every_p_of_the_energy_test_is_as_likely() -> None:
+    generator = np.random.default_rng(0)
+    pairs = generator.normal(size=(100, 2, 40, 3))
+    found = [energy_test(ours, theirs, generator, 99).p for ours, theirs in pairs]
+    assert kstest(found, "uniform").pvalue > 0.01
+
+
+def test_where_nothing_differs_ks_raises_its_alarm_no_more_often_than_it_says() -> None:
+    generator, labels = np.random.default_rng(0), np.repeat([0, 1], 40)
+    pairs = generator.normal(size=(400, 2, 80))
+    alarms = [ks_by_class(ours, theirs, labels).p < 0.05 for ours, theirs in pairs]
+    assert 0 < np.mean(alarms) < 0.05 + 2 * np.sqrt(0.05 * 0.95 / 400)
 
 
 def test_energy_of_many_rows_looks_at_some() -> None:

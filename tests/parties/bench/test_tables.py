@@ -69,6 +69,12 @@ def test_what_needs_a_gpu_says_so() -> None:
     assert "--gpu" in str(plain(shown)["not run"])
 
 
+def test_every_block_has_the_trivial_rows() -> None:
+    of_variants = BLOCK.model_copy(update={"variants": ("σ=1", "σ=2")})
+    for block in (BLOCK, of_variants):
+        assert {"fine-tune", "relabel"} <= {row.method for row in block.rows}
+
+
 def test_a_block_without_runs_says_so() -> None:
     (shown,) = tables([BLOCK.model_copy(update={"experiment": "y"})], FOUND)
     assert "not run yet" in markdown(shown)

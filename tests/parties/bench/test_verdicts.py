@@ -74,6 +74,11 @@ def test_trend_is_the_rank_correlation_of_means() -> None:
     assert unknown.ok is None
 
 
+def test_what_does_not_change_is_no_trend() -> None:
+    (found,) = trend("t", [(at, series(0.5, 0.5, 0.5)) for at in (1.0, 2.0, 3.0)], 0.8)
+    assert (found.value, found.ok) == (0.0, False)
+
+
 def test_a_row_is_reproduced_only_as_a_whole() -> None:
     found = [Verdict("R1: a", 1, "", "1", True), Verdict("R1: b", 1, "")]
     assert reproduced(found) == {"R1": "reproduced"}, "what is only shown is not judged"

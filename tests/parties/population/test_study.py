@@ -64,3 +64,70 @@ def test_a_part_without_counts_shows_no_bound() -> None:
 
 def summed(seeds: int) -> list[Summary]:
     return list(summaries([record(seed) for seed in range(seeds)]))
+
+
+NULL = "Retrain against Retrain"
+
+
+def summary(name: str, auc: float, *, error: float = 0.01, place: str = "digits") -> Summary:
+    both = ("vs_retrain",) if name == NULL else ("vs_retrain", "u_lira")
+    aucs, errors = dict.fromkeys(both, auc), dict.fromkeys(both, error)
+    return Summary(place, name, aucs, errors, -0.2, 0.3, 5, None)
+
+
+def judged(*changed: Summary) -> dict[str, tuple[float, bool | None]]:
+    """What is said of a population, some rows of which are other than these."""
+    usual = [
+        summary(NULL, 0.5),
+        summary("original", 0.7),
+        summary("FedORA", 0.52),
+        summary("fine-tune", 0.6),
+    ]
+    rows = {(each.population, each.name): each for each in (*usual, *changed)}
+    said = verdicts(list(rows.values()))
+    return {each.name.removeprefix("digits: "): (each.value, each.ok) for each in said}
+
+
+@pytest.mark.parametrize("audit", ["vs-Retrain AUC", "U-LiRA AUC"])
+@pytest.mark.parametrize(("auc", "ok"), [(0.55, True), (0.56, False), (0.45, True), (0.44, False)])
+def test_a_method_must_not_be_told_from_retrain_on_either_side(
+    audit: str, auc: float, *, ok: bool
+) -> None:
+    value, held = judged(summary("FedORA", auc))[f"{audit} of FedORA"]
+    assert (value, held) == (pytest.approx(max(auc, 1 - auc)), ok)
+
+
+def test_where_the_original_is_hardly_found_a_method_proves_nothing() -> None:
+    found = judged(summary("original", 0.59))
+    proves = "vs-Retrain AUC of FedORA (the original is below 0.6: proves nothing)"
+    assert found[proves] == (pytest.approx(0.52), None)
+    assert "vs-Retrain AUC of FedORA" not in found
+
+
+@pytest.mark.parametrize(
+    ("rival", "error", "ok"),
+    [(0.53, 0.01, True), (0.51, 0.01, True), (0.5, 0.01, False), (0.48, 0.01, True)],
+)
+def test_the_best_rival_may_be_ahead_by_one_standard_error(
+    rival: float, error: float, *, ok: bool
+) -> None:
+    """0.02 behind is more than √2 of 0.01; an AUC of 0.48 is as far from chance as 0.52 is."""
+    found = judged(summary("fine-tune", rival, error=error))
+    name = "vs-Retrain AUC of FedORA minus that of the best rival (fine-tune)"
+    assert found[name] == (pytest.approx(0.52 - max(rival, 1 - rival)), ok)
+
+
+def test_a_rival_of_another_architecture_is_a_rival() -> None:
+    votes = summary("CVFU", 0.5, place="digits, votes")
+    assert "vs-Retrain AUC of FedORA minus that of the best rival (CVFU)" in judged(votes)
+
+
+@pytest.mark.parametrize(
+    ("auc", "error", "ok"),
+    [(0.515, 0.01, True), (0.485, 0.01, True), (0.515, 0.005, False), (0.525, 0.05, False)],
+)
+def test_the_null_lies_within_two_errors_and_a_fiftieth(
+    auc: float, error: float, *, ok: bool
+) -> None:
+    found = judged(summary(NULL, auc, error=error))
+    assert found["null, distance of its AUC from 0.5"] == (pytest.approx(abs(auc - 0.5)), ok)
