@@ -80,9 +80,10 @@ class Fedora(Table):
     dual: Literal["scalar", "literal"] = "scalar"
     weight: Positive = 2.0  # ω
     iterations: Count = 20  # K
-    retain_share: Annotated[float, Field(ge=0, le=1)] = 0.1  # δ
-    batch: Count = 32  # B
-    primal_step: Positive = 0.1  # τ
+    retain_share: Annotated[float, Field(ge=0, le=1)] = 0.25  # δ
+    batch: Count | None = None  # B; None: the training's
+    # τ; None: twice the training's learning rate, or 0.1 in plain steps.
+    primal_step: Positive | None = None
     dual_step: Positive = 0.1  # σ
     proximal: Annotated[float, Field(ge=0)] = 0.0  # ρ: above 0 it holds on to what θ₀ remembers
     price_cap: Positive = 1.0  # largest Ω
@@ -109,6 +110,12 @@ class Fedora(Table):
     reference_epochs: Count = 10
     reference_batch: Count = 32
     reference_learning_rate: Positive = 5e-3
+
+    def first_step(self, learning_rate: float) -> float:
+        """Return τ to begin with, where training has this learning rate."""
+        if self.primal_step is not None:
+            return self.primal_step
+        return 2 * learning_rate if self.primal == "optimiser" else 0.1
 
     @model_validator(mode="after")
     def _score_is_priced(self) -> Self:

@@ -41,7 +41,7 @@ def _rate(agreement: Agreement, task: vfl_pb2.Task) -> float | None:
         vfl_pb2.CORRECT: plan.ico_like.learning_rate,
     }
     if plan.fedora.primal == "optimiser":
-        rates[vfl_pb2.UNLEARN] = plan.fedora.primal_step
+        rates[vfl_pb2.UNLEARN] = plan.fedora.first_step(agreement.training.learning_rate)
     if agreement.evaluation.relearn is not None:
         rates[vfl_pb2.RELEARN] = agreement.evaluation.relearn.learning_rate
     return rates.get(task)

@@ -25,9 +25,9 @@ def expected(agreement: Agreement, request: Mapping[str, Any], validation: int) 
     plan, steps = agreement.unlearning.fedora, request["iterations"]
     wide = sum(agreement.parties[name].width or 0 for name in agreement.passive)
     number = BYTES[agreement.dtype] * wide
-    retained, batches = int(request["retained"]), ceil(request["retained"] / plan.batch)
-    asked = len(steps) * ceil(plan.retain_share * retained / plan.batch)
-    learned = sum(min(plan.batch, retained - at % batches * plan.batch) for at in range(asked))
+    size, retained = plan.batch or agreement.training.batch, int(request["retained"])
+    batches, asked = ceil(retained / size), len(steps) * ceil(plan.retain_share * retained / size)
+    learned = sum(min(size, retained - at % batches * size) for at in range(asked))
     forgotten = int(request["forgotten"])
     if plan.score_rows is not None:
         forgotten = min(forgotten, plan.score_rows)

@@ -89,6 +89,12 @@ class FedOra:
         start = federation.once("start of fedora", Start, lambda: _start(federation))
         federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         went = unlearn(federation, start.threshold.gamma, start.accuracy)
+        if went.decision.rolls_back:
+            federation.party.watch.warn(
+                f"FedORA ended with {went.decision.value!r}: all went back to the last sound model, "
+                "which may still know the rows; try a smaller unlearning.fedora.primal_step or "
+                "more iterations"
+            )
         factor = calibrate(federation, start.original)
         return Facts(
             form(federation.agreement.unlearning.fedora) | {"calibration": factor},
@@ -143,7 +149,7 @@ class _Run:
         if self._plan.policy == "present":  # until the first look
             gamma = no_pressure(classes, self._plan.weight)
         self._dual = Dual(threshold=gamma, cap=cap)
-        self._steps = step_sizes(self._plan)
+        self._steps = step_sizes(self._plan, federation.agreement.training)
         floor = accuracy - self._plan.utility_loss
         self._limits = Limits(
             iterations=self._plan.iterations,
@@ -152,7 +158,7 @@ class _Run:
             still=self._plan.tolerance,
         )
         retained = len(federation.rows.retain)
-        self._batch = self._plan.batch
+        self._batch = self._plan.batch or federation.agreement.training.batch
         self._per_epoch = math.ceil(retained / self._batch)
         share = self._plan.retain_share
         self._sub_steps = retain_steps(share, retained, self._batch) if share else 0

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from configs.agreement import Training
 from configs.unlearning import Fedora
 from unlearning.step_sizes import StepRule, StepSizes
 
@@ -20,21 +21,21 @@ def form(plan: Fedora) -> dict[str, Any]:
     }
 
 
-def step_sizes(plan: Fedora) -> StepSizes:
+def step_sizes(plan: Fedora, training: Training) -> StepSizes:
     """The initial step sizes and the rule that moves them; without a rule they stay."""
-    rule = plan.adaptive
+    rule, primal = plan.adaptive, plan.first_step(training.learning_rate)
     if rule is None:
         still = StepRule(
-            primal_range=(plan.primal_step, plan.primal_step),
+            primal_range=(primal, primal),
             dual_range=(plan.dual_step, plan.dual_step),
         )
-        return StepSizes(primal=plan.primal_step, dual=plan.dual_step, rule=still)
+        return StepSizes(primal=primal, dual=plan.dual_step, rule=still)
     moving = StepRule(
         calm=rule.slow,
         restless=rule.fast,
         grow=rule.growth,
         shrink=rule.decay,
-        primal_range=(plan.primal_step * rule.smallest, plan.primal_step * rule.largest),
+        primal_range=(primal * rule.smallest, primal * rule.largest),
         dual_range=(plan.dual_step * rule.smallest, plan.dual_step * rule.largest),
     )
-    return StepSizes(primal=plan.primal_step, dual=plan.dual_step, rule=moving)
+    return StepSizes(primal=primal, dual=plan.dual_step, rule=moving)

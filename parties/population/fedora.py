@@ -33,6 +33,11 @@ class Course:
     streams: Sequence[str]
     plan: Fedora
 
+    @property
+    def batch(self) -> int:
+        """B."""
+        return self.plan.batch or self.together.agreement.training.batch
+
 
 class Unlearning:
     """One FedORA of N models at once."""
@@ -45,16 +50,16 @@ class Unlearning:
             classes = len(course.together.agreement.labels.classes)
             gammas = [thresholds.no_pressure(classes, plan.weight)] * len(gammas)
         self._duals = [Dual(threshold=gamma, cap=cap) for gamma in gammas]
-        self._steps = [step_sizes(plan) for _ in gammas]
+        training = course.together.agreement.training
+        self._steps = [step_sizes(plan, training) for _ in gammas]
         self._anchor = [each.detach().clone() for each in models.beginning()]
         self._mark: list[Tensor] | None = None
         retained = len(course.sets[0].retain)
         share = plan.retain_share
-        self._sub_steps = retain_steps(share, retained, plan.batch) if share else 0
-        self._per_epoch = per_epoch(retained, plan.batch)
+        self._sub_steps = retain_steps(share, retained, course.batch) if share else 0
+        self._per_epoch = per_epoch(retained, course.batch)
         self._descent = None
         if plan.primal == "optimiser":
-            training = course.together.agreement.training
             self._descent = optimiser(models.beginning(), training)
         self._done = 0
 
@@ -160,7 +165,7 @@ def held_out_levels(course: Course, models: Ensemble) -> list[float]:
 
 def _retained(course: Course) -> Iterator[Tensor]:
     """Batches of D_r, epoch after epoch."""
-    labels, size = course.together.labels, course.plan.batch
+    labels, size = course.together.labels, course.batch
     rows = (course.sets, course.streams, vfl_pb2.RETAIN)
     lesson = Lesson(*rows, labels, epochs=0, batch=size, learning_rate=0.0)
     return chain.from_iterable(batches(lesson, epoch) for epoch in count(1))

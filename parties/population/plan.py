@@ -1,11 +1,13 @@
 """What a study of forgetting runs: populations, and the ways that are judged on each."""
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from configs.agreement import Agreement
 from configs.errors import ConfigError
 from configs.table import Count, Table
 from configs.unlearning import Adaptive, Fedora
@@ -19,6 +21,8 @@ PAPER: dict[str, Any] = {
     "adaptive": Adaptive(),
     "calibrate": False,
 }
+
+TABLES = {"gradient_ascent": "ascent"}  # where a way's settings are not under its own name
 
 
 class Population(Table):
@@ -39,11 +43,33 @@ class Row(Table):
     way: Way
     paper: bool = False  # FedORA as printed, with the paper's settings of ``paper_form``
     plan: dict[str, Any] = Field(default_factory=dict)  # settings of FedORA that differ
+    settings: dict[str, Any] = Field(default_factory=dict)  # of any other way
+    as_long: bool = False  # as many epochs over D_r as FedORA has there, at training's rate
 
     def form(self, agreed: Fedora, printed: dict[str, Any]) -> Fedora:
         """FedORA's settings for this row; ``printed`` are the population's for the paper's form."""
         base = agreed.model_dump() | (PAPER | printed if self.paper else {})
         return Fedora.model_validate(base | self.plan)
+
+    def agreement(self, agreed: Agreement) -> Agreement:
+        """The agreement with this row's settings of a way other than FedORA.
+
+        Raises:
+            ConfigError: they are none.
+        """
+        table, fedora, long = self.way.replace("-", "_"), agreed.unlearning.fedora, {}
+        if self.as_long:
+            epochs = math.ceil(fedora.iterations * fedora.retain_share)
+            long = {"epochs": epochs, "learning_rate": agreed.training.learning_rate}
+        if not (long or self.settings):
+            return agreed
+        plan = getattr(agreed.unlearning, TABLES.get(table, table))
+        try:
+            own = type(plan).model_validate(plan.model_dump() | long | self.settings)
+        except ValidationError as error:
+            raise ConfigError(f"row {self.name!r}: {error}") from error
+        changed = agreed.unlearning.model_copy(update={TABLES.get(table, table): own})
+        return agreed.model_copy(update={"unlearning": changed})
 
 
 class Study(Table):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
 from math import sqrt
@@ -81,8 +81,10 @@ def judge(study: Study, population: Population, place: Place, seed: int, tell: T
     for row in study.rows(population):
         tell(f"{name}: {row.name}")
         form = row.form(together.agreement.unlearning.fedora, study.paper_form_of(population))
+        agreed = replace(original.together, agreement=row.agreement(together.agreement))
         try:
-            judged[row.name] = asdict(court.judge(unlearned(original, row.way, form)))
+            models = unlearned(replace(original, together=agreed), row.way, form)
+            judged[row.name] = asdict(court.judge(models))
         except ValueError as error:
             raise PolicyError(
                 f"{name}: {row.name!r}: {error}", "smaller steps for it in the study's file"

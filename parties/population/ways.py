@@ -10,6 +10,7 @@ from torch import Tensor
 
 from configs.unlearning import Baseline, Fedora, FineTune, Relabel, ShrinkPerturb, TopOnly
 from models.ensemble import Ensemble, square_norms
+from parties.errors import PolicyError
 from parties.methods.fedora import START
 from parties.methods.method import ORIGINAL
 from parties.methods.shrink_perturb import share_of_top
@@ -119,7 +120,16 @@ def _ico(trained: Trained) -> Ensemble:
 
 
 def fedora(trained: Trained, plan: Fedora) -> Ensemble:
-    """FedORA by ``plan``, its start and its calibration included."""
+    """FedORA by ``plan``, its start and its calibration included.
+
+    Raises:
+        PolicyError: a population cannot run this form.
+    """
+    if plan.dual == "literal" or plan.extrapolate or (plan.adaptive and plan.primal == "optimiser"):
+        raise PolicyError(
+            "a population runs FedORA with a scalar dual, without extrapolation, and with adaptive "
+            "steps only where primal = 'plain'"
+        )
     models = (trained.early if plan.start == "early" else trained.original).copy()
     if plan.start == "fresh-top":
         _shrink(trained, START, models, (0.0, 1.0))
