@@ -20,6 +20,7 @@ from parties.half import EARLY, NEXT
 from parties.learn import HOLD, SOUND, right
 from parties.methods.calibrate import calibrate
 from parties.methods.form import form, step_sizes
+from parties.methods.iteration import Iteration, Unlearned, Walk
 from parties.methods.kkt import ANCHOR, kkt_report
 from parties.methods.method import ORIGINAL, Facts
 from parties.methods.shrink_perturb import shrink_of
@@ -29,43 +30,14 @@ from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, extrapolated, retain_steps
-from unlearning.step_sizes import StepSizes
-from unlearning.stopping import Decision, Limits, Progress, decide
+from unlearning.stopping import Limits, Progress, decide
 from unlearning.thresholds import no_pressure
 
+WENT_BACK = (
+    "all went back to the last sound model, which may still know the rows; a smaller "
+    "unlearning.fedora.primal_step or more iterations may help"
+)
 START = "start of fedora"  # the stream that draws what a start of its own is fresh with
-
-
-@dataclass(frozen=True, slots=True)
-class Iteration:
-    """What one outer iteration did."""
-
-    iteration: int
-    forgetting: float  # S_u
-    price: float | None  # Ω; None with the literal dual, where each parameter has its own
-    threshold: float  # γ
-    primal_step: float  # τ of its first sub-step
-    dual_step: float  # σ
-    dual_bound: float | None  # what σ may be at most; None before any gradient
-    gradient_norm: float  # ‖g_u‖
-    retain_loss: float | None  # mean over the sub-steps; None with δ = 0
-    change: float | None = None  # ‖ΔΘ‖, known one iteration later
-    validation_accuracy: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unlearned:
-    """How FedORA went."""
-
-    iterations: list[Iteration]
-    decision: Decision
-    answered: Answered  # the last gradients of S_u in the first iteration
-    gamma: float  # in the end
-
-    @property
-    def price(self) -> float | None:
-        """Ω at the end; None with the literal dual, or where not even one iteration was finite."""
-        return self.iterations[-1].price if self.iterations else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +61,6 @@ class FedOra:
         start = federation.once("start of fedora", Start, lambda: _start(federation))
         federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         went = unlearn(federation, start.threshold.gamma, start.accuracy)
-        if went.decision.rolls_back:
-            federation.party.watch.warn(
-                f"FedORA ended with {went.decision.value!r}: all went back to the last sound model, "
-                "which may still know the rows; try a smaller unlearning.fedora.primal_step or "
-                "more iterations"
-            )
         factor = calibrate(federation, start.original)
         return Facts(
             form(federation.agreement.unlearning.fedora) | {"calibration": factor},
@@ -122,21 +88,6 @@ def _start(federation: Federation) -> Start:
 def unlearn(federation: Federation, gamma: float, accuracy: float) -> Unlearned:
     """Run FedORA on the present model; ``accuracy`` is the model's own on validation rows."""
     return _Run(federation, gamma, accuracy).run()
-
-
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """Where FedORA stands after an iteration: with the parameters, all that the next one needs."""
-
-    dual: Dual
-    steps: StepSizes
-    asked: int  # batches of D_r so far
-    iterations: int  # so many are known
-    newest: list[Iteration]  # this one, and the one before, whose change is known now
-    decision: Decision
-    looked: bool  # at the validation rows
-    sound: bool  # the model passed the last look; a start of its own first has to recover
-    answered: Answered | None  # in the first iteration
 
 
 class _Run:
@@ -187,6 +138,8 @@ class _Run:
                 break
         if walk.decision.rolls_back:
             federation.restore(SOUND, federation.stream, vfl_pb2.UNLEARN)
+            said = f"FedORA ended with {walk.decision.value!r}"
+            federation.party.watch.warn(f"{said}: {WENT_BACK}")
         if self._plan.start == "early" and k + 1 < early:
             federation.keep(NEXT, vfl_pb2.UNLEARN)  # the next request begins somewhere, too
         federation.drop(SOUND, vfl_pb2.UNLEARN)
