@@ -178,3 +178,11 @@ def test_rows_of_parties_with_one_id_belong_together() -> None:
         assert config.agreement.labels.classes[label] == cells[14]
         age = registry.table.frame()["age"].iloc[registry.ids.index(identity)]
         assert age == float(cells[0])
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=NAMES)
+def test_fedora_s_steps_are_of_the_size_of_training_s(path: Path) -> None:
+    """An Adam at a hundred times training's rate ruins a model, and no file says so."""
+    agreed = read_config(path).agreement
+    plan, rate = agreed.unlearning.fedora, agreed.training.learning_rate
+    assert plan.primal != "optimiser" or plan.first_step(rate) <= 4 * rate

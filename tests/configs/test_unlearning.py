@@ -59,3 +59,12 @@ def test_adaptive_steps_can_be_switched_off(tmp_path: Path) -> None:
 def test_the_literal_dual_has_no_ablation(tmp_path: Path, change: str) -> None:
     told = refusal(tmp_path, GOOD, "unlearning.fedora.dual=literal", f"unlearning.fedora.{change}")
     assert "go with dual = 'scalar'" in told
+
+
+def test_steps_follow_the_training_s_learning_rate_unless_they_are_set(tmp_path: Path) -> None:
+    changes = ("unlearning.fedora.primal_step=0.5", "unlearning.fedora.primal=plain")
+    own, plain = (read(tmp_path, GOOD, change).agreement.unlearning.fedora for change in changes)
+    follow = read(tmp_path, GOOD).agreement.unlearning.fedora
+    assert follow.first_step(0.003) == 0.006
+    assert own.first_step(0.003) == 0.5
+    assert plain.first_step(0.003) == 0.1

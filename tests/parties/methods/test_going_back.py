@@ -31,14 +31,21 @@ def trained(folder: Path, unlearning: dict[str, Any], **changes: Any) -> Iterato
         yield leading
 
 
-def test_a_fresh_top_is_given_time_and_goes_back_if_it_does_not_recover(tmp_path: Path) -> None:
+def test_a_fresh_top_is_given_time_and_goes_back_if_it_does_not_recover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = {"iterations": 4, "check_every": 1, "start": "fresh-top", "utility_loss": 1e-9}
     with trained(tmp_path, {"fedora": plan | {"primal_step": 1e-6}}) as leading:
+        told: list[str] = []
+        monkeypatch.setattr(leading.party.watch, "warn", told.append)
         before = leading.logits(vfl_pb2.VALIDATION)
         leading.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
         went = fedora.unlearn(leading, 1.0, 1.0)
         assert len(went.iterations) == 4  # looked at after each, and given time
         assert went.decision.value == "utility lost"
+        assert len(told) == 1
+        assert "'utility lost': all went back" in told[0]
+        assert "may still know the rows" in told[0]
         assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
 
 

@@ -1,0 +1,53 @@
+"""The file of a study: rows with settings of their own, and what a population cannot run."""
+
+from typing import Any, cast
+
+import pytest
+from trio import agreement
+
+from configs.agreement import Agreement
+from configs.errors import ConfigError
+from configs.unlearning import Fedora
+from parties.errors import PolicyError
+from parties.population.plan import Row
+from parties.population.trained import Trained
+from parties.population.ways import fedora
+
+AGREED = Agreement.model_validate(
+    agreement(
+        unlearning={"fedora": {"iterations": 7, "retain_share": 0.3}},
+        training={"learning_rate": 0.02},
+    ),
+    strict=False,
+)
+
+
+def test_a_rival_that_runs_as_long_has_fedora_s_epochs_and_training_s_rate() -> None:
+    row = Row(name="long", way="fine-tune", as_long=True)
+    plan = row.agreement(AGREED).unlearning
+    assert (plan.fine_tune.epochs, plan.fine_tune.learning_rate) == (3, 0.02)
+    assert plan.relabel == AGREED.unlearning.relabel
+
+
+def test_a_rival_has_the_settings_of_its_row() -> None:
+    row = Row(name="strong", way="gradient-ascent", settings={"steps": 21})
+    found = row.agreement(AGREED).unlearning.ascent
+    assert (found.steps, found.clip) == (21, AGREED.unlearning.ascent.clip)
+
+
+def test_a_row_without_settings_leaves_the_agreement() -> None:
+    assert Row(name="plain", way="fine-tune").agreement(AGREED) is AGREED
+
+
+def test_a_setting_that_is_none_is_refused_and_the_row_named() -> None:
+    row = Row(name="strong", way="gradient-ascent", settings={"step": 21})
+    with pytest.raises(ConfigError, match="row 'strong'"):
+        row.agreement(AGREED)
+
+
+@pytest.mark.parametrize(
+    "form", [{"dual": "literal"}, {"extrapolate": True}, {"adaptive": {}, "anneal": None}]
+)
+def test_a_form_that_a_population_cannot_run_is_refused(form: dict[str, Any]) -> None:
+    with pytest.raises(PolicyError, match="a population runs FedORA with a scalar dual"):
+        fedora(cast(Trained, None), Fedora.model_validate(form))
