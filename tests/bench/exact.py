@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ledger import Row, at_least, at_most, shown
+from never_saw import digests, saw_and_never
 from one_head import bounds
 
 from parties.in_process import in_process
@@ -44,7 +45,14 @@ def certified(data: Path, tell: Tell) -> Iterator[Row]:
 
 
 def shards(data: Path, tell: Tell) -> Iterator[Row]:
-    """Digits in shards: untouched ones keep their digests, and more of them cost accuracy."""
+    """A shard that forgot against one that never saw; digits in shards, and what they cost."""
+    with TemporaryDirectory() as folder:
+        saw, never = saw_and_never(Path(folder))
+    after, clean = digests(saw, "after"), digests(never, "before")
+    same = fmean(after[shard] == clean[shard] for shard in clean)
+    yield at_least(
+        "shards bit-equal to those of a run that never saw the rows", same, 1.0, "of all"
+    )
     sharding = _methods(_run("digits-shards", data, tell))["sharded"]["facts"]["sharding"]
     touched = set(sharding["touched"])
     kept = [(each["after"] == each["before"]) for each in sharding["digests"]]

@@ -1,5 +1,6 @@
 """Figures: FedORA beside Retrain, over seeds, on the shipped runs with the default policy."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -117,7 +118,7 @@ def _ratio(runs: Sequence[dict[str, Any]], name: str, part: str = "forgotten") -
 def _interval(runs: Sequence[dict[str, Any]], name: str, part: str) -> Any:
     """Ratio of means over seeds."""
     found = [_of(run, name)["divergence"][part] for run in runs]
-    ratios = [JsRatio(each["js"], each["js"] / each["ratio"]) for each in found]
+    ratios = [JsRatio(each["js"], each["js"] / (each["ratio"] or math.inf)) for each in found]
     return ratio_over_seeds(ratios, np.random.default_rng(0))
 
 

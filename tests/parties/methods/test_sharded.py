@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from asking import ask
-from runs import QUICK, run
+from never_saw import PLAN, digests, saw_and_never
+from runs import run
 from safetensors.torch import load_file
 from test_resume import compare, play, prepare
 from trio import agreement
@@ -18,37 +18,11 @@ from parties.report.page import page
 from parties.rows import split
 from parties.save import canonical
 
-PLAN: dict[str, Any] = {
-    "preprocessing": "declared",
-    "sharding": {"shards": 3},
-    "training": {"learning_rate": 0.01, "batch": 16, "epochs": 2},
-    "unlearning": QUICK | {"method": "sharded", "compare": ()},
-}
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.02},)
-GONE = [f"p{number}" for number in range(3)]
-
-
-def without(folder: Path) -> None:
-    """Take the rows out of every party's own data."""
-    for path in folder.glob("*.csv"):
-        lines = path.read_text().splitlines()
-        kept = [line for line in lines if line.split(",")[0] not in GONE]
-        path.write_text("\n".join(kept) + "\n")
-
-
-def digests(metrics: dict[str, Any], when: str) -> dict[int, dict[str, str]]:
-    (request,) = metrics["requests"]
-    rows = {each["name"]: each for each in request["methods"]}
-    return {each["shard"]: each[when] for each in rows["sharded"]["facts"]["sharding"]["digests"]}
 
 
 def test_a_shard_that_forgot_is_the_shard_that_never_saw(tmp_path: Path) -> None:
-    for name in ("saw", "never"):
-        (tmp_path / name).mkdir()
-    ours = PLAN | {"unlearn": ({"name": "gone"},)}
-    saw = run(tmp_path / "saw", ids={"gone": "\n".join(GONE) + "\n"}, **ours)
-    # The other run forgets somebody else: it shows the digests of what it had learned before.
-    never = run(tmp_path / "never", ids={"gone": "p50\np51\np52\n"}, before=without, **ours)
+    saw, never = saw_and_never(tmp_path)
     before, after, clean = (
         digests(saw, "before"), digests(saw, "after"), digests(never, "before")
     )  # fmt: skip

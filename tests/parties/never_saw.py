@@ -1,0 +1,38 @@
+"""Two runs in shards: one that forgets rows, and one whose parties never had them."""
+
+from pathlib import Path
+from typing import Any
+
+from runs import QUICK, run
+
+PLAN: dict[str, Any] = {
+    "preprocessing": "declared",
+    "sharding": {"shards": 3},
+    "training": {"learning_rate": 0.01, "batch": 16, "epochs": 2},
+    "unlearning": QUICK | {"method": "sharded", "compare": ()},
+}
+GONE = [f"p{number}" for number in range(3)]
+
+
+def without(folder: Path) -> None:
+    """Take the rows out of every party's own data."""
+    for path in folder.glob("*.csv"):
+        lines = path.read_text().splitlines()
+        kept = [line for line in lines if line.split(",")[0] not in GONE]
+        path.write_text("\n".join(kept) + "\n")
+
+
+def digests(metrics: dict[str, Any], when: str) -> dict[int, dict[str, str]]:
+    (request,) = metrics["requests"]
+    rows = {each["name"]: each for each in request["methods"]}
+    return {each["shard"]: each[when] for each in rows["sharded"]["facts"]["sharding"]["digests"]}
+
+
+def saw_and_never(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The metrics of both; the second forgets somebody else, to show what it had learned before."""
+    for name in ("saw", "never"):
+        (folder / name).mkdir()
+    ours = PLAN | {"unlearn": ({"name": "gone"},)}
+    saw = run(folder / "saw", ids={"gone": "\n".join(GONE) + "\n"}, **ours)
+    never = run(folder / "never", ids={"gone": "p50\np51\np52\n"}, before=without, **ours)
+    return saw, never
