@@ -72,7 +72,7 @@ def _run(asked: Asked, told: Teller) -> None:
     from parties.population.verdicts import draw_figure, table, verdicts
 
     torch.set_num_threads(asked.threads)
-    study = read_study(asked.study).only(asked.only)
+    study = read_study(asked.study)
     records = _records(study, asked, told)
     found = list(summaries(records))
     asked.docs.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def _records(study: "Study", asked: Asked, told: Teller) -> "Sequence[Record]":
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=told.console) as progress:
-        work = list(parts(study, place, range(study.first, study.first + asked.seeds)))
+        work = list(parts(study, study.chosen(asked.only), place, asked.seeds))
         bar = progress.add_task("populations", total=len(work))
 
         def tell(text: str) -> None:

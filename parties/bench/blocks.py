@@ -92,6 +92,8 @@ class Block(Table):
             Row("Original", first, "original"),
             Row("Fine-tune", first, "fine-tune"),
             Row("Relabel", first, "relabel"),
+            Row("Top-only", first, "top-only"),
+            Row("Shrink-perturb", first, "shrink-perturb"),
             *(Row(variant, variant, "fedora") for variant in self.variants),
         )
 

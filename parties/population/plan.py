@@ -90,7 +90,7 @@ class Study(Table):
             raise ValueError(f"paper_form names population {unknown!r}, which is not")
         return self
 
-    def only(self, names: tuple[str, ...]) -> "Study":
+    def chosen(self, names: tuple[str, ...]) -> tuple[Population, ...]:
         """The populations of these names; all without any.
 
         Raises:
@@ -99,8 +99,7 @@ class Study(Table):
         known = {each.name: each for each in self.population}
         for unknown in set(names) - set(known):
             raise ConfigError(f"no population {unknown!r}", f"there are {', '.join(known)}")
-        chosen = [known[name] for name in names] or self.population
-        return self.model_copy(update={"population": tuple(chosen)})
+        return tuple(known[name] for name in names) or self.population
 
     def paper_form_of(self, population: Population) -> dict[str, Any]:
         """Settings of FedORA's printed form on a population."""

@@ -38,10 +38,12 @@ class Place:
     out: Path
 
 
-def parts(study: Study, place: Place, seeds: Sequence[int]) -> Iterator[Callable[[Tell], Record]]:
-    """Every population with every seed, to be run; those that are finished already are read."""
-    for population in study.population:
-        for seed in seeds:
+def parts(
+    study: Study, chosen: Sequence[Population], place: Place, seeds: int
+) -> Iterator[Callable[[Tell], Record]]:
+    """Every chosen population with every seed, to be run; those that are finished are read."""
+    for population in chosen:
+        for seed in range(study.first, study.first + seeds):
             yield partial(_one, study, population, place, seed)
 
 

@@ -9,7 +9,7 @@ from configs.agreement import Agreement
 from configs.errors import ConfigError
 from configs.unlearning import Fedora
 from parties.errors import PolicyError
-from parties.population.plan import Row
+from parties.population.plan import Row, Study
 from parties.population.trained import Trained
 from parties.population.ways import fedora
 
@@ -51,3 +51,17 @@ def test_a_setting_that_is_none_is_refused_and_the_row_named() -> None:
 def test_a_form_that_a_population_cannot_run_is_refused(form: dict[str, Any]) -> None:
     with pytest.raises(PolicyError, match="a population runs FedORA with a scalar dual"):
         fedora(cast(Trained, None), Fedora.model_validate(form))
+
+
+def test_a_row_that_a_population_keeps_is_left_out_elsewhere_whatever_is_chosen() -> None:
+    rows = [{"name": name, "way": "fine-tune"} for name in ("all", "kept")]
+    places = [
+        {"name": name, "config": "some.toml", "runs": 32, "rows_of": kept}
+        for name, kept in (("one", []), ("votes", ["kept"]))
+    ]
+    study = Study.model_validate({"population": places, "row": rows}, strict=False)
+    (one,) = study.chosen(("one",))
+    assert [row.name for row in study.rows(one)] == ["all"]
+    assert [each.name for each in study.chosen(())] == ["one", "votes"]
+    with pytest.raises(ConfigError, match="no population 'two'"):
+        study.chosen(("two",))
