@@ -79,7 +79,7 @@ def test_every_row_tells_its_story(metrics: Any) -> None:
         "anneal": True,
         "adaptive": False,
         "extrapolate": False,
-        "retain_share": 0.1,
+        "retain_share": 0.25,
         "calibration": None,  # a sum of votes is out of the top's reach
     }
 
