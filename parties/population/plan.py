@@ -34,6 +34,7 @@ class Population(Table):
     rows: Count | None = None  # training rows that take part; None: all
     changes: tuple[str, ...] = ()  # of settings, as --set has them
     rows_of: tuple[str, ...] = ()  # names of the only rows that are judged here; none: all others
+    without: tuple[str, ...] = ()  # names of rows that are left out here
 
 
 class Row(Table):
@@ -84,7 +85,7 @@ class Study(Table):
     def _known(self) -> Self:
         names = {row.name for row in self.row}
         for each in self.population:
-            for unknown in set(each.rows_of) - names:
+            for unknown in {*each.rows_of, *each.without} - names:
                 raise ValueError(f"population {each.name!r} names row {unknown!r}, which is not")
         for unknown in set(self.paper_form) - {each.name for each in self.population}:
             raise ValueError(f"paper_form names population {unknown!r}, which is not")
@@ -109,7 +110,7 @@ class Study(Table):
         """What is judged on a population: rows that others keep for themselves are left out."""
         if population.rows_of:
             return [row for row in self.row if row.name in population.rows_of]
-        kept = {name for each in self.population for name in each.rows_of}
+        kept = {name for each in self.population for name in each.rows_of} | {*population.without}
         return [row for row in self.row if row.name not in kept]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from configs.agreement import Agreement
 from configs.schema import read_config
@@ -88,7 +89,7 @@ class Together:
 
     def batch(self, rows: Tensor) -> list[Tensor]:
         """Features of ``rows``, ``[N, batch]``, by party: ``[N, batch, ...]`` each."""
-        return [each[rows] for each in self.inputs.values()]
+        return [gathered(each, rows) for each in self.inputs.values()]
 
     @torch.no_grad()
     def logits(self, models: Ensemble, rows: Index, size: int = 1024) -> Tensor:
@@ -105,6 +106,12 @@ class Together:
             for start in range(0, len(rows), size)
         ]
         return torch.cat(parts, dim=1)
+
+
+def gathered(values: Tensor, rows: Tensor) -> Tensor:
+    """``values[rows]``, several times as fast where a row is long."""
+    found = embedding(rows, values.flatten(1))
+    return found.view(*rows.shape, *values.shape[1:])
 
 
 def read_together(

@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import pytest
+from pydantic import ValidationError
 from trio import agreement
 
 from configs.agreement import Agreement
@@ -65,3 +66,13 @@ def test_a_row_that_a_population_keeps_is_left_out_elsewhere_whatever_is_chosen(
     assert [each.name for each in study.chosen(())] == ["one", "votes"]
     with pytest.raises(ConfigError, match="no population 'two'"):
         study.chosen(("two",))
+
+
+def test_a_population_may_leave_rows_out() -> None:
+    place = {"name": "one", "config": "some.toml", "runs": 32, "without": ["long"]}
+    rows = [{"name": name, "way": "fine-tune"} for name in ("short", "long")]
+    study = Study.model_validate({"population": [place], "row": rows}, strict=False)
+    assert [row.name for row in study.rows(study.population[0])] == ["short"]
+    unknown = place | {"without": ["unknown"]}
+    with pytest.raises(ValidationError, match="names row 'unknown', which is not"):
+        Study.model_validate({"population": [unknown], "row": rows}, strict=False)
