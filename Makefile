@@ -20,7 +20,7 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 tests: $(INSTALLED)
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json and rows of docs/fedora.json
 	$(BIN)/python tests/bench
