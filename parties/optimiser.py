@@ -26,7 +26,7 @@ def optimiser(
         return torch.optim.SGD(block, rate)
     if plan.optimiser == "sgd":
         return torch.optim.SGD(block, rate, momentum=plan.momentum, weight_decay=plan.weight_decay)
-    return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay)
+    return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay, fused=True)
 
 
 def _rate(agreement: Agreement, task: vfl_pb2.Task) -> float | None:

@@ -1,6 +1,5 @@
 """What tests share: certificates made once, and connected lines of both transports."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -21,8 +20,7 @@ from tests import data_folder
 FEDERATION = "trial"
 PARTIES = (HUB, SPOKE, "hospital", "stranger")
 
-# No process that a test starts looks for its own files there.
-os.environ.pop(data_folder.VARIABLE, None)
+data_folder.hide()
 
 
 class Lines(NamedTuple):

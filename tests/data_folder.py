@@ -21,8 +21,14 @@ from configs.seat import (
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 
 
-VARIABLE = "VFL_DATA"
-GIVEN = Path(os.environ.get(VARIABLE, BESIDE))
+VARIABLE, KEPT = "VFL_DATA", "VFL_DATA_OF_TESTS"
+GIVEN = Path(os.environ.get(KEPT) or os.environ.get(VARIABLE) or BESIDE)
+
+
+def hide() -> None:
+    """No process that a test starts looks for its own files there; other workers still do."""
+    os.environ[KEPT] = str(GIVEN)
+    os.environ.pop(VARIABLE, None)
 
 
 def folder() -> Path:
