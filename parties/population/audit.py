@@ -1,6 +1,7 @@
 """The strong audits of a population: unlearned models before a court of Retrains."""
 
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,8 @@ class Judged:
     Attributes:
         vs_retrain: unlearned models against Retrains, on rows that the former forgot.
         u_lira: rows that a model forgot against rows that it never saw.
-        accuracy: on test rows, a mean over models.
-        gap: of it to Retrain's.
+        accuracies: on test rows, of every model.
+        gap: of their mean to Retrain's.
         distance: 2-Wasserstein between the arms' Gaussians, mean and 95th percentile over rows.
         confidence_gap: mean φ on forgotten rows minus Retrain's.
         taken: how often whole models, each one trial, were taken for unlearned ones, against
@@ -45,7 +46,7 @@ class Judged:
 
     vs_retrain: Figure
     u_lira: Figure
-    accuracy: float
+    accuracies: tuple[float, ...]
     gap: float
     distance: tuple[float, float]
     confidence_gap: float
@@ -59,7 +60,7 @@ class Court:
         self._draw, self._together = draw, draw.together
         self._labels = draw.together.labels[draw.pool]
         self._retrains = Arm.whole(self._confidences(retrained.original))
-        self._accuracy = accuracy(draw.together, retrained.original)
+        self.accuracies = accuracies(draw.together, retrained.original)  # of the Retrains
         self._seed = torch_seed(draw.together.agreement.seed, "population audit")
 
     def null(self) -> Figure:
@@ -80,13 +81,13 @@ class Court:
         values, learned = self._confidences(models), self._draw.learned
         forgot, spared = Arm(values, learned), Arm(values, ~learned)
         distances = wasserstein(forgot, self._retrains)
-        right = accuracy(self._together, models)
+        right = accuracies(self._together, models)
         gap = forgot.gaussians()[0].mean() - self._retrains.gaussians()[0].mean()
         return Judged(
             vs_retrain=self._figure(forgot, self._retrains),
             u_lira=self._figure(forgot, spared),
-            accuracy=right,
-            gap=right - self._accuracy,
+            accuracies=right,
+            gap=fmean(right) - fmean(self.accuracies),
             distance=(float(distances.mean()), float(np.quantile(distances, 0.95))),
             confidence_gap=float(gap),
             taken=tally(forgot, self._retrains),
@@ -100,8 +101,8 @@ class Court:
         return confidence(logits, self._labels).numpy()
 
 
-def accuracy(together: Together, models: Ensemble) -> float:
-    """Share of right answers on test rows, over all models."""
+def accuracies(together: Together, models: Ensemble) -> tuple[float, ...]:
+    """Share of right answers on test rows, of every model."""
     rows = together.rows.test
     right = together.logits(models, rows).argmax(dim=2) == together.labels[rows]
-    return right.double().mean().item()
+    return tuple(right.double().mean(dim=1).tolist())

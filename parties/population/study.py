@@ -99,6 +99,7 @@ def judge(study: Study, population: Population, place: Place, seed: int, tell: T
         "rows": len(drawn.pool),
         "learned": len(drawn.rows(0).learn),
         "null": asdict(court.null()) | {"taken": asdict(court.null_taken())},
+        "retrain_accuracies": court.accuracies,
         "rows_judged": judged,
         "seconds": monotonic() - began,
     }

@@ -10,7 +10,7 @@ import torch
 from configs.agreement import Agreement, Request
 from models.ensemble import Ensemble
 from parties.errors import PolicyError
-from parties.population.audit import Court, accuracy
+from parties.population.audit import Court, accuracies
 from parties.population.draw import Draw, draw
 from parties.population.together import Together
 from parties.population.trained import Trained, train
@@ -176,7 +176,9 @@ def test_accuracy_counts_every_model() -> None:
     constant.scale(torch.zeros(2), "")
     with torch.no_grad():
         constant.parameters["top.perceptron.2.bias"][:] = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    assert accuracy(together(), constant) == pytest.approx(0.5)
+    found = accuracies(together(), constant)
+    assert sum(found) == pytest.approx(1)
+    assert len(set(found)) == 2
 
 
 def test_buffers_have_no_place_in_an_ensemble() -> None:
