@@ -137,6 +137,8 @@ def _page(study: "Study", records: "Sequence[Record]", asked: Asked, tables: str
         f"{study.first} to {study.first + asked.seeds - 1} and one standard error. An AUC of 0.5 "
         "is a model that is not told from one that never saw the rows.\n\n"
         f"{MIXED if len({record['source'] for record in records}) > 1 else ''}"
+        "*Equivalent*: two one-sided tests at 5 %, over all models, that test accuracy is within one "
+        "standard deviation of a Retrain's. "
         "The last column takes whole models, each as one trial: unlearned ones are told from "
         "Retrains by all their forgotten rows together, and hits and false alarms bound from below "
         "the ε of any (ε, δ) that might be claimed (δ = 0, Clopper-Pearson, all seeds pooled). "

@@ -22,6 +22,7 @@ from parties.population.trained import train
 from parties.population.ways import unlearned
 from protocol import vfl_pb2
 from unlearning.audit.epsilon import Audited, Tally, audited
+from unlearning.audit.equivalence import Equivalence, equivalence
 
 Record = dict[str, Any]
 Tell = Callable[[str], None]
@@ -126,6 +127,7 @@ class Summary:
     distance: float
     seeds: int
     proved: Audited | None
+    equivalent: Equivalence | None = None
 
 
 def summaries(records: Sequence[Record]) -> Iterator[Summary]:
@@ -134,10 +136,11 @@ def summaries(records: Sequence[Record]) -> Iterator[Summary]:
         own = [record for record in records if record["population"] == population]
         yield _null(population, own)
         for name in own[0]["rows_judged"]:
-            yield _summary(population, name, [record["rows_judged"][name] for record in own])
+            yield _summary(population, name, own)
 
 
-def _summary(population: str, name: str, found: Sequence[Mapping[str, Any]]) -> Summary:
+def _summary(population: str, name: str, own: Sequence[Record]) -> Summary:
+    found = [record["rows_judged"][name] for record in own]
     return Summary(
         population,
         name,
@@ -147,6 +150,7 @@ def _summary(population: str, name: str, found: Sequence[Mapping[str, Any]]) -> 
         fmean(each["distance"][0] for each in found),
         len(found),
         _proved(found),
+        _equivalent(name, own),
     )
 
 
@@ -160,6 +164,16 @@ def _proved(found: Sequence[Mapping[str, Any]]) -> Audited | None:
     if not all("taken" in each for each in found):
         return None
     return audited(sum((Tally(**each["taken"]) for each in found), Tally(0, 0, 0, 0)))
+
+
+def _equivalent(name: str, own: Sequence[Record]) -> Equivalence:
+    """TOST over the models of all seeds, each less the mean of its seed's Retrains."""
+    ours, retrains = list[float](), list[float]()
+    for record in own:
+        usual = fmean(record["retrain_accuracies"])
+        ours += [each - usual for each in record["rows_judged"][name]["accuracies"]]
+        retrains += [each - usual for each in record["retrain_accuracies"]]
+    return equivalence(ours, retrains)
 
 
 def _error(figures: Sequence[Mapping[str, float]]) -> float:

@@ -26,6 +26,7 @@ MOST, SHOWN, WITHIN = (
     0.60,
     0.02,
 )  # AUC of the method; of the original; of the null, either way
+FAINT = 0.001  # below it a p-value is not told apart
 TITLES = {"vs_retrain": "vs-Retrain AUC", "u_lira": "U-LiRA AUC"}
 
 
@@ -66,6 +67,11 @@ def _of(own: Summary, found: dict[tuple[str, str], Summary]) -> Iterator[Verdict
             yield Verdict(name, after, "", f"at most {MOST}", after <= MOST)
     gap = f"{where}: FedORA's test accuracy minus Retrain's"
     yield Verdict(gap, own.gap, "points", "within 1", abs(own.gap) <= 1)
+    if own.equivalent:
+        name = (
+            f"{where}: p of TOST, FedORA's test accuracy within one standard deviation of Retrain's"
+        )
+        yield Verdict(name, own.equivalent.p, f"{own.equivalent.runs} models a side")
     yield from _best(own, found)
     yield from _proved(original, own)
     off = abs(null.auc["vs_retrain"] - 0.5)
@@ -114,13 +120,14 @@ def table(found: Sequence[Summary]) -> str:
 def _table(population: str, own: Sequence[Summary]) -> str:
     lines = [
         f"### {population}\n",
-        "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | distance to Retrain "
-        f"| ε at least ({100 * CONFIDENCE:.0f} %) |",
-        "|---|---|---|---|---|---|",
+        "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | equivalent "
+        f"| distance to Retrain | ε at least ({100 * CONFIDENCE:.0f} %) |",
+        "|---|---|---|---|---|---|---|",
     ]
     for each in own:
         cells = [_cell(each, audit) for audit in TITLES]
-        rest = ["", ""] if each.name == NULL else [f"{each.gap:+.2f}", f"{each.distance:.2f}"]
+        rest = [f"{each.gap:+.2f}", _equivalent(each), f"{each.distance:.2f}"]
+        rest = ["", "", ""] if each.name == NULL else rest
         lines.append(f"| {each.name} | {' | '.join([*cells, *rest, _epsilon(each)])} |")
     return "\n".join(lines) + "\n"
 
@@ -136,11 +143,20 @@ def _epsilon(each: Summary) -> str:
     return f"{each.proved.epsilon:.2f} of {each.proved.ceiling:.2f}"
 
 
+def _equivalent(each: Summary) -> str:
+    found = each.equivalent
+    if found is None:
+        return ""
+    p = f"p {found.p:.2g}" if found.p >= FAINT else f"p < {FAINT}"
+    return f"{'yes' if found.shown else 'not shown'}, {p}"
+
+
 def draw_figure(found: Sequence[Summary], path: Path) -> None:
     """Both audits of every row as dots with their standard errors, a panel a population."""
     populations = [
         name for name in dict.fromkeys(each.population for each in found) if "votes" not in name
     ]
+    rows = list(dict.fromkeys(each.name for each in found))
     with mpl.rc_context({"font.size": 8}):
         figure = Figure(figsize=(4.2 * len(populations), 4.6), layout="constrained")
         for place, name in enumerate(populations):
@@ -149,7 +165,7 @@ def draw_figure(found: Sequence[Summary], path: Path) -> None:
             for shift, (audit, mark) in zip(
                 (-0.15, 0.15), (("vs_retrain", "o"), ("u_lira", "s")), strict=True
             ):
-                known = [(y, each) for y, each in enumerate(own) if audit in each.auc]
+                known = [(rows.index(each.name), each) for each in own if audit in each.auc]
                 axes.errorbar(
                     [each.auc[audit] for _, each in known],
                     [y + shift for y, _ in known],
@@ -158,10 +174,8 @@ def draw_figure(found: Sequence[Summary], path: Path) -> None:
                 )  # fmt: skip
             axes.axvline(0.5, color="0.5", linewidth=1)
             axes.axvline(MOST, color="0.7", linewidth=1, linestyle=":")
-            axes.set_yticks(
-                range(len(own)), [each.name for each in own] if place == 0 else [""] * len(own)
-            )
-            axes.invert_yaxis()
+            axes.set_yticks(range(len(rows)), rows if place == 0 else [""] * len(rows))
+            axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.set_title(name)
             axes.set_xlabel("AUC; 0.5: not told from Retrain")
             axes.grid(axis="x", alpha=0.3)
