@@ -12,8 +12,3 @@ class Guarantee(Enum):
     AUDITED = "audited"  # passed the strong audits at a stated power
     KKT_REPORT = "KKT report"  # how well the constrained problem was solved; not that it forgot
     HEURISTIC = "heuristic"  # measured, and nothing else
-
-    @property
-    def strength(self) -> int:
-        """5 for the strongest, 0 for none."""
-        return len(Guarantee) - 1 - list(Guarantee).index(self)

@@ -12,7 +12,8 @@ from parties.population.together import Together
 from parties.population.trained import Trained
 from parties.schedule import torch_seed
 from unlearning.audit.epsilon import Tally
-from unlearning.audit.lira import Arm, audit, confidence, tally, wasserstein
+from unlearning.audit.forgetting import label_odds
+from unlearning.audit.lira import Arm, audit, tally, wasserstein
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Court:
 
     def _confidences(self, models: Ensemble) -> Any:
         logits = self._together.logits(models, self._draw.pool)
-        return confidence(logits, self._labels).numpy()
+        return label_odds(logits, self._labels).numpy()
 
 
 def accuracies(together: Together, models: Ensemble) -> tuple[float, ...]:

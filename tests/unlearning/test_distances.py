@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from unlearning.audit.costs import confidence_storage, fedora_payload, fedora_storage, step_payload
+from unlearning.audit.costs import fedora_payload, step_payload
 from unlearning.audit.divergence import agreement, total_variation
 from unlearning.audit.representation import linear_cka
 
@@ -41,5 +41,4 @@ def test_cka_by_hand() -> None:
 
 def test_payload_by_the_formula() -> None:
     assert step_payload(32, 16) == 4096
-    assert (fedora_storage(1000), confidence_storage(500, 10)) == (8_000, 20_000)
     assert fedora_payload({"left": 16, "right": 8}, 100, 48) == {"left": 18_944, "right": 9_472}

@@ -18,6 +18,13 @@ def test_label_odds_by_hand_and_finite_where_the_model_is_sure() -> None:
     assert odds.tolist() == pytest.approx([math.log(3), 2000.0])
 
 
+def test_label_odds_of_many_models_reads_each_row_s_label() -> None:
+    logits = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([0, 3, 4, 1])
+    p = logits.double().softmax(-1)[:, torch.arange(4), labels]
+    assert torch.allclose(label_odds(logits, labels), (p / (1 - p)).log())
+
+
 @pytest.mark.parametrize(
     ("unlearned", "score"), [(0.7, 1.0), (1.0, 0.0), (0.85, 0.5), (0.25, -0.5)]
 )

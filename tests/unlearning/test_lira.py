@@ -4,27 +4,9 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from unlearning.audit.epsilon import Tally
-from unlearning.audit.lira import Arm, audit, confidence, tally, wasserstein
-
-
-def test_confidence_of_nine_tenths() -> None:
-    logits = torch.tensor([0.9, 0.06, 0.04]).log()
-    assert confidence(logits, torch.tensor(0)).item() == pytest.approx(math.log(9), rel=1e-6)
-
-
-def test_confidence_stays_finite_where_the_probability_rounds_to_one() -> None:
-    logits = torch.tensor([[[800.0, 0.0, 0.0]]])
-    assert confidence(logits, torch.tensor([0])).item() == pytest.approx(800 - math.log(2))
-
-
-def test_confidence_of_many_models_reads_each_row_s_label() -> None:
-    logits = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
-    labels = torch.tensor([0, 3, 4, 1])
-    p = logits.double().softmax(-1)[:, torch.arange(4), labels]
-    assert torch.allclose(confidence(logits, labels), (p / (1 - p)).log())
+from unlearning.audit.lira import Arm, audit, tally, wasserstein
 
 
 def normal(mean: float, seed: int, runs: int = 64, rows: int = 50) -> Arm:

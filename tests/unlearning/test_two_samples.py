@@ -26,7 +26,9 @@ def test_energy_distance_by_hand() -> None:
     # X = {0}, Y = {1}, each twice: 2 · 1 - 0 - 0.
     found = energy_test(np.zeros((2, 1)), np.ones((2, 1)), np.random.default_rng(0))
     assert found.statistic == pytest.approx(2.0)
-    assert found.p == pytest.approx(1 / 3, abs=0.1)  # 2 of the 6 ways to part them
+    assert found.p == pytest.approx(1 / 2, abs=0.1)  # 2 of the 4 ways to swap them
+    with pytest.raises(ValueError, match="same 1 or more rows"):
+        energy_test(np.zeros((2, 1)), np.zeros((1, 1)), np.random.default_rng(0))
 
 
 def test_energy_finds_a_shift_and_no_more() -> None:
@@ -36,9 +38,16 @@ def test_energy_finds_a_shift_and_no_more() -> None:
     assert energy_test(rows[0], rows[1], generator).p > 0.05
 
 
+def test_energy_knows_that_both_sides_are_of_the_same_rows() -> None:
+    """Rows lie far apart and each moved a little, all the same way: lost if rows are not paired."""
+    generator = np.random.default_rng(0)
+    ours = 10 * generator.normal(size=(80, 2))
+    assert energy_test(ours, ours + 0.1, generator).p == pytest.approx(1 / 200)
+
+
 def test_where_nothing_differs_every_p_of_the_energy_test_is_as_likely() -> None:
     generator = np.random.default_rng(0)
-    pairs = generator.normal(size=(100, 2, 40, 3))
+    pairs = generator.normal(size=(100, 2, 40, 3)) + generator.normal(size=(100, 1, 40, 3))
     found = [energy_test(ours, theirs, generator, 99).p for ours, theirs in pairs]
     assert kstest(found, "uniform").pvalue > 0.01
 
@@ -52,7 +61,7 @@ def test_where_nothing_differs_ks_raises_its_alarm_no_more_often_than_it_says() 
 
 def test_energy_of_many_rows_looks_at_some() -> None:
     generator = np.random.default_rng(0)
-    assert energy_test(np.zeros((900, 1)), np.zeros((700, 1)), generator, 9).n == 500
+    assert energy_test(np.zeros((900, 1)), np.zeros((900, 1)), generator, 9).n == 500
 
 
 def test_a_classifier_tells_two_models_apart_only_where_they_differ() -> None:

@@ -1,4 +1,4 @@
-"""What messages and histories must cost: bytes by formula.
+"""What messages must cost: bytes by formula.
 
 What they do cost is counted at the codec; tests hold the two together.
 """
@@ -14,16 +14,6 @@ def pass_payload(rows: int, width: int, itemsize: int = 4) -> int:
 def step_payload(rows: int, width: int, itemsize: int = 4) -> int:
     """Bytes of embeddings and of their gradients, to and fro."""
     return 2 * pass_payload(rows, width, itemsize)
-
-
-def fedora_storage(parameters: int, itemsize: int = 4) -> int:
-    """Bytes that FedORA keeps beside one party's model: θ₀ and the held gradient, 2 · 4 d_k."""
-    return 2 * parameters * itemsize
-
-
-def confidence_storage(rows: int, classes: int, itemsize: int = 4) -> int:
-    """Bytes of CVFU's cached sum of votes, n C · 4."""
-    return rows * classes * itemsize
 
 
 def fedora_payload(

@@ -13,14 +13,15 @@ def confidence(logits: Tensor) -> Tensor:
 
 
 def label_odds(logits: Tensor, labels: Tensor) -> Tensor:
-    """φ = log p_y - log(1 - p_y), ``[rows]``, of ``[rows, classes]`` (Carlini et al. 2022, §IV).
+    """φ = log p_y - log(1 - p_y), ``[..., rows]``, of logits ``[..., rows, classes]``.
 
-    1 - p_y is the sum of the other classes, so that a sure row gives no infinity.
+    Carlini et al. 2022, §IV. 1 - p_y is the sum of the other classes, so that a sure row gives no
+    infinity.
     """
-    log_p = log_softmax(logits.detach().double(), dim=1)
-    own = log_p.gather(1, labels[:, None])
-    others = log_p.scatter(1, labels[:, None], -float("inf")).logsumexp(dim=1)
-    return own.squeeze(1) - others
+    exact = logits.detach().double()
+    own = labels.expand(logits.shape[:-1]).unsqueeze(-1)
+    others = exact.scatter(-1, own, -float("inf")).logsumexp(dim=-1)
+    return exact.gather(-1, own).squeeze(-1) - others
 
 
 def retrain_relative(

@@ -14,9 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from unlearning.audit.epsilon import Tally, best_cut, count
 
@@ -27,17 +25,6 @@ Runs = NDArray[np.int64]
 FOLDS = 4  # models are scored by Gaussians that were fitted to the other folds of both arms
 LEAST = 16  # runs that an arm needs for every example
 FLOOR = 1e-3  # of a variance, in squared units of φ
-
-
-def confidence(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return φ = log p_y − log (1 − p_y), ``[..., rows]``, of logits ``[..., rows, classes]``.
-
-    Formed from the other logits' log-sum-exp, so it stays finite where p_y rounds to 1.
-    """
-    wide = labels.expand(logits.shape[:-1]).unsqueeze(-1)
-    exact = logits.double()
-    others = exact.scatter(-1, wide, -torch.inf).logsumexp(dim=-1)
-    return exact.gather(-1, wide).squeeze(-1) - others
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,15 +50,23 @@ def ks_by_class(ours: Floats, theirs: Floats, labels: NDArray[np.int64]) -> Test
 def energy_test(
     ours: Floats, theirs: Floats, generator: np.random.Generator, permutations: int = 199
 ) -> Test:
-    """Energy distance 2E|X-Y| - E|X-X'| - E|Y-Y'| of vectors, its p by permutation of the sides.
+    """Energy distance 2E|X-Y| - E|X-X'| - E|Y-Y'| of two models' outputs on the SAME rows.
 
-    Székely and Rizzo 2013. Of more than 500 rows a side, 500 are drawn.
+    Székely and Rizzo 2013; its p by swaps of the sides within rows. Of more than 500 rows, 500 are
+    drawn.
+
+    Raises:
+        ValueError: the sides have different rows, or none.
     """
-    ours, theirs = (_drawn(side, generator) for side in (ours, theirs))
+    _same(ours, theirs, 1)
+    if len(ours) > MOST:
+        chosen = generator.permutation(len(ours))[:MOST]
+        ours, theirs = ours[chosen], theirs[chosen]
     both = np.concatenate([ours, theirs])
     apart = cdist(both, both)
-    signs = np.repeat([1 / len(ours), -1 / len(theirs)], [len(ours), len(theirs)])
-    drawn = np.stack([signs, *(generator.permutation(signs) for _ in range(permutations))])
+    swaps = generator.choice([-1.0, 1.0], (permutations + 1, len(ours))) / len(ours)
+    swaps[0] = 1 / len(ours)
+    drawn = np.concatenate([swaps, -swaps], axis=1)
     statistics = -np.einsum("pi,ij,pj->p", drawn, apart, drawn, optimize=True)
     return Test(float(statistics[0]), _p(statistics), len(ours))
 
@@ -74,8 +82,7 @@ def classifier_test(
     Raises:
         ValueError: the sides have different rows, or fewer than there are folds.
     """
-    if ours.shape != theirs.shape or len(ours) < FOLDS:
-        raise ValueError(f"needs the same {FOLDS} or more rows of both, not {ours.shape[:1]}")
+    _same(ours, theirs, FOLDS)
     both = np.concatenate([ours, theirs])  # the same whichever side a row's outputs are on
     spread = both.std(axis=0)
     ours, theirs = (
@@ -112,5 +119,6 @@ def _p(statistics: Floats) -> float:
     return float((statistics >= statistics[0] - 1e-12).mean())
 
 
-def _drawn(side: Floats, generator: np.random.Generator) -> Floats:
-    return side if len(side) <= MOST else side[generator.permutation(len(side))[:MOST]]
+def _same(ours: Floats, theirs: Floats, least: int) -> None:
+    if ours.shape != theirs.shape or len(ours) < least:
+        raise ValueError(f"needs the same {least} or more rows of both, not {len(ours)}")

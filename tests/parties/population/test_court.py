@@ -18,7 +18,8 @@ from parties.population.ways import unlearned
 from parties.rows import RowSets, Shares
 from protocol import vfl_pb2
 from unlearning.audit.epsilon import audited
-from unlearning.audit.lira import Arm, audit, confidence
+from unlearning.audit.forgetting import label_odds
+from unlearning.audit.lira import Arm, audit
 
 RUNS, ROWS = 64, 200
 REQUEST = Request(name="half", classes=("dark", "bright"), fraction=0.5)
@@ -88,7 +89,7 @@ def test_every_run_learns_half_of_the_pool_and_pairs_are_complements() -> None:
 def test_retrains_are_not_told_from_retrains() -> None:
     drawn, _, retrained = populations()
     logits = drawn.together.logits(retrained.original, drawn.pool)
-    values = confidence(logits, drawn.together.labels[drawn.pool]).numpy()
+    values = label_odds(logits, drawn.together.labels[drawn.pool]).numpy()
     generator, aucs, within = np.random.default_rng(0), [], []
     for _ in range(40):
         order = generator.permutation(RUNS)
