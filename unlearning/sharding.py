@@ -25,11 +25,6 @@ def touched(of: Index, rows: Index) -> list[int]:
     return [int(shard) for shard in np.unique(of[rows])]
 
 
-def expected_share(requests: int, shards: int) -> float:
-    """Return the part of all shards that so many random rows touch on average, 1 - (1 - 1/S)^K."""
-    return float(1 - (1 - 1 / shards) ** requests)
-
-
 def vote(logits: Sequence[Tensor]) -> Tensor:
     """Return the mean of the shards' outputs, each [rows, classes]."""
     return torch.stack(list(logits)).mean(dim=0)

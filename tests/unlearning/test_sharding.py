@@ -1,10 +1,9 @@
 """Tests of the shards' arithmetic."""
 
 import numpy as np
-import pytest
 import torch
 
-from unlearning.sharding import expected_share, shard_of, touched, vote
+from unlearning.sharding import shard_of, touched, vote
 
 
 def test_the_shard_is_the_word_modulo_the_number_of_shards() -> None:
@@ -18,12 +17,6 @@ def test_only_shards_that_learned_from_a_row_are_touched() -> None:
     assert touched(of, np.array([0, 3])) == [2]
     assert touched(of, np.array([4, 1])) == [0, 3]
     assert touched(of, np.empty(0, np.int64)) == []
-
-
-def test_the_expected_part_of_touched_shards() -> None:
-    assert expected_share(1, 4) == pytest.approx(0.25)
-    assert expected_share(2, 4) == pytest.approx(7 / 16)
-    assert expected_share(5, 1) == 1.0
 
 
 def test_the_vote_is_the_mean_of_the_outputs() -> None:
