@@ -115,8 +115,11 @@ class Summary:
         error: one standard error of it: of the seeds' scatter, or of the bootstrap over models
             where that is larger.
         gap: of test accuracy to Retrain's, in points.
-        proved: a lower bound of ε from whole models against Retrains, of all seeds together; None
-            where a finished part is from before it was counted.
+        models: a seed and side.
+        taught: rows that each of them learned from, before it unlearned.
+        proved: a lower bound of ε from whole models against Retrains, of all seeds together.
+        equivalent: test accuracy against Retrain's, of every model less the mean of its seed's
+            Retrains; None for the Retrains themselves.
     """
 
     population: str
@@ -125,8 +128,9 @@ class Summary:
     error: dict[str, float]
     gap: float
     distance: float
-    seeds: int
-    proved: Audited | None
+    models: int
+    taught: int
+    proved: Audited
     equivalent: Equivalence | None = None
 
 
@@ -148,7 +152,8 @@ def _summary(population: str, name: str, own: Sequence[Record]) -> Summary:
         {audit: _error([each[audit] for each in found]) for audit in AUDITS},
         100 * fmean(each["gap"] for each in found),
         fmean(each["distance"][0] for each in found),
-        len(found),
+        own[0]["runs"],
+        own[0]["learned"],
         _proved(found),
         _equivalent(name, own),
     )
@@ -157,12 +162,11 @@ def _summary(population: str, name: str, own: Sequence[Record]) -> Summary:
 def _null(population: str, own: Sequence[Record]) -> Summary:
     nulls = [record["null"] for record in own]
     auc, error = {"vs_retrain": fmean(each["auc"] for each in nulls)}, _error(nulls)
-    return Summary(population, NULL, auc, {"vs_retrain": error}, 0.0, 0.0, len(own), _proved(nulls))
+    scale = (own[0]["runs"], own[0]["learned"])
+    return Summary(population, NULL, auc, {"vs_retrain": error}, 0.0, 0.0, *scale, _proved(nulls))
 
 
-def _proved(found: Sequence[Mapping[str, Any]]) -> Audited | None:
-    if not all("taken" in each for each in found):
-        return None
+def _proved(found: Sequence[Mapping[str, Any]]) -> Audited:
     return audited(sum((Tally(**each["taken"]) for each in found), Tally(0, 0, 0, 0)))
 
 

@@ -102,11 +102,10 @@ def _best(own: Summary, found: dict[tuple[str, str], Summary]) -> Iterator[Verdi
 def _proved(*rows: Summary) -> Iterator[Verdict]:
     """What the audits prove of ε; nothing is demanded, as these ways claim none."""
     for each in rows:
-        if each.proved:
-            name = f"{each.population}: ε of {each.name} at least"
-            level, most = 100 * each.proved.confidence, each.proved.ceiling
-            unit = f"at {level:.0f} %; {most:.2f} is the most to prove"
-            yield Verdict(name, each.proved.epsilon, unit)
+        name = f"{each.population}: ε of {each.name} at least"
+        level, most = 100 * each.proved.confidence, each.proved.ceiling
+        unit = f"at {level:.0f} %; {most:.2f} is the most to prove"
+        yield Verdict(name, each.proved.epsilon, unit)
 
 
 def table(found: Sequence[Summary]) -> str:
@@ -119,7 +118,8 @@ def table(found: Sequence[Summary]) -> str:
 
 def _table(population: str, own: Sequence[Summary]) -> str:
     lines = [
-        f"### {population}\n",
+        f"### {population}\n\n{own[0].models} models and as many Retrains a seed; each model was "
+        f"taught {own[0].taught:,} rows.\n",
         "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | equivalent "
         f"| distance to Retrain | ε at least ({100 * CONFIDENCE:.0f} %) |",
         "|---|---|---|---|---|---|---|",
@@ -138,8 +138,6 @@ def _cell(each: Summary, audit: str) -> str:
 
 
 def _epsilon(each: Summary) -> str:
-    if each.proved is None:
-        return ""
     return f"{each.proved.epsilon:.2f} of {each.proved.ceiling:.2f}"
 
 
