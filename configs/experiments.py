@@ -33,9 +33,10 @@ class Experiment(Table):
     tables: Annotated[tuple[str, ...], Field(min_length=1)]  # that read it
     variants: Annotated[tuple[Title, ...], Field(min_length=1)]
     seeds: Count = 5  # 0, 1, ... to one less than this
+    poisoned: Count = 3  # at most so many of them once more with the backdoor
     request: Request | None = None  # rows to forget
     first: First | None = None  # the same for configs with many classes; neither: as in the config
-    backdoor: Backdoor | None = None  # a second run each, in which D_u is poisoned
+    backdoor: Backdoor | None = None  # a second run, in which D_u is poisoned
     changes: Changes = ()
     gpu: bool = False  # made only where somebody asks for it
     processes: bool = False  # real parties over TLS, one run at a time: for figures of time

@@ -83,7 +83,7 @@ def _of(each: Experiment, listed: Experiments, folder: Path, scope: Scope) -> It
             changes = (*changes, *listed.variants[QUICK].get("any", ()))
         for poisoned in (False, True) if each.backdoor else (False,):
             own = _forget(request, each.backdoor if poisoned else None)
-            for seed in range(seeds):
+            for seed in range(min(seeds, each.poisoned) if poisoned else seeds):
                 named = (*changes, *own, f"seed={seed}")
                 config = read_config(path, named)
                 yield Run(

@@ -64,6 +64,14 @@ def test_poisoned_runs_differ_in_the_backdoor_alone() -> None:
     assert without.model_copy(update={"backdoor": None}) == clean.agreement.unlearn[0]
 
 
+def test_backdoors_have_seeds_of_their_own() -> None:
+    listed = read_experiments(SHIPPED)
+    found = runs(listed, SHIPPED.parent, Scope(only=["Digits, m=2, n=50 %"]))
+    seeds = {each: [run.seed for run in found if run.poisoned is each] for each in (False, True)}
+    variants = len(listed.experiment[3].variants)
+    assert (len(seeds[False]), len(seeds[True])) == (5 * variants, 3 * variants)
+
+
 def test_sources_see_the_program_but_not_what_shows_its_figures(tmp_path: Path) -> None:
     root = tmp_path / "bench"  # a checkout may bear any name
     for place in ("parties/run.py", "parties/bench/tables.py", "psi/run.py"):
