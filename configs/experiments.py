@@ -82,13 +82,21 @@ class Experiments(Table):
         return self
 
     def changes(self, experiment: Experiment, variant: str) -> Changes:
-        """All changes of one variant of one experiment, in the order in which they are made."""
+        """All changes of one variant of one experiment, in the order in which they are made.
+
+        What changes a setting again takes the place of what did before.
+        """
         own = self.variants[variant]
         models = [self.variants[name] for name in own.get("like", ())]
         stem = Path(experiment.config).stem
         sets = [self.always, *models, own]
         listed = [change for each in sets for key in ("any", stem) for change in each.get(key, ())]
-        return (*listed, *experiment.changes)
+        last = dict[str, str]()
+        for change in (*listed, *experiment.changes):
+            key = change.partition("=")[0].strip()
+            last.pop(key, None)
+            last[key] = change
+        return tuple(last.values())
 
 
 def read_experiments(path: Path) -> Experiments:

@@ -20,6 +20,8 @@ def test_every_shipped_run_is_a_legal_config() -> None:
     for run in found:
         assert bool(run.agreement.unlearn[0].backdoor) == run.poisoned
         assert len(run.agreement.unlearn) == 1
+        keys = [change.partition("=")[0] for change in run.changes]
+        assert len(set(keys)) == len(keys)  # --set takes none twice
 
 
 def test_every_block_is_fed() -> None:
