@@ -18,6 +18,11 @@ def test_label_odds_by_hand_and_finite_where_the_model_is_sure() -> None:
     assert odds.tolist() == pytest.approx([math.log(3), 2000.0])
 
 
+def test_label_odds_of_nine_tenths() -> None:
+    logits = torch.tensor([0.9, 0.06, 0.04]).log()
+    assert label_odds(logits, torch.tensor(0)).item() == pytest.approx(2.197225, rel=1e-6)
+
+
 def test_label_odds_of_many_models_reads_each_row_s_label() -> None:
     logits = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
     labels = torch.tensor([0, 3, 4, 1])

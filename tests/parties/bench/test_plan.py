@@ -68,9 +68,10 @@ def test_poisoned_runs_differ_in_the_backdoor_alone() -> None:
 
 def test_backdoors_have_seeds_of_their_own() -> None:
     listed = read_experiments(SHIPPED)
-    found = runs(listed, SHIPPED.parent, Scope(only=["Digits, m=2, n=50 %"]))
+    (chosen,) = (each for each in listed.experiment if each.name == "Digits, m=2, n=50 %")
+    found = runs(listed, SHIPPED.parent, Scope(only=[chosen.name]))
     seeds = {each: [run.seed for run in found if run.poisoned is each] for each in (False, True)}
-    variants = len(listed.experiment[3].variants)
+    variants = len(chosen.variants)
     assert (len(seeds[False]), len(seeds[True])) == (5 * variants, 3 * variants)
 
 
