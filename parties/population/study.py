@@ -28,6 +28,7 @@ Record = dict[str, Any]
 Tell = Callable[[str], None]
 AUDITS = ("vs_retrain", "u_lira")
 NULL, ORIGINAL = "Retrain against Retrain", "original"
+LATEST = "retrain_accuracies"  # what parts of earlier versions lack
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ def _one(study: Study, population: Population, place: Place, seed: int, tell: Te
     kept = place.out / f"{_digest(study, population, place, seed)}.json"
     if kept.exists():
         found: Record = json.loads(kept.read_text())
-        return found
+        if LATEST in found:  # a part of an earlier version is made anew
+            return found
     record = judge(study, population, place, seed, tell)
     place.out.mkdir(parents=True, exist_ok=True)
     write(kept, json.dumps(record).encode())
@@ -100,7 +102,7 @@ def judge(study: Study, population: Population, place: Place, seed: int, tell: T
         "rows": len(drawn.pool),
         "learned": len(drawn.rows(0).learn),
         "null": asdict(court.null()) | {"taken": asdict(court.null_taken())},
-        "retrain_accuracies": court.accuracies,
+        LATEST: court.accuracies,
         "rows_judged": judged,
         "seconds": monotonic() - began,
     }
@@ -174,9 +176,9 @@ def _equivalent(name: str, own: Sequence[Record]) -> Equivalence:
     """TOST over the models of all seeds, each less the mean of its seed's Retrains."""
     ours, retrains = list[float](), list[float]()
     for record in own:
-        usual = fmean(record["retrain_accuracies"])
+        usual = fmean(record[LATEST])
         ours += [each - usual for each in record["rows_judged"][name]["accuracies"]]
-        retrains += [each - usual for each in record["retrain_accuracies"]]
+        retrains += [each - usual for each in record[LATEST]]
     return equivalence(ours, retrains)
 
 

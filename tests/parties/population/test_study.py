@@ -1,10 +1,13 @@
 """The summary of a study over seeds, and the table that shows it."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parties.population.study import Summary, summaries
+from parties.population.plan import Study
+from parties.population.study import Place, Summary, parts, summaries
 from parties.population.verdicts import table, verdicts
 from unlearning.audit.epsilon import Audited
 
@@ -73,6 +76,23 @@ def test_test_accuracy_is_held_against_retrain_s_by_all_models_of_all_seeds() ->
     assert (fedora.equivalent.runs, fedora.equivalent.shown) == (160, True)
     assert "| -0.20 | yes, p < 0.001 |" in table(found)
     assert any("TOST" in each.name for each in verdicts(found))
+
+
+def test_a_part_of_an_earlier_version_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "some.toml").write_text("")
+    population = {"name": "digits", "config": "some.toml", "runs": 32}
+    study = Study.model_validate({"population": [population], "row": []}, strict=False)
+    monkeypatch.setattr("parties.population.study.judge", lambda *_: record(0))
+    place = Place(tmp_path, None, tmp_path / "parts")
+    (part,) = parts(study, study.population, place, 1)
+    part(lambda _: None)
+    (kept,) = (tmp_path / "parts").iterdir()
+    older = {name: each for name, each in record(0).items() if name != "retrain_accuracies"}
+    kept.write_text(json.dumps(older))
+    assert part(lambda _: None) == record(0)
+    assert json.loads(kept.read_text()) == record(0)
 
 
 def summed(seeds: int) -> list[Summary]:
