@@ -33,7 +33,7 @@ class Digest:
     """
 
     def __init__(self) -> None:
-        self._sha, self._frames, self.size = sha256(), list[bytes](), 0
+        self._frames, self.size = list[bytes](), 0
 
     def add(self, frame: bytes) -> None:
         """Append a frame."""
@@ -42,42 +42,63 @@ class Digest:
 
     def value(self) -> bytes:
         """The digest of all frames."""
+        hashed = sha256()
         for frame in self._frames:
-            self._sha.update(frame)
-        self._frames.clear()
-        return self._sha.digest()
+            hashed.update(frame)
+        return hashed.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """What went one way; ``newest`` is a message that counts already but is not yet hashed."""
+
+    seq: int = 0
+    head: bytes = bytes(32)
+    last: bytes = bytes(32)
+    newest: Digest | None = None
+
+    def settled(self) -> "_Chain":
+        if self.newest is None:
+            return self
+        last = self.newest.value()
+        return _Chain(self.seq, sha256(self.head + last).digest(), last)
 
 
 class Transcript:
-    """The chain over all that went one way: each message's digest hashed onto those before."""
+    """The chain over all that went one way: each message's digest hashed onto those before.
+
+    A signal may raise in the middle of any method: each changes the whole chain in one assignment,
+    so that the goodbye which follows still bears the right head.
+    """
 
     def __init__(self) -> None:
-        self.seq = 0
-        self._head = self._last = bytes(32)
-        self._newest: Digest | None = None  # of a message that is not yet in the chain
+        self._chain = _Chain()
 
     def add(self, digest: Digest) -> None:
         """Append a message; it is hashed when somebody asks, or by ``settle``."""
-        self.settle()
-        self._newest, self.seq = digest, self.seq + 1
+        before = self._chain.settled()
+        self._chain = _Chain(before.seq + 1, before.head, before.last, digest)
 
     def settle(self) -> None:
         """Hash what waits; to be called when there is time."""
-        if self._newest is not None:
-            self._last, self._newest = self._newest.value(), None
-            self._head = sha256(self._head + self._last).digest()
+        self._chain = self._chain.settled()
+
+    @property
+    def seq(self) -> int:
+        """How many messages there were."""
+        return self._chain.seq
 
     @property
     def head(self) -> bytes:
         """The chain's digest."""
         self.settle()
-        return self._head
+        return self._chain.head
 
     @property
     def last(self) -> bytes:
         """The digest of the newest message."""
         self.settle()
-        return self._last
+        return self._chain.last
 
 
 def check(

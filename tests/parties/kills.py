@@ -113,7 +113,8 @@ def wait_for(running: Running, phase: str) -> None:
 def finish(running: dict[str, Running]) -> None:
     """Until all end, each with exit code 0."""
     for name, each in running.items():
-        assert each.process.wait(PATIENCE) == 0, (name, each.notes)
+        code = each.process.wait(PATIENCE)
+        assert code == 0, (name, {n: (r.process.poll(), r.notes) for n, r in running.items()})
 
 
 def digests(out: Path) -> dict[str, str]:

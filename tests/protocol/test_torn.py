@@ -1,12 +1,18 @@
 """A message that was said half-way: nothing may follow its first frames but the end."""
 
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
 import pytest
 from conftest import Lines
-from talk import TappedLine, blob, pair
+from talk import ASK, DESCEND, Pair, TappedLine, blob, floats, pair
 
 from protocol import vfl_pb2 as say
 from protocol.channel import Channel
-from protocol.errors import LineBroken, LocalProtocolError, PeerSilent
+from protocol.errors import Aborted, LineBroken, LocalProtocolError, PeerSilent
 from protocol.frames import CHUNK
 from protocol.line import memory_lines
 from protocol.phases import Phase
@@ -59,3 +65,62 @@ def test_answer_is_kept_only_until_the_peer_goes_on(lines: Lines) -> None:
     assert talk.hub.channel._reply == []  # a hub never repeats itself
     talk.spoke.channel.receive(5)
     assert talk.spoke.channel._reply == []
+
+
+class Stop(Exception):
+    """What a signal raises, wherever the program happens to be."""
+
+
+def after(moments: int) -> Callable[[FrameType, str, object], Any]:
+    """A tracer that raises ``Stop`` before the ``moments``-th instruction of the channel's code."""
+    left = moments
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if Path(frame.f_code.co_filename).name not in ("channel.py", "envelope.py"):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                raise Stop
+        return trace
+
+    return trace
+
+
+def interrupted(talk: Pair, moments: int) -> bool:
+    """Play some lines; whether the hub was stopped at its ``moments``-th instruction."""
+    hub, spoke = talk.hub.channel, talk.spoke.channel
+    usual = sys.gettrace()
+    sys.settrace(after(moments))
+    try:
+        hub.send(ASK)
+        sys.settrace(usual)
+        spoke.receive(5)
+        spoke.send(say.Embedding(), floats(4, 3))
+        sys.settrace(after(moments - 1000) if moments > 1000 else None)
+        hub.receive(5)
+        hub.send(say.Step(gradient=DESCEND, ask=ASK), floats(4, 3))
+    except Stop:
+        return True
+    finally:
+        sys.settrace(usual)
+    return False
+
+
+@pytest.mark.parametrize("start", [0, 1000], ids=["question", "answer and step"])
+def test_who_is_stopped_at_any_moment_says_goodbye_or_nothing(start: int) -> None:
+    """A transcript that was hashed by half made the goodbye a breach of the protocol."""
+    told = 0
+    for moments in range(start + 1, start + 1000):
+        talk = pair(*memory_lines(), Phase.READY)
+        if not interrupted(talk, moments):
+            break
+        talk.hub.channel.abort("absent", "was told to stop")
+        with pytest.raises((Aborted, LineBroken)) as ended:
+            for _ in range(3):
+                talk.spoke.channel.receive(5)
+        told += ended.type is Aborted
+    assert moments > start + 100
+    assert told > 50
