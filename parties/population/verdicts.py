@@ -151,9 +151,7 @@ def _equivalent(each: Summary) -> str:
 
 def draw_figure(found: Sequence[Summary], path: Path) -> None:
     """Both audits of every row as dots with their standard errors, a panel a population."""
-    populations = [
-        name for name in dict.fromkeys(each.population for each in found) if "votes" not in name
-    ]
+    populations = list(dict.fromkeys(each.population.removesuffix(", votes") for each in found))
     rows = list(dict.fromkeys(each.name for each in found))
     with mpl.rc_context({"font.size": 8}):
         figure = Figure(figsize=(4.2 * len(populations), 4.6), layout="constrained")

@@ -8,7 +8,7 @@ import pytest
 
 from parties.population.plan import Study
 from parties.population.study import Place, Summary, parts, summaries
-from parties.population.verdicts import table, verdicts
+from parties.population.verdicts import draw_figure, table, verdicts
 from unlearning.audit.epsilon import Audited
 
 
@@ -155,6 +155,12 @@ def test_the_best_rival_may_be_ahead_by_one_standard_error(
 def test_a_rival_of_another_architecture_is_a_rival() -> None:
     votes = summary("CVFU", 0.5, place="digits, votes")
     assert "vs-Retrain AUC of FedORA minus that of the best rival (CVFU)" in judged(votes)
+
+
+def test_a_figure_of_votes_alone_is_drawn(tmp_path: Path) -> None:
+    """Votes stand in the panel of their population, also where only they were asked for."""
+    draw_figure([summary("CVFU", 0.9, place="digits, votes")], tmp_path / "votes.png")
+    assert (tmp_path / "votes.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(
