@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from parties.population.study import NULL, ORIGINAL, Summary
@@ -27,6 +28,8 @@ MOST, SHOWN, WITHIN = (
     0.02,
 )  # AUC of the method; of the original; of the null, either way
 FAINT = 0.001  # below it a p-value is not told apart
+VOTES = ", votes"  # behind the name of a population with a sum of votes
+LOOKS = {"vs_retrain": ("o", "C0", -0.15), "u_lira": ("s", "C1", 0.15)}  # mark, colour, place
 TITLES = {"vs_retrain": "vs-Retrain AUC", "u_lira": "U-LiRA AUC"}
 
 
@@ -150,24 +153,18 @@ def _equivalent(each: Summary) -> str:
 
 
 def draw_figure(found: Sequence[Summary], path: Path) -> None:
-    """Both audits of every row as dots with their standard errors, a panel a population."""
-    populations = list(dict.fromkeys(each.population.removesuffix(", votes") for each in found))
+    """Both audits of every row with their standard errors, a panel a population; votes hollow."""
+    populations = list(dict.fromkeys(each.population.removesuffix(VOTES) for each in found))
     rows = list(dict.fromkeys(each.name for each in found))
     with mpl.rc_context({"font.size": 8}):
         figure = Figure(figsize=(4.2 * len(populations), 4.6), layout="constrained")
         for place, name in enumerate(populations):
-            own = [each for each in found if each.population.removesuffix(", votes") == name]
             axes = figure.add_subplot(1, len(populations), place + 1)
-            for shift, (audit, mark) in zip(
-                (-0.15, 0.15), (("vs_retrain", "o"), ("u_lira", "s")), strict=True
-            ):
-                known = [(rows.index(each.name), each) for each in own if audit in each.auc]
-                axes.errorbar(
-                    [each.auc[audit] for _, each in known],
-                    [y + shift for y, _ in known],
-                    xerr=[each.error[audit] for _, each in known],
-                    fmt=mark, markersize=4, label=TITLES[audit],
-                )  # fmt: skip
+            for population, face in ((name, None), (f"{name}{VOTES}", "white")):
+                own = [each for each in found if each.population == population]
+                placed = [(rows.index(each.name), each) for each in own]
+                for audit, look in LOOKS.items():
+                    _dots(axes, placed, audit, look, face)
             axes.axvline(0.5, color="0.5", linewidth=1)
             axes.axvline(MOST, color="0.7", linewidth=1, linestyle=":")
             axes.set_yticks(range(len(rows)), rows if place == 0 else [""] * len(rows))
@@ -175,5 +172,30 @@ def draw_figure(found: Sequence[Summary], path: Path) -> None:
             axes.set_title(name)
             axes.set_xlabel("AUC; 0.5: not told from Retrain")
             axes.grid(axis="x", alpha=0.3)
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        handles = {
+            label: handle
+            for panel in figure.axes
+            for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=4)
         figure.savefig(path, dpi=150)
+
+
+def _dots(
+    axes: Axes,
+    own: Sequence[tuple[int, Summary]],
+    audit: str,
+    look: tuple[str, str, float],
+    face: str | None,
+) -> None:
+    """The dots of one audit of one population; ``face`` fills them."""
+    mark, colour, shift = look
+    known = [(row, each) for row, each in own if audit in each.auc]
+    if known:
+        axes.errorbar(
+            [each.auc[audit] for _, each in known],
+            [row + shift for row, _ in known],
+            xerr=[each.error[audit] for _, each in known],
+            fmt=mark, color=colour, markersize=4, markerfacecolor=face,
+            label=TITLES[audit] + (", sum of votes" if face else ""),
+        )  # fmt: skip
