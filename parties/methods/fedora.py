@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -80,9 +81,19 @@ def _audit(federation: Federation, gamma: float, price: float | None) -> dict[st
 def _start(federation: Federation) -> Start:
     read = partial(federation.logits, vfl_pb2.VALIDATION)
     original = federation.once("original on validation rows", Tensor, read, durable=False)
-    truth = federation.labels[federation.rows.validation]
-    accuracy = (original.argmax(dim=1) == truth).double().mean().item()
-    return Start(threshold(federation, original), accuracy, original)
+    return Start(threshold(federation, original), _utility(federation, original), original)
+
+
+def _utility(federation: Federation, logits: Tensor) -> float:
+    """Accuracy on the validation rows of classes that stay, from all their ``logits``.
+
+    Of a class that goes altogether no row may count: to be wrong there is the aim.
+    """
+    rows, labels = federation.rows, federation.labels
+    truth = labels[rows.validation]
+    stays = torch.isin(truth, torch.unique(labels[rows.retain]))
+    kept = stays if bool(stays.any()) else torch.ones_like(stays)
+    return right(logits[kept], truth[kept])
 
 
 def unlearn(federation: Federation, gamma: float, accuracy: float) -> Unlearned:
@@ -297,7 +308,7 @@ class _Run:
         """Look at the validation rows, which also shows whether all numbers are still finite."""
         federation = self._federation
         logits = federation.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
-        accuracy = right(logits, federation.labels[federation.rows.validation])
+        accuracy = _utility(federation, logits)
         self._iterations[-1] = replace(self._iterations[-1], validation_accuracy=accuracy)
         finite = not federation.diverged
         if finite and self._plan.policy == "present":

@@ -119,3 +119,14 @@ def test_a_fresh_top_that_diverges_says_so(tmp_path: Path) -> None:
         leading.keep(ORIGINAL, vfl_pb2.TRAIN)
         with pytest.raises(Diverged, match="a fresh top is no longer finite"):
             TopOnly().run(leading)
+
+
+def test_of_a_class_that_goes_altogether_no_row_counts_for_utility(tmp_path: Path) -> None:
+    """Otherwise whoever forgets a class loses utility, and goes back to the model that knows it."""
+    with federation(tmp_path, unlearning={}) as (leading, _):
+        rows, labels = leading.rows, leading.labels
+        truth, classes = labels[rows.validation], len(leading.agreement.labels.classes)
+        never_class_0 = torch.nn.functional.one_hot(truth.clamp(min=1), classes).double()
+        assert fedora._utility(leading, never_class_0) < 1.0
+        leading.forget(rows.learn[labels[rows.learn].numpy() == 0])
+        assert fedora._utility(leading, never_class_0) == 1.0
