@@ -84,7 +84,8 @@ def _head(about: Mapping[str, Any], source: str) -> str:
         f"seeds; in brackets the difference to Retrain. The paper's numbers: {source}.\n\n"
         "A lower accuracy on forgotten rows is no success by itself: what counts is how near a "
         "method comes to Retrain. BD-ASR is read from runs of its own, in which the forgotten rows "
-        "bear a trigger. CVFU runs on a sum of votes and has a Retrain of that system.\n"
+        "bear a trigger. CVFU runs on a sum of votes and has a Retrain of that system.\n\n"
+        "[What the verdicts say, and why some are not reproduced](reading.md).\n"
     )
     if there < wanted:
         text += "\n**Not complete:** the same command goes on where this one stopped.\n"
