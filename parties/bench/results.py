@@ -38,6 +38,7 @@ class Results:
     wanted: int = 0  # runs
     there: int = 0
     sources: frozenset[str] = frozenset()  # digests of the programs that made them
+    hours: float = 0.0  # of all that are there, two at a time; timed ones alone
 
     def series(self, experiment: str, row: Row, measure: str) -> Series:
         """One figure of one row, by seed; empty where no run has it."""
@@ -55,7 +56,13 @@ def results(wanted: Iterable[Run], records: Mapping[str, Any]) -> Results:
             found[run.experiment, run.variant, method][run.seed] |= values
     programs = frozenset(records[run.digest]["bench"]["sources"] for run in there)
     different, made = ({run.digest for run in group} for group in (planned, there))
-    return Results(dict(found), len(different), len(made), programs)
+    took = {run.digest: _hours(run, records[run.digest]) for run in there}
+    return Results(dict(found), len(different), len(made), programs, sum(took.values()))
+
+
+def _hours(run: Run, metrics: Mapping[str, Any]) -> float:
+    alone: float = metrics["bench"]["seconds"] / 3600
+    return alone if run.processes else alone / 2
 
 
 def spread(series: Mapping[int, float]) -> Spread | None:
