@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
+from typing import NamedTuple
 
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
@@ -48,8 +49,7 @@ class Digest:
         return hashed.digest()
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain:
+class _Chain(NamedTuple):
     """What went one way; ``newest`` is a message that counts already but is not yet hashed."""
 
     seq: int = 0

@@ -128,3 +128,18 @@ def test_publish_without_any_run_draws_nothing(tmp_path: Path) -> None:
     assert all(each.value is None for each in written.verdicts)
     assert json.loads(written.figures.read_text())["rows"] == []
     assert not (tmp_path / "fedora" / "figure-4.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("there", "hours", "ok"), [(4, 1.5, True), (4, 2.5, False), (3, 1.5, None)]
+)
+def test_what_all_runs_took_is_said_once_all_are_there(
+    tmp_path: Path, there: int, hours: float, *, ok: bool | None
+) -> None:
+    found = Results(there=there, wanted=4, hours=hours)
+    written = publish(
+        Blocks(source="somewhere", block=(BLOCK,)), found, "vfl bench fedora", tmp_path
+    )
+    rows = {row["name"]: row for row in json.loads(written.figures.read_text())["rows"]}
+    took = rows.get("all runs of FedORA's tables, two at a time")
+    assert took is None if ok is None else (took["value"], took["ok"]) == (hours, ok)
