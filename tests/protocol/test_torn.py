@@ -67,6 +67,9 @@ def test_answer_is_kept_only_until_the_peer_goes_on(lines: Lines) -> None:
     assert talk.spoke.channel._reply == []
 
 
+LATER = 1000  # from here on moments are of the answer and the step; a question has fewer
+
+
 class Stop(Exception):
     """What a signal raises, wherever the program happens to be."""
 
@@ -99,7 +102,7 @@ def interrupted(talk: Pair, moments: int) -> bool:
         sys.settrace(usual)
         spoke.receive(5)
         spoke.send(say.Embedding(), floats(4, 3))
-        sys.settrace(after(moments - 1000) if moments > 1000 else None)
+        sys.settrace(after(moments - LATER) if moments > LATER else None)
         hub.receive(5)
         hub.send(say.Step(gradient=DESCEND, ask=ASK), floats(4, 3))
     except Stop:
@@ -115,11 +118,11 @@ def hear_out(channel: Channel) -> None:
         channel.receive(5)
 
 
-@pytest.mark.parametrize("start", [0, 1000], ids=["question", "answer and step"])
+@pytest.mark.parametrize("start", [0, LATER], ids=["question", "answer and step"])
 def test_who_is_stopped_at_any_moment_says_goodbye_or_nothing(start: int) -> None:
     """A transcript that was hashed by half made the goodbye a breach of the protocol."""
     told = 0
-    for moments in range(start + 1, start + 1000):
+    for moments in range(start + 1, start + LATER):
         talk = pair(*memory_lines(), Phase.READY)
         if not interrupted(talk, moments):
             break

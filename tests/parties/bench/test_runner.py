@@ -45,6 +45,8 @@ def test_runs_go_in_parallel_failures_are_told_and_a_second_start_keeps_what_is_
 
     found = results(wanted, {run.digest: record(place, run) for run in wanted[:2]})
     assert (found.there, found.wanted) == (2, 3)
+    took = sum(record(place, run)["bench"]["seconds"] for run in wanted[:2])  # type: ignore[index]
+    assert found.hours == pytest.approx(took / 3600 / 2)
     assert set(found.found) >= {("works", "good", "fedora"), ("works", "good", "retrain")}
 
 
