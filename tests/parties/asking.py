@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from runs import run
 from trio import PARTIES, agreement, seats
+from whole_run import run
 
 from configs.agreement import Agreement
 from configs.schema import Config, _validated

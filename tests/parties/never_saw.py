@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from runs import QUICK, run
+from whole_run import QUICK, run
 
 PLAN: dict[str, Any] = {
     "preprocessing": "declared",

@@ -9,7 +9,7 @@ import own_net
 import pytest
 import torch
 from own_net import Bottom
-from runs import run
+from whole_run import run
 
 from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom, Party
 from configs.errors import ConfigError

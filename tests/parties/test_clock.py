@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import run
+from whole_run import run
 
 from parties.passes import Passes
 

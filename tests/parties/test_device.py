@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import run
 from torch import nn
 from trio import TRAIN, federation
+from whole_run import run
 
 from configs.errors import ConfigError
 from configs.schema import _validated

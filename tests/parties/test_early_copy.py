@@ -5,9 +5,9 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from runs import TRAINING, run
 from test_requests import common_ids, training_ids
 from trio import federation
+from whole_run import TRAINING, run
 
 from parties.errors import NoCopy
 from parties.half import EARLY

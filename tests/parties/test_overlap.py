@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import TRAINING, run
 from trio import agreement
+from whole_run import TRAINING, run
 
 from configs.agreement import Agreement
 

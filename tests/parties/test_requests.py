@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from runs import run
 from safetensors.torch import load_file
 from trio import PARTIES, agreement, federation, inputs, seats, write_data
+from whole_run import run
 
 from configs.agreement import Agreement
 from configs.errors import ConfigError

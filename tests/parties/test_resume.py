@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import FEDORA, QUICK, TRAINING
 from trio import LIMITS, PARTIES, agreement, certify, party, write_data
+from whole_run import FEDORA, QUICK, TRAINING
 
 from parties.active import run_active
 from parties.federation import Federation

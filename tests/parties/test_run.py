@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from runs import run
 from safetensors.torch import load_file
 from trio import PAPER, PARTIES, agreement, certify, federation, forget_some, party, write_data
+from whole_run import run
 
 from parties.active import run_active
 from parties.errors import Diverged, PolicyError

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from runs import run
 from trio import federation
+from whole_run import run
 
 from parties.alignment import common_rows
 from parties.errors import PolicyError

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from runs import run
 from test_processes import DIGITS, simulate
 from trio import agreement, federation
+from whole_run import run
 
 from configs.agreement import Psi
 from parties.alignment import common_rows, hardened

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import psi_process
 import pytest
-from runs import run
 from trio import agreement
+from whole_run import run
 
 from parties.alignment.brought import Brought, claimed
 from parties.errors import PolicyError

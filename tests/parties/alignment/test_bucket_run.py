@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import psi_process
 import pytest
-from runs import run
+from whole_run import run
 
 from parties.alignment import bucket_run
 from protocol import vfl_pb2

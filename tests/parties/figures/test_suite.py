@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import run
+from whole_run import run
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 KEYS = {

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from runs import run
 from trio import agreement, federation, inputs
+from whole_run import run
 
 from configs.agreement import Agreement
 from configs.evaluation import Backdoor

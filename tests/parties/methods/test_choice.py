@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from runs import QUICK, TRAINING, run
+from whole_run import QUICK, TRAINING, run
 
 from configs.unlearning import Baseline, MethodName
 from parties.methods.choice import independent, method

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import FEDORA, QUICK, TRAINING, run
 from test_resume import Ending, _timeless, play, prepare
 from trio import agreement
+from whole_run import FEDORA, QUICK, TRAINING, run
 
 from parties.report.comparison import METHODS
 from parties.report.page import page

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from monolith import Monolith
-from runs import run
 from trio import federation, forget_some, inputs, networks
+from whole_run import run
 
 from parties.learn import Plan, learn
 from parties.methods.kkt import ANCHOR, kkt_report

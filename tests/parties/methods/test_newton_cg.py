@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 from monolith import ORDER, Monolith
-from runs import QUICK, run
 from test_resume import compare, play, prepare
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from trio import federation, inputs, networks
+from whole_run import QUICK, run
 
 from parties.methods.newton_cg import NewtonCg
 from parties.newton import Walk, distance, walk_to_optimum

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from asking import ask
 from never_saw import PLAN, digests, saw_and_never
-from runs import run
 from safetensors.torch import load_file
 from test_resume import compare, play, prepare
 from trio import agreement
+from whole_run import run
 
 from configs.agreement import Agreement
 from configs.schema import _validated

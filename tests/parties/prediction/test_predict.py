@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from asking import PASSIVE, Spoke, add_giant, ask, made, seat
-from runs import TRAINING, run
 from safetensors.torch import load_file
 from trio import PARTIES, agreement
+from whole_run import TRAINING, run
 
 from configs.agreement import Agreement
 from configs.schema import _validated

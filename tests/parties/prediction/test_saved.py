@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 from asking import ask, config, made, seat
-from runs import run
 from safetensors.torch import load, save
 from trio import agreement
+from whole_run import run
 
 from configs.errors import ConfigError
 from parties.errors import EXIT_CODES, IntegrityError, StorageError, exit_code

@@ -12,8 +12,8 @@ import trio
 from asking import ask
 from own_net import BatchFree
 from privacy_wire import entropy, recorded, released
-from runs import run
 from safetensors.torch import load_file
+from whole_run import run
 
 from configs.errors import ConfigError
 from parties.bottom import source_digest
