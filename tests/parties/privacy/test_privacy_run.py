@@ -102,7 +102,7 @@ def test_what_was_forgotten_is_gone_from_what_is_kept(tmp_path: Path) -> None:
 def test_a_second_run_in_the_folder_releases_nothing_again(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         private_run(tmp_path, ONCE | LABELS)
-        patch.setattr("runs.certify", lambda folder: None)
+        patch.setattr("whole_run.certify", lambda folder: None)
         again = private_run(tmp_path, ONCE | LABELS)["run"]["privacy"]
     assert all("T = 1 at most" in each["text"] for each in again["claims"] if each["epsilon"])
     assert [released(tmp_path, name) for name in ("left", "right")] == [1, 1]
@@ -112,7 +112,7 @@ def test_a_second_run_in_the_folder_releases_nothing_again(tmp_path: Path) -> No
 def test_another_frozen_bottom_is_another_release(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         private_run(tmp_path, ONCE)
-        patch.setattr("runs.certify", lambda folder: None)
+        patch.setattr("whole_run.certify", lambda folder: None)
         again = private_run(tmp_path, ONCE, seed=6)["run"]["privacy"]
     assert "T = 2 at most" in again["claims"][1]["text"]
     assert again["claims"][1]["epsilon"] == epsilon_of(2 / 16, "replace_one", 1e-5)
