@@ -29,9 +29,9 @@ def mix(parameters: Iterable[Tensor], others: Iterable[Tensor], shares: Iterable
         parameter.mul_(1 - share).add_(other, alpha=share)
 
 
-def gradients(parameters: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """Copy every ``.grad``; a parameter that took no part in the loss has gradient zero."""
-    return tuple(_gradient(parameter) for parameter in parameters)
+def take_gradients(parameters: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Take every ``.grad`` away; a parameter that took no part in the loss has gradient zero."""
+    return tuple(_take_gradient(parameter) for parameter in parameters)
 
 
 def squared_norm(tensors: Iterable[Tensor]) -> float:
@@ -64,7 +64,6 @@ def all_finite(tensors: Iterable[Tensor]) -> bool:
     return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
 
-def _gradient(parameter: Tensor) -> Tensor:
-    if parameter.grad is None:
-        return torch.zeros_like(parameter)
-    return parameter.grad.detach().clone()
+def _take_gradient(parameter: Tensor) -> Tensor:
+    taken, parameter.grad = parameter.grad, None
+    return torch.zeros_like(parameter) if taken is None else taken.detach()

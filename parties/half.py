@@ -119,7 +119,7 @@ class Half:
             case "hold":
                 self._hold(part)
             case "primal":
-                self._primal(gradient.primal, self._gradients())
+                self._primal(gradient.primal, arithmetic.take_gradients(self.model.block))
             case "add":
                 self._hold(1)
             case "accumulate":
@@ -221,8 +221,7 @@ class Half:
 
     def _hold(self, part: int) -> None:
         """Keep the gradient of the last backward pass as g_u; part 0 begins a new one."""
-        work, gradients = self._work, arithmetic.gradients(self.model.block)
-        self.model.network.zero_grad()
+        work, gradients = self._work, arithmetic.take_gradients(self.model.block)
         if part:
             work.held = tuple(a + b for a, b in zip(work.held, gradients, strict=True))
             return
@@ -289,12 +288,6 @@ class Half:
         """ρ of FedORA; other tasks do not hold on to where they began."""
         plan = self._agreement.unlearning.fedora
         return plan.proximal if self._work.task == vfl_pb2.UNLEARN else 0.0
-
-    def _gradients(self) -> Block:
-        """Take the gradients that the last backward pass left."""
-        taken = arithmetic.gradients(self.model.block)
-        self.model.network.zero_grad()
-        return taken
 
     def _price(self, order: vfl_pb2.Primal) -> float | Sequence[Tensor]:
         if order.WhichOneof("dual") == "price":

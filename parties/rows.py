@@ -135,28 +135,32 @@ class RowSets:
 
 
 class Batches:
-    """Cuts row sets into batches; the order of the present epoch is drawn once."""
+    """Cuts row sets into batches; the order of each one's present epoch is drawn once."""
 
     def __init__(self, rows: RowSets, stream: str, words: Words | None = None) -> None:
         self.rows, self.stream, self._words = replace(rows, stream=stream), stream, words
-        self._order: tuple[tuple[int, int, int], Index] | None = None
+        self._orders: dict[int, tuple[tuple[int, int], Index]] = {}  # by row set
 
     def of(self, ask: vfl_pb2.Ask) -> Index:
         """The rows of one batch; raises ``RemoteProtocolError`` when there is no such batch."""
-        name = (ask.rows, ask.order, ask.epoch)
-        if self._order is None or self._order[0] != name:
-            shuffled = ask.order == vfl_pb2.SHUFFLED
-            rows = self.rows
-            order = (
-                rows.shuffled(ask.rows, self.stream, ask.epoch, self._words)
-                if shuffled
-                else rows.of(ask.rows)
-            )
-            self._order = (name, order)
-        batch = self._order[1][ask.index * ask.size : (ask.index + 1) * ask.size]
+        order = self._order(ask)
+        batch = order[ask.index * ask.size : (ask.index + 1) * ask.size]
         if not len(batch):
-            raise RemoteProtocolError(f"asks for batch {ask.index} of {len(self._order[1])} rows")
+            raise RemoteProtocolError(f"asks for batch {ask.index} of {len(order)} rows")
         return batch
+
+    def _order(self, ask: vfl_pb2.Ask) -> Index:
+        """The rows of the epoch that is asked for; unlearning goes to and fro between row sets."""
+        epoch = (ask.order, ask.epoch)
+        known = self._orders.get(ask.rows)
+        if known is not None and known[0] == epoch:
+            return known[1]
+        if ask.order == vfl_pb2.SHUFFLED:
+            found = self.rows.shuffled(ask.rows, self.stream, ask.epoch, self._words)
+        else:
+            found = self.rows.of(ask.rows)
+        self._orders[ask.rows] = epoch, found
+        return found
 
 
 def split(agreement: Agreement, ids: list[bytes], in_test: NDArray[np.bool_]) -> RowSets:

@@ -9,6 +9,7 @@ its gradient, L_r = loss on retained rows, τ = ``primal`` and σ = ``dual`` ste
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -85,12 +86,18 @@ class Pull:
 def primal_direction(
     block: Sequence[Tensor], retain: Sequence[Tensor] | None, pull: Pull, proximal: float
 ) -> list[Tensor]:
-    """Return what a block descends along; ``retain`` is ∇L_r on a batch, None when δ = 0."""
+    """Return what a block descends along; ``retain`` is ∇L_r on a batch, None when δ = 0.
+
+    Where nothing else pulls, it is ``retain`` itself.
+    """
     prices, found = _per_parameter(pull.price, len(block)), []
     for i, (theta, g_u, start) in enumerate(zip(block, pull.gradients, pull.anchor, strict=True)):
-        # FedORA Eq 27/34: ∂L_r/∂θ − ∂L_u/∂θ ∘ Ω + ρ (θ − θ₀).
-        direction = proximal * (theta - start) - prices[i] * g_u
-        found.append(direction if retain is None else direction + retain[i])
+        # FedORA Eq 27/34: ∂L_r/∂θ − ∂L_u/∂θ ∘ Ω + ρ (θ − θ₀); a term of weight 0 costs nothing.
+        terms = [proximal * (theta - start)] if proximal else []
+        price = prices[i]
+        terms += [-price * g_u] if isinstance(price, Tensor) or price else []
+        terms += [retain[i]] if retain is not None else []
+        found.append(reduce(torch.add, terms) if terms else torch.zeros_like(theta))
     return found
 
 

@@ -8,12 +8,12 @@ from torch import nn
 
 from models.arithmetic import (
     all_finite,
-    gradients,
     mix,
     restore,
     snapshot,
     squared_distance,
     squared_norm,
+    take_gradients,
 )
 
 
@@ -60,13 +60,13 @@ def test_restoring_another_models_snapshot_is_refused() -> None:
         restore([nn.Parameter(torch.zeros(2))], [torch.zeros(1)])
 
 
-def test_gradients_are_copies_and_zero_where_unused() -> None:
+def test_gradients_are_taken_away_and_zero_where_unused() -> None:
     used, unused = block()
     torch.autograd.backward(used.square().sum())
-    copies = gradients([used, unused])
-    used.grad = None
-    assert copies[0].tolist() == [6.0, 8.0]
-    assert copies[1].tolist() == [[0.0]]
+    taken = take_gradients([used, unused])
+    torch.autograd.backward(used.square().sum())  # the next ones do not add to these
+    assert taken[0].tolist() == [6.0, 8.0]
+    assert taken[1].tolist() == [[0.0]]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -29,3 +29,11 @@ def test_another_key_gives_another_order() -> None:
     assert sorted(in_order(SECRET, drawn).tolist()) == list(range(200))
     assert in_order(SECRET, drawn).tolist() != in_order(OTHER, drawn).tolist()
     assert in_order(SECRET, drawn).tolist() == in_order(SECRET, drawn).tolist()
+
+
+def test_equal_words_stay_as_they_came() -> None:
+    drawn = np.array([7, 3] * 500, np.uint64)
+    order = in_order(SECRET, drawn)
+    first, second = np.split(order, 2)
+    assert (np.diff(first) == 2).all()
+    assert (np.diff(second) == 2).all()
