@@ -76,9 +76,9 @@ def fashion(data: Path, tell: Tell) -> Iterator[Row]:
 
 
 def cost(data: Path, tell: Tell) -> Iterator[Row]:
-    """What FedORA costs on Fashion-MNIST between real processes, three seeds."""
+    """What FedORA costs on Fashion-MNIST between real processes, five seeds."""
     few = ("unlearning.compare=['fine-tune','relabel']", "unlearning.retrains=2")
-    runs = [_run("fashion", data, seed, tell, *few) for seed in range(3)]
+    runs = [_run("fashion", data, seed, tell, *few) for seed in range(5)]
     for what, unit in (("bytes", "of Retrain's bytes"), ("seconds", "of Retrain's time")):
         part = _mean(runs, "fedora", "cost", f"{what}_of_retrain")
         yield at_most(f"Fashion-MNIST: {what} of FedORA over Retrain's", part, 0.15, unit)
