@@ -60,10 +60,8 @@ def publish(blocks: Blocks, found: Results, command: str, docs: Path) -> Written
 def _time(found: Results) -> Verdict:
     """What all runs took; no value before all are there."""
     hours = found.hours if found.there == found.wanted > 0 else None
-    name, ok = (
-        "all runs of FedORA's tables, two at a time",
-        None if hours is None else hours <= HOURS,
-    )
+    ok = None if hours is None else hours <= HOURS
+    name = "all runs of FedORA's tables, two at a time"
     return Verdict(name, hours, "hours", f"at most {HOURS:g}", ok)
 
 

@@ -39,7 +39,8 @@ def party_views(seen: Seen, outcome: Outcome) -> dict[str, Measured]:
             changes(before[name]["forgotten"][seen.asked], after[name]["forgotten"][seen.asked]),
             changes(before[name]["test"][seen.unseen], after[name]["test"][seen.unseen]),
         )
-        for name in before.keys() & after.keys()
+        for name in before  # in the agreement's order; a set has another in every process
+        if name in after
     }
 
 
