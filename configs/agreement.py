@@ -220,6 +220,16 @@ class Agreement(Table):
         )
 
     @property
+    def hub(self) -> str:
+        """Whom the others dial."""
+        return self.active
+
+    @property
+    def spokes(self) -> tuple[str, ...]:
+        """Who dials."""
+        return self.passive
+
+    @property
     def feature_parties(self) -> dict[str, Party]:
         """Those who bring embeddings, in the order in which the top model takes them."""
         return {

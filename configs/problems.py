@@ -65,6 +65,8 @@ def _unknown(where: str, place: list[str], model: type[BaseModel]) -> str:
             f"{where!r} is no setting of differential privacy: [privacy.embed_once] and "
             "[privacy.label_dp] are, and no (ε, δ) is claimed for anything else"
         )
+    if key.lower() in _ENCRYPTION and "aggregation" in model.model_fields:
+        return f"{where!r} is no setting: encrypted sums are aggregation.kind = 'ckks'"
     if key.lower() in _ENCRYPTION:
         return (
             f"{where!r}: homomorphic encryption is not offered in this version: "

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,6 +17,13 @@ from configs.toml_file import DEEPEST, read_toml, toml_value
 
 MAX_PROBLEMS = 20
 _Model = TypeVar("_Model", bound=BaseModel)
+
+
+class Dumped(Protocol):
+    """What can be written as plain values: an agreement of any mode."""
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """All settings, defaults included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class Config:
                 f"{self.path} has no [seats.{name}] and {beside} does not exist",
                 "the seat of a party is private: write it there",
             )
-        seat = _validated(Seat, read_toml(beside, self.notices), beside, "")
+        seat = validated(Seat, read_toml(beside, self.notices), beside, "")
         return self._fitting(name, seat, beside)
 
     def _fitting(self, name: str, seat: Seat, path: Path) -> Seat:
@@ -85,30 +92,28 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
     problems: list[str] = []
     raw = read_toml(path, notices)
     for change in changes:
-        _change(raw, change)
+        changed(raw, change)
     seats = raw.pop("seats", {})
     if not isinstance(seats, dict):
         raise ConfigError(f"{path}: seats must be tables, [seats.<party>]")
-    agreement = _checked(Agreement, raw, "", problems)
-    inline = {
-        name: _checked(Seat, seat, f"seats.{name}.", problems) for name, seat in seats.items()
-    }
+    agreement = checked(Agreement, raw, "", problems)
+    inline = {name: checked(Seat, seat, f"seats.{name}.", problems) for name, seat in seats.items()}
     if agreement is not None:
         parties = ", ".join(sorted(agreement.parties))
         strangers = sorted(set(seats) - set(agreement.parties))
         problems += [f"[seats.{name}] is no party; the parties are {parties}" for name in strangers]
     if agreement is None or problems:
-        raise _refusal(path, problems)
+        raise refusal(path, problems)
     return Config(path, agreement, {name: seat for name, seat in inline.items() if seat}, notices)
 
 
-def canonical(agreement: Agreement) -> str:
+def canonical(agreement: Dumped) -> str:
     """The agreement with its defaults as canonical JSON: the text whose digest is compared."""
     content = agreement.model_dump(mode="json")
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def digest(agreement: Agreement) -> bytes:
+def digest(agreement: Dumped) -> bytes:
     """SHA-256 of the canonical agreement."""
     return sha256(canonical(agreement).encode()).digest()
 
@@ -136,7 +141,8 @@ def _differences(field: str, ours: Any, theirs: Any) -> Iterator[tuple[str, Any,
         yield field, ours, theirs
 
 
-def _change(raw: dict[str, Any], change: str) -> None:
+def changed(raw: dict[str, Any], change: str) -> None:
+    """Carry out one change, like ``training.epochs=5``."""
     key, equals, text = change.partition("=")
     if not equals:
         known = key.split(".")[0] in Agreement.model_fields  # else it may be anything: not shown
@@ -151,15 +157,16 @@ def _change(raw: dict[str, Any], change: str) -> None:
     table[last] = toml_value(key, text)
 
 
-def _validated(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
+def validated(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
+    """The model of what a file has; raises ``ConfigError`` with all its problems."""
     problems: list[str] = []
-    checked = _checked(model, raw, prefix, problems)
-    if checked is None:
-        raise _refusal(path, problems)
-    return checked
+    found = checked(model, raw, prefix, problems)
+    if found is None:
+        raise refusal(path, problems)
+    return found
 
 
-def _checked(model: type[_Model], raw: Any, prefix: str, problems: list[str]) -> _Model | None:
+def checked(model: type[_Model], raw: Any, prefix: str, problems: list[str]) -> _Model | None:
     """The model of ``raw``; None where something is wrong, which is added to ``problems``."""
     try:
         # JSON mode: TOML has lists where the model has tuples; numbers and texts stay strict.
@@ -170,6 +177,7 @@ def _checked(model: type[_Model], raw: Any, prefix: str, problems: list[str]) ->
         return None
 
 
-def _refusal(path: Path, problems: list[str]) -> ConfigError:
+def refusal(path: Path, problems: list[str]) -> ConfigError:
+    """An error that lists the problems of a file."""
     shown = [f"{path}: {each}" for each in problems[:MAX_PROBLEMS]]
     return ConfigError(shown, LISTED)

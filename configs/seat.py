@@ -210,6 +210,16 @@ class CifarData(ImageSource):
     label: bool = False
 
 
+class SvhnData(ImageSource):
+    """The cropped digits of SVHN in their MATLAB files."""
+
+    kind: Literal["svhn"]
+    train: Annotated[tuple[PathText, ...], Field(min_length=1)]
+    test: PathText | None = None
+    features: bool = True
+    label: bool = False
+
+
 class TinyImageNetData(ImageSource):
     """The folder of Tiny ImageNet; its validation images are the test rows."""
 
@@ -228,13 +238,14 @@ Data: TypeAlias = Annotated[
     | IdxData
     | MedMnistData
     | CifarData
+    | SvhnData
     | TinyImageNetData,
     Field(discriminator="kind"),
 ]
 
 
-class Seat(Table):
-    """One party's own settings."""
+class Chair(Table):
+    """What every seat has, with data or without: a horizontal server has none."""
 
     hub: str | None = None  # where a passive party dials, host:port
     listen: str | None = None  # where the active party listens, host:port
@@ -249,7 +260,6 @@ class Seat(Table):
     statistics: PathText | None = None  # preprocessing that no private row entered, as JSON
     module: str | None = None  # import path of this party's own bottom, "package.module:Class"
     unlearn: dict[Name, PathText] = Field(default={})  # request -> file of IDs, one a line
-    data: Data
 
     @field_validator("hub")
     @classmethod
@@ -266,3 +276,9 @@ class Seat(Table):
         if self.module is not None and self.module.count(":") != 1:
             raise ValueError("module is an import path like mypackage.nets:Bottom")
         return self
+
+
+class Seat(Chair):
+    """One party's own settings, its data among them."""
+
+    data: Data

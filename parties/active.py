@@ -28,7 +28,7 @@ from parties.privacy.spending import account
 from parties.purge import purge, search
 from parties.report import VERSION
 from parties.requests import Chosen, choose
-from parties.resume import Losses, begin
+from parties.resume import Losses, begin, newest
 from parties.schedule import Index
 from parties.train import train
 from protocol import vfl_pb2
@@ -53,7 +53,7 @@ def run_active(party: Party, port: join.Port, publish: Publish) -> dict[str, Any
 
     ``publish`` gets them before the others are let go, and what there is of them after a failure.
     """
-    losses = Losses(party)
+    losses = Losses(party, partial(newest, party))
     while True:
         hub, offers = losses.retry(partial(join.welcome, party, port))
         try:

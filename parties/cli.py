@@ -31,6 +31,9 @@ from parties.teller import Teller, prepare_output
 from parties.usage import Command, Commands, check_hub
 
 if TYPE_CHECKING:
+    from configs.horizontal_file import HorizontalConfig
+    from configs.schema import Config
+    from parties.seating import Place
     from parties.simulate import Plan
     from parties.watch import Listener
 
@@ -105,19 +108,14 @@ def party(  # noqa: PLR0913  a command has the options that it has
 
 
 def _run_party(run: _Run, told: Teller) -> None:
+    from configs.any_file import read_any
     from configs.errors import ConfigError
-    from configs.schema import read_config
     from parties.folder import alone, check_apart
     from parties.identity import identify
 
-    if run.role in (Role.SERVER, Role.CLIENT):
-        raise ConfigError(
-            f"role {run.role.value!r} belongs to the horizontal mode, which is not there yet",
-            "the roles of the vertical mode are active and passive",
-        )
     if run.hub is not None:
-        check_hub(run.hub, dials=run.role is Role.PASSIVE)
-    config = read_config(run.config, run.changes)
+        check_hub(run.hub, dials=run.role in (Role.PASSIVE, Role.CLIENT))
+    config = read_any(run.config, run.changes)
     seat = config.seat(run.seat)
     for notice in config.notices:
         told.warn(notice)
@@ -128,15 +126,33 @@ def _run_party(run: _Run, told: Teller) -> None:
     check_apart(run.out, run.data or beside)
     identify(config, run.seat, run.certificates, datetime.now(UTC))  # before torch is loaded
 
-    from parties.roles import play
     from parties.seating import Place
 
     folder = run.out / config.agreement.federation
     with alone(folder / run.seat), told.view({run.seat: agreed}) as show:
         place = Place(run.out, run.data, run.certificates, run.begin)
-        metrics = play(config, run.seat, place, run.hub, show)
+        metrics = _play(config, run.seat, place, run.hub, show)
     if metrics is not None:
         told.result(metrics, folder)
+
+
+def _play(
+    config: "Config | HorizontalConfig",
+    seat: str,
+    place: "Place",
+    hub: str | None,
+    show: "Listener",
+) -> dict[str, Any] | None:
+    """Run one party of either mode; each is imported where it is played."""
+    from configs.horizontal_file import HorizontalConfig
+
+    if isinstance(config, HorizontalConfig):
+        from parties.horizontal import roles as horizontal
+
+        return horizontal.play(config, seat, place, hub, show)
+    from parties import roles
+
+    return roles.play(config, seat, place, hub, show)
 
 
 @simulate_app.command(cls=Command)
@@ -172,12 +188,12 @@ def _simulate(
     run: Callable[["Plan", "Listener"], dict[str, Any]],
     told: Teller,
 ) -> None:
-    from configs.schema import read_config
+    from configs.any_file import read_any
     from parties.folder import check_apart
     from parties.simulate import Plan
 
     plan = Plan(*options)
-    config = read_config(plan.config, plan.changes)
+    config = read_any(plan.config, plan.changes)
     for notice in config.notices:
         told.warn(notice)
     check_apart(plan.out, plan.data)
@@ -188,6 +204,14 @@ def _simulate(
 
 
 def _processes(plan: "Plan", listener: "Listener") -> dict[str, Any]:
+    from configs.any_file import read_any
+    from configs.horizontal_file import HorizontalConfig
+
+    config = read_any(plan.config, plan.changes)
+    if isinstance(config, HorizontalConfig) and config.agreement.clients:
+        from parties.horizontal.simulation.simulate import simulate as pooled
+
+        return pooled(plan, listener)
     from parties.simulate import processes
 
     return processes(plan, listener)

@@ -19,6 +19,7 @@ from configs.seat import (
     Sample,
     SklearnData,
     SqlData,
+    SvhnData,
     TableSource,
     TinyImageNetData,
 )
@@ -131,7 +132,7 @@ def _refuse_misplaced_labels(data: Data, active: bool) -> None:
         raise DataError("the active party's data has no labels", f"set {option} in its seat")
 
 
-def _records(  # noqa: PLR0911  one for each kind
+def _records(  # noqa: C901, PLR0911  one for each kind
     data: Data, folder: Path, classes: Sequence[str], progress: Progress
 ) -> Records:
     match data:
@@ -155,6 +156,10 @@ def _records(  # noqa: PLR0911  one for each kind
             return read_medmnist(data, folder, classes)
         case CifarData():
             return read_cifar(data, folder, classes)
+        case SvhnData():
+            from parties.sources.svhn_source import read_svhn  # noqa: PLC0415  scipy.io is slow
+
+            return read_svhn(data, folder, classes)
         case TinyImageNetData():
             from parties.sources.tiny_imagenet_source import (  # noqa: PLC0415  needs Pillow
                 read_tiny_imagenet,

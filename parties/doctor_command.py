@@ -20,7 +20,7 @@ from parties.teller import Teller
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from parties.doctor.finding import Examined, Finding
+    from parties.doctor.finding import Examined, Finding, HorizontalExamined
 
 _STYLES = {"ok": "green", "warning": "yellow", "fail": "bold red", "unknown": "dim"}
 
@@ -104,27 +104,38 @@ def _findings(visit: _Visit) -> Iterator["Finding"]:
     except ConfigError as error:  # without a config there is nothing to look at
         yield fail("config", error)
         return
-    from parties.doctor.examination import examine
-
-    yield from examine(examined, whole_data=visit.data_full)
-
-
-def _examined(visit: _Visit) -> "Examined":
-    from configs.schema import read_config
     from parties.doctor.finding import Examined
 
-    config = read_config(visit.config, visit.changes)
+    if isinstance(examined, Examined):
+        from parties.doctor.examination import examine
+
+        yield from examine(examined, whole_data=visit.data_full)
+    else:
+        from parties.doctor.horizontal import examine_horizontal
+
+        yield from examine_horizontal(examined, whole_data=visit.data_full)
+
+
+def _examined(visit: _Visit) -> "Examined | HorizontalExamined":
+    from configs.any_file import read_any
+    from configs.horizontal_file import HorizontalConfig
+    from parties.doctor.finding import Examined, HorizontalExamined
+
+    config = read_any(visit.config, visit.changes)
     seat = config.seat(visit.seat)
     beside = config.path.parent
+    folder = visit.data or beside / (seat.folder or Path())
+    certificates = visit.certificates or beside / seat.certificates
+    address = visit.hub or seat.hub or seat.listen
+    if isinstance(config, HorizontalConfig):
+        return HorizontalExamined(
+            config=config, name=visit.seat, seat=seat, folder=folder,
+            certificates=certificates, out=visit.out, address=address,
+        )  # fmt: skip
     return Examined(
-        config=config,
-        name=visit.seat,
-        seat=seat,
-        folder=visit.data or beside / (seat.folder or Path()),
-        certificates=visit.certificates or beside / seat.certificates,
-        out=visit.out,
-        address=visit.hub or seat.hub or seat.listen,
-    )
+        config=config, name=visit.seat, seat=config.seat(visit.seat), folder=folder,
+        certificates=certificates, out=visit.out, address=address,
+    )  # fmt: skip
 
 
 def _fields(finding: "Finding") -> dict[str, object]:

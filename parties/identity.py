@@ -4,15 +4,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 from cryptography import x509
 
-from configs.schema import Config
+from configs.seat import Chair
+from configs.shared import Shared
 from protocol.credentials import Trust
 from protocol.errors import IdentityError
 from protocol.keyring import Keyring, days_left, read_keyring, trust
 
 ENDS_SOON = (1, 7, 14, 30)  # days before a certificate's end at which a start warns
+
+
+class Named(Protocol):
+    """A config of any mode."""
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+
+    @property
+    def agreement(self) -> Shared:
+        """What all share."""
+
+    def seat(self, name: str) -> Chair:
+        """What one party keeps to itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +41,7 @@ class Identified:
     warnings: tuple[str, ...]
 
 
-def identify(config: Config, name: str, certificates: Path | None, now: datetime) -> Identified:
+def identify(config: Named, name: str, certificates: Path | None, now: datetime) -> Identified:
     """Read and check what proves us; ``certificates`` wins over the seat's folder.
 
     Our own certificate must pass the rules that our peers will hold it to.

@@ -3,6 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from configs.errors import ConfigError
+from configs.schema import Config
 from parties.memory_port import MemoryPort
 from parties.resume import prepare
 from parties.roles import play_in_process
@@ -19,6 +21,10 @@ def in_process(plan: Plan, listener: Listener) -> dict[str, Any]:
         Exception: the failure of a party, as it was raised.
     """
     with certified(plan) as (config, _, keys):
+        if not isinstance(config, Config):
+            raise ConfigError(
+                "a horizontal run has no --in-process: simulated clients share a pool"
+            )
         place, port = Place(plan.out, plan.data, keys, plan.begin), MemoryPort()
 
         # All seats before any thread: what a party cannot read ends the run at once.

@@ -10,7 +10,7 @@ from configs.errors import ConfigError
 from configs.schema import differences
 from parties.errors import ABSENT, ClocksApart, Superseded, at_the_door
 from parties.held import NOTHING, Held
-from parties.party import Party
+from parties.party import Seated
 from parties.printable import printable
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -45,7 +45,7 @@ def software() -> str:
 
 
 def greet(
-    party: Party,
+    party: Seated,
     connect: Callable[[], Line],
     held: Held = NOTHING,
     seconds: float | None = None,
@@ -57,7 +57,7 @@ def greet(
     Raises:
         RemoteProtocolError: the hub does not come, refuses us, or is not the hub.
     """
-    hub = party.agreement.active
+    hub = party.agreement.hub
     party.watch.phase(f"waiting for {hub}")
     deadline = monotonic() + (seconds or party.agreement.limits.join_seconds)
     while True:
@@ -92,7 +92,7 @@ def _refuse(error: Exception, abort: Callable[[str, str], None]) -> None:
     abort(*at_the_door(error))
 
 
-def _hello(party: Party, nonce: bytes, held: Held) -> vfl_pb2.Hello:
+def _hello(party: Seated, nonce: bytes, held: Held) -> vfl_pb2.Hello:
     return vfl_pb2.Hello(
         oldest_version=VERSION,
         newest_version=VERSION,
@@ -106,7 +106,7 @@ def _hello(party: Party, nonce: bytes, held: Held) -> vfl_pb2.Hello:
     )
 
 
-def _accept(party: Party, channel: Channel, nonce: bytes, message: Message) -> None:
+def _accept(party: Seated, channel: Channel, nonce: bytes, message: Message) -> None:
     welcome = message.expect(vfl_pb2.Welcome)
     if channel.session is None or len(channel.session) != 16 or len(welcome.nonce) != NONCE:
         raise RemoteProtocolError("the hub's welcome lacks a session or nonce")
@@ -122,7 +122,7 @@ def _accept(party: Party, channel: Channel, nonce: bytes, message: Message) -> N
     channel.send(vfl_pb2.Accept(certificate=party.keyring.identity.der, signature=signature))
 
 
-def welcome(party: Party, port: Port, seconds: float | None = None) -> tuple[Hub, dict[str, Held]]:
+def welcome(party: Seated, port: Port, seconds: float | None = None) -> tuple[Hub, dict[str, Held]]:
     """The hub's side: wait for every passive party to take its place at the table.
 
     ``seconds`` are ``limits.join_seconds`` unless given.
@@ -134,7 +134,7 @@ def welcome(party: Party, port: Port, seconds: float | None = None) -> tuple[Hub
         PeerSilent: not all came in time; the error names who is missing.
         RemoteProtocolError: one came with another agreement; the error names the field.
     """
-    expected = party.agreement.passive
+    expected = party.agreement.spokes
     party.watch.phase("waiting for the others", len(expected))
     seconds = seconds or party.agreement.limits.join_seconds
     deadline = monotonic() + seconds
@@ -147,7 +147,7 @@ def welcome(party: Party, port: Port, seconds: float | None = None) -> tuple[Hub
             channel = _next(party, port, arrived, deadline, seconds)
             if channel is not None:
                 newest = channel.terms.peer
-                _arrive(party, channel, session, arrived, offers)
+                seat(party, channel, session, arrived, offers)
                 party.watch.step()
     except Exception as error:
         dismiss(Hub(arrived), error, newest)
@@ -165,7 +165,7 @@ def dismiss(hub: Hub, error: Exception, culprit: str) -> None:
 
 
 def _next(
-    party: Party, port: Port, seated: dict[str, Channel], deadline: float, seconds: float
+    party: Seated, port: Port, seated: dict[str, Channel], deadline: float, seconds: float
 ) -> Channel | None:
     try:
         line = port.accept(max(0.0, deadline - monotonic()))
@@ -173,7 +173,7 @@ def _next(
         party.watch.warn(f"refused a visitor: {error}")
         return None
     except PeerSilent:
-        missing = [name for name in party.agreement.passive if name not in seated]
+        missing = [name for name in party.agreement.spokes if name not in seated]
         raise PeerSilent(
             f"{', '.join(missing)} did not join within {seconds:g} s",
             "are they started, with this hub's address?",
@@ -181,8 +181,8 @@ def _next(
     return Channel(line, Side.HUB, party.terms(str(line.peer)), party.ledger.record)
 
 
-def _arrive(
-    party: Party,
+def seat(
+    party: Seated,
     channel: Channel,
     session: bytes,
     arrived: dict[str, Channel],
@@ -193,7 +193,7 @@ def _arrive(
     before = arrived.get(name)
     arrived[name] = channel
     try:
-        offers[name] = _seat(party, channel, session, before)
+        offers[name] = _greeted(party, channel, session, before)
     except (Superseded, LineBroken) as error:  # it may come again
         channel.abort(*at_the_door(error))
         channel.close()
@@ -203,7 +203,7 @@ def _arrive(
             arrived[name] = before
 
 
-def _seat(party: Party, channel: Channel, session: bytes, before: Channel | None) -> Held:
+def _greeted(party: Seated, channel: Channel, session: bytes, before: Channel | None) -> Held:
     patience = party.agreement.limits.step_seconds
     hello = channel.receive(patience).expect(vfl_pb2.Hello)
     if before is not None and (channel.incarnation or 0) < (before.incarnation or 0):
@@ -233,7 +233,7 @@ def _seat(party: Party, channel: Channel, session: bytes, before: Channel | None
     return Held(hello.run, tuple(hello.checkpoints))
 
 
-def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
+def _check_hello(party: Seated, peer: str, hello: vfl_pb2.Hello) -> None:
     if len(hello.nonce) != NONCE:
         raise RemoteProtocolError(f"{peer} sent a nonce of {len(hello.nonce)} bytes, not {NONCE}")
     if not hello.oldest_version <= VERSION <= hello.newest_version:
@@ -258,7 +258,7 @@ def _check_hello(party: Party, peer: str, hello: vfl_pb2.Hello) -> None:
     _compare_software(party, peer, hello.software)
 
 
-def _same_purpose(party: Party, peer: str, theirs: bytes) -> None:
+def _same_purpose(party: Seated, peer: str, theirs: bytes) -> None:
     """Both train, or both predict with halves of one model."""
     if bool(theirs) is not bool(party.predicts):
         ours, other = ("predicts", "trains") if party.predicts else ("trains", "predicts")
@@ -273,12 +273,12 @@ def _same_purpose(party: Party, peer: str, theirs: bytes) -> None:
         )
 
 
-def _compare_software(party: Party, peer: str, theirs: str) -> None:
+def _compare_software(party: Seated, peer: str, theirs: str) -> None:
     if theirs != software():
         party.watch.warn(f"{peer} runs {theirs[:40]!r}, {party.name} {software()!r}")
 
 
-def _compare_clocks(party: Party, peer: str, theirs: float) -> None:
+def _compare_clocks(party: Seated, peer: str, theirs: float) -> None:
     apart = abs(theirs - party.now().timestamp())
     if not apart <= CLOCK_LIMIT:
         raise ClocksApart(

@@ -9,7 +9,8 @@ import torch
 
 from configs.agreement import Agreement
 from configs.schema import canonical, digest
-from configs.seat import Seat
+from configs.seat import Chair, Seat
+from configs.shared import Shared
 from parties.data import Holding
 from parties.ledger import Ledger
 from parties.watch import Watch
@@ -18,14 +19,13 @@ from protocol.envelope import Terms
 from protocol.keyring import Keyring
 
 
-@dataclass(frozen=True, slots=True)
-class Party:
-    """A seat taken: settings, identity, data and the means to act on them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seated:
+    """A seat taken, in any mode: settings, identity and the means to act on them."""
 
     name: str
-    agreement: Agreement
-    seat: Seat
-    holding: Holding
+    agreement: Shared
+    seat: Chair
     keyring: Keyring
     trust: Trust
     state: Path  # this party's own folder of the run
@@ -35,11 +35,6 @@ class Party:
     watch: Watch
     ledger: Ledger
     predicts: bytes = b""  # the run whose model we predict with; empty: we train
-
-    @property
-    def device(self) -> torch.device:
-        """Where our half of the model is computed; ``take_seat`` has seen that it is there."""
-        return torch.device(self.seat.device)
 
     @property
     def digest(self) -> bytes:
@@ -61,3 +56,17 @@ class Party:
         return Terms(
             self.name, peer, self.digest, self.incarnation, self.agreement.limits.magnitude
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Party(Seated):
+    """A party of a vertical run, with its data."""
+
+    agreement: Agreement
+    seat: Seat
+    holding: Holding
+
+    @property
+    def device(self) -> torch.device:
+        """Where our half of the model is computed; ``take_seat`` has seen that it is there."""
+        return torch.device(self.seat.device)

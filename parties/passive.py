@@ -22,7 +22,7 @@ from parties.ledger import phase_of
 from parties.party import Party
 from parties.privacy.outgoing import FROZEN, Outgoing
 from parties.remains import remains
-from parties.resume import Losses, checkpoints, join_in
+from parties.resume import Losses, checkpoints, join_in, newest
 from parties.schedule import Index, torch_seed
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -34,7 +34,7 @@ from protocol.message import Message
 
 def run_passive(party: Party, connect: Callable[[], Line]) -> None:
     """Join, align or go on, then answer until the hub says goodbye and our half is saved."""
-    losses = Losses(party)
+    losses = Losses(party, partial(newest, party))
     while True:
         held = checkpoints(party).held()
         channel = losses.retry(partial(join.greet, party, connect, held))

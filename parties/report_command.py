@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from parties.options import DebugOption, Format, FormatOption
-from parties.report import METRICS, REPORT, VERSION
+from parties.report import METRICS, REPORT
 from parties.teller import Teller
 
 _LARGEST = 256 << 20  # bytes of a metrics file
@@ -34,13 +34,12 @@ def report(
 def _report(run: Path, told: Teller, *, json_lines: bool) -> None:
     from parties.durable import write
     from parties.errors import DataError
-    from parties.report.page import page
-    from parties.report.terminal import table
+    from parties.report.any_run import page_of, table_of
 
     path = run / METRICS if run.is_dir() else run
     metrics = read_metrics(path)
     try:
-        text, shown = page(metrics), table(metrics, told.console.width)
+        text, shown = page_of(metrics), table_of(metrics, told.console.width)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{path} lacks what the report shows", _HINT) from error
     made = path.with_name(REPORT)
@@ -57,6 +56,7 @@ def read_metrics(path: Path) -> dict[str, Any]:
         DataError: the file is absent, or not one that this version of vfl can show.
     """
     from parties.errors import DataError
+    from parties.report.any_run import version_of
 
     try:
         if path.stat().st_size > _LARGEST:
@@ -68,10 +68,10 @@ def read_metrics(path: Path) -> dict[str, Any]:
         raise DataError(f"{path} is not JSON", _HINT) from None
     if not isinstance(metrics, dict) or not all(part in metrics for part in _PARTS):
         raise DataError(f"{path} holds no metrics of a run", _HINT)
-    version = metrics.get("version")
-    if version != VERSION:
+    version, ours = metrics.get("version"), version_of(metrics)
+    if version != ours:
         raise DataError(
-            f"{path} has version {version!r:.20}; this vfl reads version {VERSION}",
+            f"{path} has version {version!r:.20}; this vfl reads version {ours}",
             "use the vfl that made it, or run again",
         )
     return metrics

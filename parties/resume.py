@@ -15,7 +15,7 @@ from parties.errors import ABSENT, StorageError
 from parties.federation import Federation
 from parties.held import Held
 from parties.options import Begin
-from parties.party import Party
+from parties.party import Party, Seated
 from parties.schedule import Index
 from parties.state import Build, State
 from protocol import vfl_pb2
@@ -57,6 +57,11 @@ def prepare(party: Party, how: Begin) -> None:
             f"there is no checkpoint in {ours.folder} to go on from",
             "leave --begin resume out to begin anew",
         )
+
+
+def newest(party: Party) -> int:
+    """The number of our newest checkpoint; 0 without any."""
+    return max(checkpoints(party).held().numbers, default=0)
 
 
 def begin(party: Party, hub: Hub, offers: Mapping[str, Held]) -> Federation:
@@ -147,8 +152,10 @@ def _same(name: str, ours: bytes, theirs: bytes) -> None:
 class Losses:
     """How often a party lost another one, and how long it waits for it to come back."""
 
-    def __init__(self, party: Party) -> None:
-        self._party, self._fruitless, self._newest = party, 0, -1
+    def __init__(self, party: Seated, progress: Callable[[], int]) -> None:
+        """``progress`` grows with what was done: losses with some between them do not add up."""
+        self._party, self._progress = party, progress
+        self._fruitless, self._newest = 0, -1
         self._lost: Exception | None = None
 
     def retry(self, join: Callable[[float], T]) -> T:
@@ -166,9 +173,9 @@ class Losses:
         seconds = self._party.agreement.limits.rejoin_seconds
         if not passes(error) or not seconds:
             raise error
-        newest = max(checkpoints(self._party).held().numbers, default=0)
-        self._fruitless = 1 if newest > self._newest else self._fruitless + 1
-        self._newest = max(newest, self._newest)
+        done = self._progress()
+        self._fruitless = 1 if done > self._newest else self._fruitless + 1
+        self._newest = max(done, self._newest)
         if self._fruitless > FRUITLESS:
             raise error
         self._lost = error

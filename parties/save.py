@@ -25,6 +25,17 @@ def canonical(content: Any) -> bytes:
     return f"{text}\n".encode()
 
 
+def finite(content: Any) -> Any:
+    """The same with null for numbers that are not finite: of a model that left them, say."""
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if isinstance(content, dict):
+        return {name: finite(part) for name, part in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(part) for part in content]
+    return content
+
+
 def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
     """Every real number of a document with the place where it stands."""
     if isinstance(value, float):

@@ -10,7 +10,7 @@ import torch
 
 from configs.errors import ConfigError
 from configs.schema import Config
-from configs.seat import Seat
+from configs.seat import Chair
 from parties.data import Holding, read_holding
 from parties.device import ready
 from parties.errors import DataError
@@ -104,7 +104,7 @@ def _refuse_other_columns(holding: Holding, agreed: int | None) -> None:
         )
 
 
-def hub_address(seat: Seat, name: str, given: str | None) -> str:
+def hub_address(seat: Chair, name: str, given: str | None) -> str:
     """Where to dial or listen; raises ``ConfigError`` without one."""
     address = given or seat.hub or seat.listen
     if address is None:

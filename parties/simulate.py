@@ -16,7 +16,9 @@ from typing import Any
 
 from cryptography import x509
 
-from configs.schema import Config, read_config
+from configs.any_file import read_any
+from configs.horizontal_file import HorizontalConfig
+from configs.schema import Config
 from parties.errors import Failed
 from parties.options import Begin
 from parties.report import METRICS
@@ -39,9 +41,9 @@ class Plan:
 
 
 @contextmanager
-def certified(plan: Plan) -> Iterator[tuple[Config, tuple[str, ...], Path]]:
+def certified(plan: Plan) -> Iterator[tuple[Config | HorizontalConfig, tuple[str, ...], Path]]:
     """The config with every party's key pinned, the changes that pin it, and the key folder."""
-    config = read_config(plan.config, plan.changes)
+    config = read_any(plan.config, plan.changes)
     federation = config.agreement.federation
     with TemporaryDirectory(prefix="vfl-certs-") as folder:
         keys = Path(folder) / "certs"
@@ -49,10 +51,15 @@ def certified(plan: Plan) -> Iterator[tuple[Config, tuple[str, ...], Path]]:
         pins = []
         for name in config.agreement.parties:
             issue(keys, federation, name)
-            leaf = x509.load_pem_x509_certificate((keys / f"{name}.pem").read_bytes())
-            pins.append(f'parties.{name}.pins=["{fingerprint(leaf)}"]')
+            pins.append(pinned(keys, name))
         changes = (*plan.changes, *pins)
-        yield read_config(plan.config, changes), changes, keys
+        yield read_any(plan.config, changes), changes, keys
+
+
+def pinned(keys: Path, name: str) -> str:
+    """The change of a config that pins a party's key."""
+    leaf = x509.load_pem_x509_certificate((keys / f"{name}.pem").read_bytes())
+    return f'parties.{name}.pins=["{fingerprint(leaf)}"]'
 
 
 def processes(plan: Plan, listener: Listener) -> dict[str, Any]:

@@ -72,9 +72,9 @@ class Teller:
             self._line({"event": "result", "party": self._command, "folder": str(folder)})
             return
         from parties.report import METRICS, REPORT
-        from parties.report.terminal import table
+        from parties.report.any_run import table_of
 
-        self.console.print(table(metrics, self.console.width))
+        self.console.print(table_of(metrics, self.console.width))
         self.console.print(f"report:  {folder / REPORT}\nmetrics: {folder / METRICS}")
 
     def say(self, text: str, **fields: Any) -> None:

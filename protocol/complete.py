@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message as Proto
 
 from protocol.errors import ProtocolError
@@ -35,7 +35,15 @@ _MAY_BE_ABSENT = {
     "Report.norm_square",
     "Report.rank",
     "Report.slot_square",
+    "Follow.parent",  # of a line that begins fresh
+    "Teach.steps",
+    "Teach.clip",
+    "Teach.distil",  # of this aim only
+    "Teach.gate",
+    "Teach.noise",
+    "Teach.teachers",
     "Spent.square",  # where nothing bounds it
+    "There.digest",  # of ciphertexts only
     "Weigh.slot",
 }
 
@@ -116,8 +124,12 @@ def _needs(kind: Descriptor) -> _Needs:
         ),
         parts=tuple(field.name for field in fields if field.message_type is not None),
         maps=tuple(
-            field.name
-            for field in kind.fields
-            if field.is_repeated and field.message_type is not None
+            field.name for field in kind.fields if field.is_repeated and _maps_messages(field)
         ),
     )
+
+
+def _maps_messages(field: FieldDescriptor) -> bool:
+    """Whether a field is a map whose values are messages; texts and bytes have nothing to lack."""
+    entry = field.message_type
+    return entry is not None and entry.fields_by_name["value"].message_type is not None

@@ -40,6 +40,28 @@ Body: TypeAlias = (
     | vfl_pb2.Show
     | vfl_pb2.Resume
     | vfl_pb2.Resumed
+    | vfl_pb2.Load
+    | vfl_pb2.Teach
+    | vfl_pb2.Change
+    | vfl_pb2.Learned
+    | vfl_pb2.Read
+    | vfl_pb2.Measured
+    | vfl_pb2.Attend
+    | vfl_pb2.Follow
+    | vfl_pb2.Gather
+    | vfl_pb2.MaskKeys
+    | vfl_pb2.Pairs
+    | vfl_pb2.Sealed
+    | vfl_pb2.Deal
+    | vfl_pb2.There
+    | vfl_pb2.Opened
+    | vfl_pb2.SealKey
+    | vfl_pb2.Entrust
+    | vfl_pb2.SumKey
+    | vfl_pb2.Total
+    | vfl_pb2.Assent
+    | vfl_pb2.Assents
+    | vfl_pb2.Unsealed
 )
 
 Kind = TypeVar("Kind", bound=Body)
@@ -62,6 +84,11 @@ WITH_TENSOR: frozenset[type[Body]] = frozenset(  # these bring one tensor, the o
         vfl_pb2.Forget,
         vfl_pb2.Stamp,
         vfl_pb2.Look,
+        vfl_pb2.Load,
+        vfl_pb2.Change,
+        vfl_pb2.SumKey,
+        vfl_pb2.Total,
+        vfl_pb2.Unsealed,
     )
 )
 

@@ -49,6 +49,16 @@ class Phase(Enum):
     EMBEDDING_TWO = "embedding two"
     EMBEDDING_EMBEDDED = "embedding and embedded"
     EMBEDDED_TWO = "embedded two"
+    # Horizontal learning: the server says vectors and what to do with them.
+    LOADED = "loaded"
+    TEACHING = "teaching"
+    READING = "reading"
+    ATTENDING = "attending"
+    GATHERING = "gathering"
+    PAIRING = "pairing"
+    OPENING = "opening"
+    ENTRUSTING = "entrusting"
+    UNSEALING = "unsealing"
     CLOSED = "closed"
 
 
@@ -61,6 +71,25 @@ _LEAD: dict[Move, Phase] = {
     (Side.HUB, say.Forget): Phase.ARRANGING,
     (Side.HUB, say.Purge): Phase.ARRANGING,
     (Side.HUB, say.Stamp): Phase.ARRANGING,
+    (Side.HUB, say.Goodbye): Phase.CLOSED,
+}
+_SERVE: dict[Move, Phase] = {
+    (Side.HUB, say.Load): Phase.LOADED,
+    (Side.HUB, say.Teach): Phase.TEACHING,
+    (Side.HUB, say.Read): Phase.READING,
+    (Side.HUB, say.Attend): Phase.ATTENDING,
+    (Side.HUB, say.Follow): Phase.ATTENDING,
+    (Side.HUB, say.Purge): Phase.ATTENDING,
+    # A sum under masks: keys, shares, then lessons as ever, and what the sum needs.
+    (Side.HUB, say.Gather): Phase.GATHERING,
+    (Side.HUB, say.Pairs): Phase.PAIRING,
+    (Side.HUB, say.Deal): Phase.LOADED,
+    (Side.HUB, say.There): Phase.OPENING,
+    # A sum of ciphertexts: its key, lessons, the assent of those in it, and what it opens to.
+    (Side.HUB, say.Entrust): Phase.ENTRUSTING,
+    (Side.HUB, say.SumKey): Phase.LOADED,
+    (Side.HUB, say.Total): Phase.LOADED,
+    (Side.HUB, say.Assents): Phase.UNSEALING,
     (Side.HUB, say.Goodbye): Phase.CLOSED,
 }
 _STREAM: dict[Move, Phase] = {
@@ -78,6 +107,7 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
     Phase.JOINED: {
         (Side.HUB, say.Open): Phase.OPENED,
         (Side.HUB, say.Resume): Phase.RESUMING,
+        **_SERVE,
     },
     Phase.RESUMING: {(Side.SPOKE, say.Resumed): Phase.READY},
     Phase.OPENED: {(Side.SPOKE, say.Share): Phase.SHARED},
@@ -129,6 +159,27 @@ _TURNS: dict[Phase, dict[Move, Phase]] = {
         (Side.HUB, say.Gradient): Phase.EMBEDDED,
         (Side.HUB, say.Step): Phase.EMBEDDING_EMBEDDED,
         **_LEAD,
+    },
+    Phase.LOADED: _SERVE,
+    Phase.TEACHING: {
+        (Side.SPOKE, say.Change): Phase.TEACHING,
+        (Side.SPOKE, say.Learned): Phase.LOADED,
+    },
+    Phase.READING: {(Side.SPOKE, say.Measured): Phase.LOADED},
+    Phase.ATTENDING: {(Side.SPOKE, say.Done): Phase.LOADED},
+    Phase.GATHERING: {
+        (Side.SPOKE, say.MaskKeys): Phase.LOADED,
+        (Side.SPOKE, say.SealKey): Phase.LOADED,
+    },
+    Phase.PAIRING: {(Side.SPOKE, say.Sealed): Phase.LOADED},
+    Phase.OPENING: {
+        (Side.SPOKE, say.Opened): Phase.LOADED,
+        (Side.SPOKE, say.Assent): Phase.LOADED,
+    },
+    Phase.ENTRUSTING: {(Side.SPOKE, say.SumKey): Phase.LOADED},
+    Phase.UNSEALING: {
+        (Side.SPOKE, say.Unsealed): Phase.UNSEALING,
+        (Side.SPOKE, say.Done): Phase.LOADED,
     },
 }
 TRANSITIONS: dict[Phase, dict[Move, Phase]] = {

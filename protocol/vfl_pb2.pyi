@@ -27,6 +27,8 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TOP_ONLY: _ClassVar[Task]
     CORRECT: _ClassVar[Task]
     CVFU: _ClassVar[Task]
+    ROUND: _ClassVar[Task]
+    RECOVER: _ClassVar[Task]
 
 class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -49,12 +51,46 @@ class Rows(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OTHER_HALF: _ClassVar[Rows]
     TRIGGERED: _ClassVar[Rows]
     PORTION: _ClassVar[Rows]
+    PLANTED: _ClassVar[Rows]
 
 class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     ORDER_UNSPECIFIED: _ClassVar[Order]
     BY_INDEX: _ClassVar[Order]
     SHUFFLED: _ClassVar[Order]
+
+class Aim(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    AIM_UNSPECIFIED: _ClassVar[Aim]
+    FIT: _ClassVar[Aim]
+    UNLEARN_LOSS: _ClassVar[Aim]
+    ASCENT: _ClassVar[Aim]
+    ELASTIC: _ClassVar[Aim]
+    TEACHERS: _ClassVar[Aim]
+    FISHER: _ClassVar[Aim]
+    INPUTS: _ClassVar[Aim]
+    DISTIL: _ClassVar[Aim]
+    TELL_OWN: _ClassVar[Aim]
+    GATED: _ClassVar[Aim]
+    TELL_CLASSES: _ClassVar[Aim]
+    WORST_NOISE: _ClassVar[Aim]
+    BEST_NOISE: _ClassVar[Aim]
+
+class TeacherMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TEACHER_MODE_UNSPECIFIED: _ClassVar[TeacherMode]
+    LITERAL: _ClassVar[TeacherMode]
+    REPEL: _ClassVar[TeacherMode]
+    CLEAN_TEACHER: _ClassVar[TeacherMode]
+    BAD_TEACHER: _ClassVar[TeacherMode]
+    GA: _ClassVar[TeacherMode]
+
+class FeatureSign(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FEATURE_SIGN_UNSPECIFIED: _ClassVar[FeatureSign]
+    ALIGN_FEATURES: _ClassVar[FeatureSign]
+    REPEL_FEATURES: _ClassVar[FeatureSign]
+    ORTHOGONAL_FEATURES: _ClassVar[FeatureSign]
 TASK_UNSPECIFIED: Task
 JOIN: Task
 ALIGN: Task
@@ -73,6 +109,8 @@ SHRINK_PERTURB: Task
 TOP_ONLY: Task
 CORRECT: Task
 CVFU: Task
+ROUND: Task
+RECOVER: Task
 DTYPE_UNSPECIFIED: DType
 FLOAT32: DType
 FLOAT64: DType
@@ -89,12 +127,37 @@ HALF: Rows
 OTHER_HALF: Rows
 TRIGGERED: Rows
 PORTION: Rows
+PLANTED: Rows
 ORDER_UNSPECIFIED: Order
 BY_INDEX: Order
 SHUFFLED: Order
+AIM_UNSPECIFIED: Aim
+FIT: Aim
+UNLEARN_LOSS: Aim
+ASCENT: Aim
+ELASTIC: Aim
+TEACHERS: Aim
+FISHER: Aim
+INPUTS: Aim
+DISTIL: Aim
+TELL_OWN: Aim
+GATED: Aim
+TELL_CLASSES: Aim
+WORST_NOISE: Aim
+BEST_NOISE: Aim
+TEACHER_MODE_UNSPECIFIED: TeacherMode
+LITERAL: TeacherMode
+REPEL: TeacherMode
+CLEAN_TEACHER: TeacherMode
+BAD_TEACHER: TeacherMode
+GA: TeacherMode
+FEATURE_SIGN_UNSPECIFIED: FeatureSign
+ALIGN_FEATURES: FeatureSign
+REPEL_FEATURES: FeatureSign
+ORTHOGONAL_FEATURES: FeatureSign
 
 class Header(_message.Message):
-    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "open", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "blinded", "evaluated", "proof", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge", "show", "stamp", "resume", "resumed", "look")
+    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "open", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "blinded", "evaluated", "proof", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge", "show", "stamp", "resume", "resumed", "look", "load", "teach", "change", "learned", "read", "measured", "attend", "follow", "gather", "mask_keys", "pairs", "sealed", "deal", "there", "opened", "seal_key", "entrust", "sum_key", "total", "assent", "assents", "unsealed")
     ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +190,28 @@ class Header(_message.Message):
     RESUME_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FIELD_NUMBER: _ClassVar[int]
     LOOK_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    TEACH_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    LEARNED_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
+    MEASURED_FIELD_NUMBER: _ClassVar[int]
+    ATTEND_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    GATHER_FIELD_NUMBER: _ClassVar[int]
+    MASK_KEYS_FIELD_NUMBER: _ClassVar[int]
+    PAIRS_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    DEAL_FIELD_NUMBER: _ClassVar[int]
+    THERE_FIELD_NUMBER: _ClassVar[int]
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    SEAL_KEY_FIELD_NUMBER: _ClassVar[int]
+    ENTRUST_FIELD_NUMBER: _ClassVar[int]
+    SUM_KEY_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    ASSENT_FIELD_NUMBER: _ClassVar[int]
+    ASSENTS_FIELD_NUMBER: _ClassVar[int]
+    UNSEALED_FIELD_NUMBER: _ClassVar[int]
     envelope: Envelope
     tensors: _containers.RepeatedCompositeFieldContainer[TensorShape]
     hello: Hello
@@ -159,7 +244,29 @@ class Header(_message.Message):
     resume: Resume
     resumed: Resumed
     look: Look
-    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded: _Optional[_Union[Blinded, _Mapping]] = ..., evaluated: _Optional[_Union[Evaluated, _Mapping]] = ..., proof: _Optional[_Union[Proof, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., show: _Optional[_Union[Show, _Mapping]] = ..., stamp: _Optional[_Union[Stamp, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., look: _Optional[_Union[Look, _Mapping]] = ...) -> None: ...
+    load: Load
+    teach: Teach
+    change: Change
+    learned: Learned
+    read: Read
+    measured: Measured
+    attend: Attend
+    follow: Follow
+    gather: Gather
+    mask_keys: MaskKeys
+    pairs: Pairs
+    sealed: Sealed
+    deal: Deal
+    there: There
+    opened: Opened
+    seal_key: SealKey
+    entrust: Entrust
+    sum_key: SumKey
+    total: Total
+    assent: Assent
+    assents: Assents
+    unsealed: Unsealed
+    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded: _Optional[_Union[Blinded, _Mapping]] = ..., evaluated: _Optional[_Union[Evaluated, _Mapping]] = ..., proof: _Optional[_Union[Proof, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., show: _Optional[_Union[Show, _Mapping]] = ..., stamp: _Optional[_Union[Stamp, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., look: _Optional[_Union[Look, _Mapping]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., teach: _Optional[_Union[Teach, _Mapping]] = ..., change: _Optional[_Union[Change, _Mapping]] = ..., learned: _Optional[_Union[Learned, _Mapping]] = ..., read: _Optional[_Union[Read, _Mapping]] = ..., measured: _Optional[_Union[Measured, _Mapping]] = ..., attend: _Optional[_Union[Attend, _Mapping]] = ..., follow: _Optional[_Union[Follow, _Mapping]] = ..., gather: _Optional[_Union[Gather, _Mapping]] = ..., mask_keys: _Optional[_Union[MaskKeys, _Mapping]] = ..., pairs: _Optional[_Union[Pairs, _Mapping]] = ..., sealed: _Optional[_Union[Sealed, _Mapping]] = ..., deal: _Optional[_Union[Deal, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., seal_key: _Optional[_Union[SealKey, _Mapping]] = ..., entrust: _Optional[_Union[Entrust, _Mapping]] = ..., sum_key: _Optional[_Union[SumKey, _Mapping]] = ..., total: _Optional[_Union[Total, _Mapping]] = ..., assent: _Optional[_Union[Assent, _Mapping]] = ..., assents: _Optional[_Union[Assents, _Mapping]] = ..., unsealed: _Optional[_Union[Unsealed, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
     __slots__ = ("version", "session", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
@@ -685,3 +792,327 @@ class Stamp(_message.Message):
 class Look(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Load(_message.Message):
+    __slots__ = ("slot", "start", "size")
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    start: int
+    size: int
+    def __init__(self, slot: _Optional[str] = ..., start: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+
+class Teach(_message.Message):
+    __slots__ = ("rows", "aim", "stream", "epochs", "batch", "learning_rate", "momentum", "weight_decay", "proximal", "steps", "clip", "slots", "teachers", "distil", "gate", "noise")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    AIM_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    MOMENTUM_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_DECAY_FIELD_NUMBER: _ClassVar[int]
+    PROXIMAL_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    CLIP_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    TEACHERS_FIELD_NUMBER: _ClassVar[int]
+    DISTIL_FIELD_NUMBER: _ClassVar[int]
+    GATE_FIELD_NUMBER: _ClassVar[int]
+    NOISE_FIELD_NUMBER: _ClassVar[int]
+    rows: Rows
+    aim: Aim
+    stream: str
+    epochs: int
+    batch: int
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    proximal: float
+    steps: int
+    clip: float
+    slots: _containers.RepeatedScalarFieldContainer[str]
+    teachers: Teachers
+    distil: Distil
+    gate: Gate
+    noise: Noise
+    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., aim: _Optional[_Union[Aim, str]] = ..., stream: _Optional[str] = ..., epochs: _Optional[int] = ..., batch: _Optional[int] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., proximal: _Optional[float] = ..., steps: _Optional[int] = ..., clip: _Optional[float] = ..., slots: _Optional[_Iterable[str]] = ..., teachers: _Optional[_Union[Teachers, _Mapping]] = ..., distil: _Optional[_Union[Distil, _Mapping]] = ..., gate: _Optional[_Union[Gate, _Mapping]] = ..., noise: _Optional[_Union[Noise, _Mapping]] = ...) -> None: ...
+
+class Teachers(_message.Message):
+    __slots__ = ("mode", "first", "second", "temperature")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SECOND_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    mode: TeacherMode
+    first: float
+    second: float
+    temperature: float
+    def __init__(self, mode: _Optional[_Union[TeacherMode, str]] = ..., first: _Optional[float] = ..., second: _Optional[float] = ..., temperature: _Optional[float] = ...) -> None: ...
+
+class Distil(_message.Message):
+    __slots__ = ("inner", "divergence", "attention", "temperature", "behind", "sign")
+    INNER_FIELD_NUMBER: _ClassVar[int]
+    DIVERGENCE_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    SIGN_FIELD_NUMBER: _ClassVar[int]
+    inner: int
+    divergence: float
+    attention: float
+    temperature: float
+    behind: bool
+    sign: FeatureSign
+    def __init__(self, inner: _Optional[int] = ..., divergence: _Optional[float] = ..., attention: _Optional[float] = ..., temperature: _Optional[float] = ..., behind: _Optional[bool] = ..., sign: _Optional[_Union[FeatureSign, str]] = ...) -> None: ...
+
+class Gate(_message.Message):
+    __slots__ = ("inner", "temperature", "attention", "most", "classes")
+    INNER_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    CLASSES_FIELD_NUMBER: _ClassVar[int]
+    inner: int
+    temperature: float
+    attention: float
+    most: float
+    classes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, inner: _Optional[int] = ..., temperature: _Optional[float] = ..., attention: _Optional[float] = ..., most: _Optional[float] = ..., classes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Noise(_message.Message):
+    __slots__ = ("rows", "steps", "learning_rate", "penalty")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
+    PENALTY_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    steps: int
+    learning_rate: float
+    penalty: float
+    def __init__(self, rows: _Optional[int] = ..., steps: _Optional[int] = ..., learning_rate: _Optional[float] = ..., penalty: _Optional[float] = ...) -> None: ...
+
+class Change(_message.Message):
+    __slots__ = ("start", "size")
+    START_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    size: int
+    def __init__(self, start: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+
+class Learned(_message.Message):
+    __slots__ = ("rows", "loss", "steps")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    loss: float
+    steps: int
+    def __init__(self, rows: _Optional[int] = ..., loss: _Optional[float] = ..., steps: _Optional[int] = ...) -> None: ...
+
+class Read(_message.Message):
+    __slots__ = ("rows", "sent")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    rows: Rows
+    sent: bool
+    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., sent: _Optional[bool] = ...) -> None: ...
+
+class Measured(_message.Message):
+    __slots__ = ("rows", "right", "loss", "odds")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
+    ODDS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    right: int
+    loss: float
+    odds: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, rows: _Optional[int] = ..., right: _Optional[int] = ..., loss: _Optional[float] = ..., odds: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Attend(_message.Message):
+    __slots__ = ("request",)
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request: str
+    def __init__(self, request: _Optional[str] = ...) -> None: ...
+
+class Follow(_message.Message):
+    __slots__ = ("line", "parent")
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    line: str
+    parent: str
+    def __init__(self, line: _Optional[str] = ..., parent: _Optional[str] = ...) -> None: ...
+
+class Gather(_message.Message):
+    __slots__ = ("members", "threshold", "context")
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedScalarFieldContainer[str]
+    threshold: int
+    context: bytes
+    def __init__(self, members: _Optional[_Iterable[str]] = ..., threshold: _Optional[int] = ..., context: _Optional[bytes] = ...) -> None: ...
+
+class MaskKeys(_message.Message):
+    __slots__ = ("masking", "sealing", "certificate", "signature")
+    MASKING_FIELD_NUMBER: _ClassVar[int]
+    SEALING_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    masking: bytes
+    sealing: bytes
+    certificate: bytes
+    signature: bytes
+    def __init__(self, masking: _Optional[bytes] = ..., sealing: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Pairs(_message.Message):
+    __slots__ = ("keys",)
+    class KeysEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: MaskKeys
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[MaskKeys, _Mapping]] = ...) -> None: ...
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.MessageMap[str, MaskKeys]
+    def __init__(self, keys: _Optional[_Mapping[str, MaskKeys]] = ...) -> None: ...
+
+class Sealed(_message.Message):
+    __slots__ = ("shares",)
+    class SharesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    shares: _containers.ScalarMap[str, bytes]
+    def __init__(self, shares: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+
+class Deal(_message.Message):
+    __slots__ = ("shares",)
+    class SharesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    shares: _containers.ScalarMap[str, bytes]
+    def __init__(self, shares: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+
+class There(_message.Message):
+    __slots__ = ("members", "digest")
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedScalarFieldContainer[str]
+    digest: bytes
+    def __init__(self, members: _Optional[_Iterable[str]] = ..., digest: _Optional[bytes] = ...) -> None: ...
+
+class Opened(_message.Message):
+    __slots__ = ("seeds", "keys")
+    class SeedsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    class KeysEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    SEEDS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    seeds: _containers.ScalarMap[str, bytes]
+    keys: _containers.ScalarMap[str, bytes]
+    def __init__(self, seeds: _Optional[_Mapping[str, bytes]] = ..., keys: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+
+class SealKey(_message.Message):
+    __slots__ = ("sealing", "certificate", "signature")
+    SEALING_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    sealing: bytes
+    certificate: bytes
+    signature: bytes
+    def __init__(self, sealing: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Entrust(_message.Message):
+    __slots__ = ("keys",)
+    class KeysEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: SealKey
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[SealKey, _Mapping]] = ...) -> None: ...
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.MessageMap[str, SealKey]
+    def __init__(self, keys: _Optional[_Mapping[str, SealKey]] = ...) -> None: ...
+
+class SumKey(_message.Message):
+    __slots__ = ("size", "sealed", "sealing", "certificate", "signature")
+    class SealedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    SEALING_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    size: int
+    sealed: _containers.ScalarMap[str, bytes]
+    sealing: bytes
+    certificate: bytes
+    signature: bytes
+    def __init__(self, size: _Optional[int] = ..., sealed: _Optional[_Mapping[str, bytes]] = ..., sealing: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Total(_message.Message):
+    __slots__ = ("start", "size")
+    START_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    size: int
+    def __init__(self, start: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+
+class Assent(_message.Message):
+    __slots__ = ("certificate", "signature")
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    certificate: bytes
+    signature: bytes
+    def __init__(self, certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Assents(_message.Message):
+    __slots__ = ("assents",)
+    class AssentsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Assent
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Assent, _Mapping]] = ...) -> None: ...
+    ASSENTS_FIELD_NUMBER: _ClassVar[int]
+    assents: _containers.MessageMap[str, Assent]
+    def __init__(self, assents: _Optional[_Mapping[str, Assent]] = ...) -> None: ...
+
+class Unsealed(_message.Message):
+    __slots__ = ("start", "size")
+    START_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    size: int
+    def __init__(self, start: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...

@@ -10,9 +10,11 @@ from textwrap import dedent
 
 import pytest
 
+from configs.horizontal_file import read_horizontal
 from configs.schema import read_config
 
 ROOT = Path(__file__).parents[1]
+SHORT_ROUNDS = ["training.rounds=2", "unlearning.fedosd.unlearn.rounds=1", "evaluation.revert=0"]
 SHORT = ["training.epochs=1", "unlearning.retrains=2", "unlearning.fedora.iterations=1"]
 PROGRAMS = {"vfl": "main", "vfl-party": "party_main"}
 
@@ -59,7 +61,8 @@ def port() -> int:
 def trained(tmp_path_factory: pytest.TempPathFactory, port: int) -> Path:
     """Where the reader stands after the three terminals."""
     folder = tmp_path_factory.mktemp("reader")
-    certs, *parties = [command for command in commands() if command[1] != "predict"]
+    of_the_demo = [each for each in commands() if "configs/vertical/digits.toml" in each]
+    certs, *parties = [each for each in of_the_demo if each[1] != "predict"]
     subprocess.run(program(certs, port), cwd=folder, check=True, capture_output=True)
     assert [command[2] for command in parties] == ["active", "passive", "passive"]
     changes = [part for change in SHORT for part in ("--set", change)]
@@ -91,3 +94,18 @@ def test_three_terminals_predict_afterwards(trained: Path, port: int) -> None:
     header, *rows = (trained / "predictions.csv").read_text().splitlines()
     assert header.startswith("id,status,class,p_0,p_1")
     assert len(rows) == 1707
+
+
+@pytest.mark.slow
+def test_simulated_clients(tmp_path: Path, port: int) -> None:
+    (command,) = (each for each in commands() if each[1] == "simulate" and "horizontal" in each[2])
+    changes = [part for change in SHORT_ROUNDS for part in ("--set", change)]
+    subprocess.run([*program(command, port), *changes], cwd=tmp_path, check=True)
+    assert (tmp_path / "runs" / "digits-clients" / "report.html").exists()
+
+
+def test_the_agreement_of_the_horizontal_mode_is_legal(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "horizontal.md").read_text()
+    (agreement,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "wards.toml").write_text(agreement)
+    assert read_horizontal(tmp_path / "wards.toml").agreement.hub == "registry"

@@ -1,8 +1,9 @@
 """The paper's tables and figures as blocks: what each shows, and the paper's own numbers."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field, model_validator
 
@@ -41,18 +42,20 @@ STANDARD: Final = (
 )
 
 
-class Block(Table):
-    """One setting of one table.
+class Setting(Table):
+    """One setting of one table, of any paper.
 
     Attributes:
         experiment: whose runs it shows.
         gpu: it needs one, so as a rule its runs are not there.
-        variants: a row each, of FedORA, below Retrain's and the trivial ones; none: the standard
-            rows.
+        variants: a row each, below Retrain's and the trivial ones; none: the standard rows.
         axis: of a curve over variants, whose numbers are ``points``.
         paper: by row, the paper's numbers in the order of ``measures``; an own word for a number
             that stands in a figure only is left out.
     """
+
+    headings: ClassVar[Mapping[str, str]]  # of all measures that there are
+    bench: ClassVar[str]  # the command
 
     table: str
     title: str
@@ -67,7 +70,7 @@ class Block(Table):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if unknown := set(self.measures) - set(MEASURES):
+        if unknown := set(self.measures) - set(self.headings):
             raise ValueError(f"unknown measures {', '.join(sorted(unknown))}")
         if any(len(numbers) != len(self.measures) for numbers in self.paper.values()):
             raise ValueError("paper needs a number for each measure")
@@ -79,11 +82,27 @@ class Block(Table):
     def command(self) -> str:
         """What makes its runs."""
         wide = " --gpu" if self.gpu else ""
-        return f"vfl bench fedora --data DIR{wide} --only '{self.experiment}'"
+        return f"vfl bench {self.bench} --data DIR{wide} --only '{self.experiment}'"
+
+    @property
+    @abstractmethod
+    def rows(self) -> tuple[Row, ...]:
+        """Its rows, in order."""
+
+    @abstractmethod
+    def reference(self, row: Row) -> Row:
+        """The Retrain that ``row`` is compared with: of the same system."""
+
+
+class Block(Setting):
+    """One setting of FedORA's tables; its variants are FedORA's."""
+
+    headings: ClassVar[Mapping[str, str]] = MEASURES
+    bench: ClassVar[str] = "fedora"
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Its rows, in order."""
+        """See ``Setting``."""
         if not self.variants:
             return STANDARD
         first = self.variants[0]
@@ -98,7 +117,7 @@ class Block(Table):
         )
 
     def reference(self, row: Row) -> Row:
-        """The Retrain that ``row`` is compared with: of the same system."""
+        """See ``Setting``."""
         if self.variants:
             return self.rows[0]
         return VOTES if row.variant == VOTES.variant else RETRAIN
@@ -113,11 +132,11 @@ class Blocks(Table):
 
 def read_blocks(path: Path = PAPER) -> Blocks:
     """Read the data file."""
-    return Blocks.model_validate(_tuples(read_toml(path, [])))
+    return Blocks.model_validate(tuples(read_toml(path, [])))
 
 
-def _tuples(value: object) -> object:
+def tuples(value: object) -> object:
     """TOML's lists as tuples, all the way down."""
     if isinstance(value, dict):
-        return {key: _tuples(each) for key, each in value.items()}
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+        return {key: tuples(each) for key, each in value.items()}
+    return tuple(tuples(each) for each in value) if isinstance(value, list) else value

@@ -7,7 +7,6 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parties.bench.blocks import MEASURES
 from parties.bench.tables import Line, Shown
 
 _WIDTH, _PANEL = 4.2, 3.4  # inches
@@ -44,7 +43,9 @@ def _bars(shown: Shown, place: Axes) -> None:
         means, spreads = _column(lines, at)
         offset = [row + (at - (len(measures) - 1) / 2) * height for row in range(len(lines))]
         colour = _COLOURS[at % len(_COLOURS)]
-        place.barh(offset, means, height, xerr=spreads, color=colour, label=MEASURES[measure])
+        place.barh(
+            offset, means, height, xerr=spreads, color=colour, label=shown.block.headings[measure]
+        )
     place.set_yticks(range(len(lines)), [line.row.label for line in lines])
     place.invert_yaxis()
 
@@ -65,7 +66,13 @@ def _curves(shown: Shown, place: Axes) -> None:
         points = [point for point, _ in known]
         colour = _COLOURS[at % len(_COLOURS)]
         place.errorbar(
-            points, means, spreads, color=colour, marker="o", ms=3, label=MEASURES[measure]
+            points,
+            means,
+            spreads,
+            color=colour,
+            marker="o",
+            ms=3,
+            label=shown.block.headings[measure],
         )
         retrain = by_label.get("Retrain")
         if retrain and (level := retrain.cells[at].ours):

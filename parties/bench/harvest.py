@@ -1,6 +1,6 @@
 """What a run's metrics say of every method: the few figures that the tables read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ from parties.bench.rounds import rounds
 from parties.figures.seen import RETRAIN, is_independent
 
 Values: TypeAlias = dict[str, float]  # by measure; a measure without a value is absent
+Harvest: TypeAlias = Callable[[Run, Mapping[str, Any]], dict[str, Values]]  # by method
 
 # Measures that stand among a method's figures, by the word that the tables use.
 FIGURES = {
@@ -31,7 +32,9 @@ def harvest(run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
 
     A poisoned run tells of its backdoor only: everything else is read from the clean one.
     """
-    request = metrics["requests"][0]
+    request, agreement = metrics["requests"][0], run.agreement
+    if not isinstance(agreement, Agreement):
+        raise TypeError("these are figures of vertical runs")
     wanted = POISONED if run.poisoned else FIGURES
     found = {
         record["name"]: _figures(request["figures"].get(record["name"], ()), wanted)
@@ -39,9 +42,9 @@ def harvest(run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
     }
     if not run.poisoned:
         for record in request["methods"]:
-            found[record["name"]] |= _costs(record, run.agreement, request)
-        if "fedora" in found and is_exact(run.agreement) and request["iterations"]:
-            needed = expected(run.agreement, request, metrics["run"]["rows"]["validation"])
+            found[record["name"]] |= _costs(record, agreement, request)
+        if "fedora" in found and is_exact(agreement) and request["iterations"]:
+            needed = expected(agreement, request, metrics["run"]["rows"]["validation"])
             found["fedora"]["payload-excess"] = found["fedora"]["payload"] - needed
     retrains = [found.pop(name) for name in list(found) if is_independent(name)]
     return found | {RETRAIN: _mean(retrains)}

@@ -10,6 +10,8 @@ from pathlib import Path
 from configs.agreement import Agreement, Request
 from configs.evaluation import Backdoor
 from configs.experiments import Experiment, Experiments, inline
+from configs.horizontal import Horizontal
+from configs.horizontal_file import HorizontalConfig
 from configs.schema import Config, canonical, read_config
 from parties.report import VERSION
 
@@ -47,14 +49,15 @@ class Run:
     changes: tuple[str, ...]
     processes: bool
     gpu: bool
-    agreement: Agreement
+    agreement: Agreement | Horizontal
     digest: str  # of agreement, seats and version: runs that are the same bear the same
 
     @property
     def title(self) -> str:
         """The run's name for people."""
         poisoned = ", poisoned" if self.poisoned else ""
-        return f"{self.experiment}: {self.variant}{poisoned}, seed {self.seed}"
+        variant = f": {self.variant}" if self.variant else ""
+        return f"{self.experiment}{variant}{poisoned}, seed {self.seed}"
 
 
 def runs(listed: Experiments, folder: Path, scope: Scope) -> list[Run]:
@@ -118,7 +121,7 @@ def _forget(request: Request | None, backdoor: Backdoor | None) -> tuple[str, ..
     return (f"unlearn={inline([table])}",)
 
 
-def digest(config: Config, *, processes: bool) -> str:
+def digest(config: Config | HorizontalConfig, *, processes: bool) -> str:
     """What names a run's folder: everything that its figures depend on, as far as it is declared.
 
     The program is known by its version and that of its metrics; the digest of its sources stands in

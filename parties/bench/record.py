@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parties.bench.blocks import Blocks
+from parties.bench.blocks import Blocks, Setting
 from parties.bench.figures import draw
 from parties.bench.results import Results
 from parties.bench.tables import Shown, markdown, plain, tables
@@ -18,8 +18,12 @@ from parties.bench.verdicts import FEWEST, Verdict, reproduced, verdicts
 from parties.durable import write
 
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
-HOURS = 2.0  # on two cores
-ROWS = "fedora.json"  # beside the folder of pages
+LEAD = (
+    "A lower accuracy on forgotten rows is no success by itself: what counts is how near a "
+    "method comes to Retrain. BD-ASR is read from runs of its own, in which the forgotten rows "
+    "bear a trigger. CVFU runs on a sum of votes and has a Retrain of that system.\n\n"
+    "[What the verdicts say, and why some are not reproduced](reading.md)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +35,42 @@ class Written:
     verdicts: list[Verdict]
 
 
-def publish(blocks: Blocks, found: Results, command: str, docs: Path) -> Written:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """What a bench's pages are called and say.
+
+    Attributes:
+        folder: of the pages, in ``docs``.
+        rows: the file of the verdicts' rows, beside it.
+        tables: whose they are, as the title and the row of their time have it.
+        lead: what must be known to read the tables.
+        source: of the paper's numbers.
+        hours: that all runs may take on two cores.
+    """
+
+    folder: str
+    rows: str
+    tables: str
+    lead: str
+    source: str
+    blocks: Sequence[Setting]
+    judge: Callable[[Results], list[Verdict]]
+    hours: float | None = None
+
+
+def fedora_pages(blocks: Blocks) -> Pages:
+    """Those of FedORA."""
+    return Pages(
+        folder="fedora", rows="fedora.json", tables="FedORA's tables", lead=LEAD, hours=2.0,
+        source=blocks.source, blocks=blocks.block, judge=verdicts,
+    )  # fmt: skip
+
+
+def publish(pages: Pages, found: Results, command: str, docs: Path) -> Written:
     """Write the page, its JSON, the pictures and the rows of the verdicts."""
-    folder = docs / "fedora"
+    folder = docs / pages.folder
     folder.mkdir(parents=True, exist_ok=True)
-    shown, judged = tables(blocks.block, found), verdicts(found)
+    shown, judged = tables(pages.blocks, found), pages.judge(found)
     about = _about(command, found)
     pictures = {
         name: f"{name.lower().replace(' ', '-')}.png"
@@ -47,22 +82,24 @@ def publish(blocks: Blocks, found: Results, command: str, docs: Path) -> Written
         for name, picture in pictures.items()
         if draw([each for each in shown if each.block.table == name], folder / picture)
     }
-    parts = [_head(about, blocks.source), _verdict_table(judged), *_sections(shown, drawn)]
+    parts = [_head(about, pages), _verdict_table(judged), *_sections(shown, drawn)]
     _text(folder / "tables.md", "\n".join(parts))
-    content = {**about, "source": blocks.source, "blocks": [plain(each) for each in shown]}
+    content = {**about, "source": pages.source, "blocks": [plain(each) for each in shown]}
     _text(folder / "tables.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    rows = [*judged, _time(found)]
+    rows = [*judged, _time(pages, found)]
     known = [asdict(each) for each in rows if each.value is not None]
-    merge(docs / ROWS, known, {each.name for each in rows})
-    return Written(folder / "tables.md", docs / ROWS, judged)
+    merge(docs / pages.rows, known, {each.name for each in rows})
+    return Written(folder / "tables.md", docs / pages.rows, judged)
 
 
-def _time(found: Results) -> Verdict:
+def _time(pages: Pages, found: Results) -> Verdict:
     """What all runs took; no value before all are there."""
     hours = found.hours if found.there == found.wanted > 0 else None
-    ok = None if hours is None else hours <= HOURS
-    name = "all runs of FedORA's tables, two at a time"
-    return Verdict(name, hours, "hours", f"at most {HOURS:g}", ok)
+    name, ok = f"all runs of {pages.tables}, two at a time", None
+    if hours is not None and pages.hours is not None:
+        ok = hours <= pages.hours
+    wanted = "" if pages.hours is None else f"at most {pages.hours:g}"
+    return Verdict(name, hours, "hours", wanted, ok)
 
 
 def merge(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
@@ -85,17 +122,15 @@ def _about(command: str, found: Results) -> dict[str, Any]:
     }
 
 
-def _head(about: Mapping[str, Any], source: str) -> str:
+def _head(about: Mapping[str, Any], pages: Pages) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     there, wanted = about["runs"]["there"], about["runs"]["wanted"]
     text = (
-        f"# The tables and figures of FedORA\n\n`{about['command']}` on {about['date']} with "
-        f"{versions}: {there} of {wanted} runs. Seeds 0, 1, ...; mean ± standard deviation over "
-        f"seeds; in brackets the difference to Retrain. The paper's numbers: {source}.\n\n"
-        "A lower accuracy on forgotten rows is no success by itself: what counts is how near a "
-        "method comes to Retrain. BD-ASR is read from runs of its own, in which the forgotten rows "
-        "bear a trigger. CVFU runs on a sum of votes and has a Retrain of that system.\n\n"
-        "[What the verdicts say, and why some are not reproduced](reading.md).\n"
+        f"# {pages.tables[0].upper()}{pages.tables[1:]} and figures\n\n"
+        f"`{about['command']}` on {about['date']} with {versions}: "
+        f"{there} of {wanted} runs. Seeds 0, 1, ...; mean ± standard deviation over "
+        f"seeds; in brackets the difference to Retrain. The paper's numbers: {pages.source}.\n\n"
+        f"{pages.lead}\n"
     )
     if there < wanted:
         text += "\n**Not complete:** the same command goes on where this one stopped.\n"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, TypeAlias
 
-from parties.bench.harvest import Values, harvest
+from parties.bench.harvest import Harvest, Values, harvest
 from parties.bench.plan import Run
 
 Series: TypeAlias = dict[int, float]  # one figure by seed
@@ -46,13 +46,13 @@ class Results:
         return {seed: each[measure] for seed, each in sorted(by_seed.items()) if measure in each}
 
 
-def results(wanted: Iterable[Run], records: Mapping[str, Any]) -> Results:
+def results(wanted: Iterable[Run], records: Mapping[str, Any], read: Harvest = harvest) -> Results:
     """Collect; ``records`` are the metrics of the runs that are there, by digest."""
     planned = list(wanted)
     there = [run for run in planned if run.digest in records]
     found: dict[tuple[str, str, str], dict[int, Values]] = defaultdict(lambda: defaultdict(dict))
     for run in there:
-        for method, values in harvest(run, records[run.digest]).items():
+        for method, values in read(run, records[run.digest]).items():
             found[run.experiment, run.variant, method][run.seed] |= values
     programs = frozenset(records[run.digest]["bench"]["sources"] for run in there)
     different, made = ({run.digest for run in group} for group in (planned, there))

@@ -13,6 +13,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Literal, TypeAlias
 
+from configs.agreement import Agreement
 from parties.bench.plan import Run, sources
 from parties.durable import write
 from parties.report import METRICS
@@ -154,7 +155,8 @@ def command(run: Run, place: Workplace, out: Path) -> list[str]:
     """What a child is started with; a person may type the same."""
     said = [sys.executable, "-m", "parties.bench", str(run.config), "--out", str(out)]
     said += ["--format", "json", "--begin", "fresh"]
-    said += [] if run.processes else ["--in-process"]
+    vertical = isinstance(run.agreement, Agreement)
+    said += ["--in-process"] if vertical and not run.processes else []
     said += ["--data", str(place.data)] if place.data else []
     return said + [part for change in run.changes for part in ("--set", change)]
 

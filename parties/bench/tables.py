@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parties.bench.blocks import MEASURES, RETRAIN, Block
+from parties.bench.blocks import RETRAIN, Setting
 from parties.bench.results import Results, Row, Spread, differences, spread
 
 
@@ -34,7 +34,7 @@ class Line:
 class Shown:
     """One block with what was found for it; no line where a GPU is needed."""
 
-    block: Block
+    block: Setting
     lines: tuple[Line, ...]
 
     @property
@@ -43,12 +43,12 @@ class Shown:
         return not any(cell.ours for line in self.lines for cell in line.cells)
 
 
-def tables(blocks: Sequence[Block], found: Results) -> list[Shown]:
+def tables(blocks: Sequence[Setting], found: Results) -> list[Shown]:
     """Fill every block."""
     return [Shown(block, tuple(_lines(block, found))) for block in blocks]
 
 
-def _lines(block: Block, found: Results) -> list[Line]:
+def _lines(block: Setting, found: Results) -> list[Line]:
     rows = block.rows
     unknown = [Row(label, "", "") for label in block.paper if label not in {r.label for r in rows}]
     lines = [
@@ -62,7 +62,7 @@ def _says_something(line: Line) -> bool:
     return any(cell.ours or cell.paper is not None for cell in line.cells)
 
 
-def _cell(block: Block, found: Results, row: Row, at: int) -> Cell:
+def _cell(block: Setting, found: Results, row: Row, at: int) -> Cell:
     measure, paper = block.measures[at], block.paper.get(row.label)
     ours = found.series(block.experiment, row, measure)
     reference = found.series(block.experiment, block.reference(row), measure)
@@ -106,12 +106,12 @@ def markdown(shown: Shown) -> str:
     block = shown.block
     title = f"### {block.title}\n\n"
     title += f"{_absent(block)}\n\n" if shown.is_empty else ""
-    title += f"{block.note.capitalize()}.\n\n" if block.note else ""
+    title += f"{block.note[0].upper() + block.note[1:]}.\n\n" if block.note else ""
     if not shown.lines:
         return title
     papers = ["paper"] if shown.block.paper else []
     sides = papers if shown.is_empty else ["ours", *papers]
-    heads = ["row", *(_head(measure, side) for measure in block.measures for side in sides)]
+    heads = ["row", *(_head(block, measure, side) for measure in block.measures for side in sides)]
     lines = [heads, ["---"] * len(heads)]
     for line in shown.lines:
         cells = [_text(cell, line.row, side) for cell in line.cells for side in sides]
@@ -119,13 +119,13 @@ def markdown(shown: Shown) -> str:
     return title + "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
 
 
-def _absent(block: Block) -> str:
+def _absent(block: Setting) -> str:
     """What a cell without runs says."""
     return f"not run{': needs a GPU' if block.gpu else ' yet'}; command: `{block.command}`"
 
 
-def _head(measure: str, side: str) -> str:
-    return MEASURES[measure] + (", paper" if side == "paper" else "")
+def _head(block: Setting, measure: str, side: str) -> str:
+    return block.headings[measure] + (", paper" if side == "paper" else "")
 
 
 def _text(cell: Cell, row: Row, side: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any
 
 from parties.doctor.finding import Examined, Finding, State, ok
 from parties.doctor.identity import check_clock, check_identity
@@ -27,18 +28,18 @@ def examine(examined: Examined, *, whole_data: bool) -> Iterator[Finding]:
     role = agreement.parties[examined.name].role
     yield ok("config", f"{agreement.federation}: {examined.name} is {role}, beside {others}")
     for check in (check_address, check_versions, check_numbers, check_module):
-        yield from _guarded(check, examined)
-    yield from _guarded(partial(check_data, whole=whole_data), examined)
-    yield from _guarded(check_identity, examined)
-    yield from _guarded(check_clock)
+        yield from guarded(check, examined)
+    yield from guarded(partial(check_data, whole=whole_data), examined)
+    yield from guarded(check_identity, examined)
+    yield from guarded(check_clock)
     for check in (check_way, check_port, check_places):
-        yield from _guarded(check, examined)
-    yield from _guarded(check_temporary)
-    yield from _guarded(check_open_files)
-    yield from _guarded(check_memory, examined)
+        yield from guarded(check, examined)
+    yield from guarded(check_temporary)
+    yield from guarded(check_open_files)
+    yield from guarded(check_memory, examined)
 
 
-def _guarded(check: Callable[..., Iterator[Finding]], *examined: Examined) -> Iterator[Finding]:
+def guarded(check: Callable[..., Iterator[Finding]], *examined: Any) -> Iterator[Finding]:
     """A check that breaks is a finding too, and does not hide what the others find."""
     try:
         yield from check(*examined)

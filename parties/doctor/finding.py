@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from configs.horizontal_file import HorizontalConfig
 from configs.schema import Config
-from configs.seat import Seat
+from configs.seat import Chair, Seat
 from parties.errors import PartyError, StorageError, exit_code
+from parties.identity import Named
 
 
 class State(StrEnum):
@@ -30,12 +32,12 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
-    """The party on this machine: its agreement and seat, and where its files lie."""
+class Looked:
+    """The party on this machine, in any mode: its agreement and seat, and where its files lie."""
 
-    config: Config
+    config: Named
     name: str
-    seat: Seat
+    seat: Chair
     folder: Path  # where relative data paths begin
     certificates: Path
     out: Path
@@ -44,12 +46,27 @@ class Examined:
     @property
     def active(self) -> bool:
         """Whether this party listens and leads."""
-        return self.config.agreement.active == self.name
+        return self.config.agreement.hub == self.name
 
     @property
     def state(self) -> Path:
         """The party's own folder."""
         return self.out / self.config.agreement.federation / self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined(Looked):
+    """A party of a vertical run."""
+
+    config: Config
+    seat: Seat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HorizontalExamined(Looked):
+    """A server or a client."""
+
+    config: HorizontalConfig
 
 
 def ok(subject: str, said: str) -> Finding:

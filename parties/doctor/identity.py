@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
-from parties.doctor.finding import Examined, Finding, fail, ok, unknown, warning
+from parties.doctor.finding import Finding, Looked, fail, ok, unknown, warning
 from protocol.credentials import Trust, fingerprint
 from protocol.errors import IdentityError
 from protocol.keyring import AUTHORITY_KEY, Keyring, read_keyring, trust
@@ -18,7 +18,7 @@ BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows an earl
 _PATIENCE = 1.0  # seconds for timedatectl
 
 
-def check_identity(examined: Examined) -> Iterator[Finding]:
+def check_identity(examined: Looked) -> Iterator[Finding]:
     """Key file, certificate and pins."""
     now = datetime.now(UTC)
     try:
@@ -36,7 +36,7 @@ def check_identity(examined: Examined) -> Iterator[Finding]:
     yield _pins(examined)
 
 
-def trusted(examined: Examined, keyring: Keyring) -> Trust:
+def trusted(examined: Looked, keyring: Keyring) -> Trust:
     """Whom this party believes."""
     agreement = examined.config.agreement
     pins: dict[str, Sequence[str]] = {
@@ -54,7 +54,7 @@ def _validity(subject: str, certificate: x509.Certificate, now: datetime) -> Fin
     return warning(subject, said, "renew it: vfl certs request, vfl certs sign")
 
 
-def _key_file(examined: Examined) -> Iterator[Finding]:
+def _key_file(examined: Looked) -> Iterator[Finding]:
     path = examined.certificates / f"{examined.name}.key"
     status = path.stat()
     if status.st_uid != os.geteuid():
@@ -71,7 +71,7 @@ def _key_file(examined: Examined) -> Iterator[Finding]:
         )
 
 
-def _pins(examined: Examined) -> Finding:
+def _pins(examined: Looked) -> Finding:
     parties = examined.config.agreement.parties
     free = [name for name, plan in parties.items() if not plan.pins]
     if not free:

@@ -16,21 +16,21 @@ from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom
 from configs.errors import ConfigError
 from parties.bottom import own_class
 from parties.device import ready
-from parties.doctor.finding import Examined, Finding, fail, ok, unknown, warning
+from parties.doctor.finding import Examined, Finding, Looked, fail, ok, unknown, warning
 from parties.doctor.places import is_there
 from parties.doctor.source import data_files
 from parties.final import MANIFEST
 
 LIBRARIES = ("vfl", "torch", "grpcio", "protobuf")
 _FILES = 256  # open ones: certificates, libraries, lines
-_BARE = 600 << 20  # bytes of a party that has no data: interpreter, torch, gRPC, audits
+BARE = 600 << 20  # bytes of a party that has no data: interpreter, torch, gRPC, audits
 _PER_BYTE = 20  # of a text table: cells while it is read; 16 were measured
 _BACKBONES = {"resnet18": 11_200_000, "resnet50": 23_600_000, "densenet121": 7_000_000}
-_COPIES = 8  # of a model: weights, gradient, two moments, kept copies
+COPIES = 8  # of a model: weights, gradient, two moments, kept copies
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-def check_versions(examined: Examined) -> Iterator[Finding]:
+def check_versions(examined: Looked) -> Iterator[Finding]:
     """What is installed; peers of another version warn each other when they greet."""
     found = {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
     yield ok("versions", ", ".join(f"{name} {number}" for name, number in found.items()))
@@ -44,7 +44,7 @@ def check_versions(examined: Examined) -> Iterator[Finding]:
         )
 
 
-def _last_run(examined: Examined) -> dict[str, Any]:
+def _last_run(examined: Looked) -> dict[str, Any]:
     try:
         found = json.loads((examined.state / MANIFEST).read_bytes())
     except (OSError, ValueError):
@@ -52,12 +52,12 @@ def _last_run(examined: Examined) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def check_numbers(examined: Examined) -> Iterator[Finding]:
+def check_numbers(examined: Looked) -> Iterator[Finding]:
     """What makes two runs of this party equal: type, threads, deterministic algorithms, CPU."""
     threads, cores = examined.seat.threads, len(os.sched_getaffinity(0))
     yield ok(
         "numbers",
-        f"{examined.config.agreement.dtype}, deterministic algorithms, {threads} of {cores} "
+        f"{_dtype(examined)}, deterministic algorithms, {threads} of {cores} "
         f"cores, CPU {torch.backends.cpu.get_cpu_capability()}",
     )
     yield _device(examined)
@@ -73,7 +73,11 @@ def check_numbers(examined: Examined) -> Iterator[Finding]:
         )
 
 
-def _device(examined: Examined) -> Finding:
+def _dtype(examined: Looked) -> str:
+    return examined.config.agreement.dtype if isinstance(examined, Examined) else "float32"
+
+
+def _device(examined: Looked) -> Finding:
     """Whether the half of the model can be computed where the seat says."""
     name = examined.seat.device
     try:
@@ -107,25 +111,28 @@ def check_open_files() -> Iterator[Finding]:
 
 def check_memory(examined: Examined) -> Iterator[Finding]:
     """An estimate of the most that a run takes, and what this machine or its container gives."""
-    needed = needs(examined)
+    yield memory(needs(examined))
+
+
+def memory(needed: int) -> Finding:
+    """Whether this machine has so many bytes."""
     said = f"about {needed / 1e9:.1f} GB at most"
     given = _memory()
     if given is None:
-        yield unknown("memory", said, "this machine does not tell how much it has")
-    elif needed > 0.8 * given:
-        yield warning(
+        return unknown("memory", said, "this machine does not tell how much it has")
+    if needed > 0.8 * given:
+        return warning(
             "memory",
             f"{said}, of {given / 1e9:.1f} GB that there are",
             "an estimate: give it more, or fewer rows and columns",
         )
-    else:
-        yield ok("memory", f"{said}, of {given / 1e9:.1f} GB that there are")
+    return ok("memory", f"{said}, of {given / 1e9:.1f} GB that there are")
 
 
 def needs(examined: Examined) -> int:
     """Bytes: the bare process, the data while it is read, the models that are kept."""
     sizes = [path.stat().st_size for path in data_files(examined) if is_there(path)]
-    return _BARE + _PER_BYTE * sum(sizes) + _COPIES * _weights(examined)
+    return BARE + _PER_BYTE * sum(sizes) + COPIES * _weights(examined)
 
 
 def _weights(examined: Examined) -> int:

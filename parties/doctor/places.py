@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from parties.doctor.finding import Examined, Finding, ok, trouble, warning
+from parties.doctor.finding import Finding, Looked, ok, trouble, warning
 from parties.report import METRICS
 
 _SCARCE, _LITTLE = 100 << 20, 2 << 30  # bytes free
 _REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "fuse.s3fs", "afs", "ceph")
 
 
-def check_places(examined: Examined) -> Iterator[Finding]:
+def check_places(examined: Looked) -> Iterator[Finding]:
     """State and out folder: writable, lockable, local, roomy, closed to others."""
     yield from _folder("state folder", examined.state)
     if not examined.active:

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from configs.seat import Columns, CsvData, Source, TinyImageNetData
+from configs.seat import Columns, CsvData, Data, Source, TinyImageNetData
 from parties.data import read_holding
 from parties.doctor.finding import Examined, Finding, fail, ok, trouble
 from parties.doctor.places import is_there
@@ -17,31 +17,43 @@ _HEAD = 1 << 16  # bytes that are looked at
 
 def data_files(examined: Examined) -> list[Path]:
     """Every file that the data table of the seat names."""
-    data = examined.seat.data
+    return files_of(examined.seat.data, examined.folder)
+
+
+def files_of(data: Data, folder: Path) -> list[Path]:
+    """Every file that a data table names; relative paths begin in ``folder``."""
     if isinstance(data, TinyImageNetData):  # a folder, in which every image is a file
-        return [examined.folder / data.path / "val" / "val_annotations.txt"]
+        return [folder / data.path / "val" / "val_annotations.txt"]
     named: list[object] = []
     for field in type(data).model_fields:
         value = getattr(data, field)
         named += value if isinstance(value, tuple) else [value]
-    return [examined.folder / path for path in named if isinstance(path, Path)]
+    return [folder / path for path in named if isinstance(path, Path)]
 
 
 def check_data(examined: Examined, *, whole: bool) -> Iterator[Finding]:
     """Look at every file's beginning; ``whole`` reads everything as a run does."""
     yield from _label(examined)
     yield from _request_files(examined)
-    files = data_files(examined)
+    sound = True
+    for found in look_at(examined.seat.data, examined.folder):
+        sound = not found.code
+        yield found
+    if whole and sound:
+        yield _read(examined)
+
+
+def look_at(data: Data, folder: Path) -> Iterator[Finding]:
+    """The beginning of every file, up to the first that cannot be used."""
+    files = files_of(data, folder)
     if not files:
-        yield ok("data", f"{examined.seat.data.kind}: no file of this party's own")
+        yield ok("data", f"{data.kind}: no file of this party's own")
     for path in files:
         try:
-            yield _look(path, examined)
+            yield _look(path, data)
         except DataError as error:
             yield fail("data", error)
             return
-    if whole:
-        yield _read(examined)
 
 
 def _label(examined: Examined) -> Iterator[Finding]:
@@ -68,8 +80,7 @@ def _request_files(examined: Examined) -> Iterator[Finding]:
             )
 
 
-def _look(path: Path, examined: Examined) -> Finding:
-    data = examined.seat.data
+def _look(path: Path, data: Data) -> Finding:
     head = _head(path, data)
     size = path.stat().st_size
     said = f"{path}, {size / 1e6:.1f} MB"

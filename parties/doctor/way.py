@@ -10,7 +10,7 @@ from threading import Thread
 from cryptography import x509
 
 from configs.errors import ConfigError
-from parties.doctor.finding import Examined, Finding, fail, ok, trouble, warning
+from parties.doctor.finding import Finding, Looked, fail, ok, trouble, warning
 from parties.doctor.identity import trusted
 from protocol.diagnose import look
 from protocol.errors import IdentityError, LineBroken, ProtocolError
@@ -19,7 +19,7 @@ from protocol.keyring import Keyring, read_keyring
 PATIENCE = 5.0  # seconds, names and all addresses of the hub together
 
 
-def check_way(examined: Examined) -> Iterator[Finding]:
+def check_way(examined: Looked) -> Iterator[Finding]:
     """At a passive party: name, connection, TLS 1.3 with our certificate, the hub's certificate."""
     if examined.active or examined.address is None:
         return
@@ -27,7 +27,7 @@ def check_way(examined: Examined) -> Iterator[Finding]:
         keyring = read_keyring(examined.certificates, examined.name)
     except IdentityError:
         return  # said already
-    hub, address = examined.config.agreement.active, examined.address
+    hub, address = examined.config.agreement.hub, examined.address
     try:
         leaf = _within_deadline(address, keyring, hub)
         named = trusted(examined, keyring).check(leaf, datetime.now(UTC))
@@ -59,7 +59,7 @@ def _within_deadline(address: str, keyring: Keyring, hub: str) -> x509.Certifica
     return answer
 
 
-def check_address(examined: Examined) -> Iterator[Finding]:
+def check_address(examined: Looked) -> Iterator[Finding]:
     """Whether the seat says where to dial or listen."""
     if examined.address is None:
         word = "listen" if examined.active else "hub"
@@ -67,7 +67,7 @@ def check_address(examined: Examined) -> Iterator[Finding]:
         yield fail("address", ConfigError(f"the seat of {examined.name} has no address", hint))
 
 
-def check_port(examined: Examined) -> Iterator[Finding]:
+def check_port(examined: Looked) -> Iterator[Finding]:
     """At the active party: its port is free, and others can reach it."""
     if not examined.active or examined.address is None:
         return
@@ -83,7 +83,7 @@ def check_port(examined: Examined) -> Iterator[Finding]:
         return
     host = address.rpartition(":")[0]
     if address.startswith("unix:") or not _is_loopback(host):
-        yield ok("port", f"{address} is free; the firewall must let the passive parties in")
+        yield ok("port", f"{address} is free; the firewall must let the others in")
     else:
         yield warning(
             "port",

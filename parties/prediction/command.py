@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from threading import Event
 
+    from configs.horizontal_file import HorizontalConfig
     from configs.schema import Config
     from parties.join import Port
     from parties.party import Party
@@ -78,7 +79,8 @@ def predict(  # noqa: PLR0913  a command has the options that it has
     """Predict with the trained halves, all parties being online.
 
     The active party asks, with --ids and --out for a file or with --serve for a service; passive
-    parties wait, and answer until it says goodbye. Labels are not needed.
+    parties wait, and answer until it says goodbye. Labels are not needed. A client of a horizontal
+    run has the whole model and predicts alone, with --out.
 
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage, 8 policy, 9 integrity.
     """
@@ -90,11 +92,15 @@ def predict(  # noqa: PLR0913  a command has the options that it has
 
 
 def _predict(run: _Run, told: Teller) -> None:
-    from configs.schema import read_config
+    from configs.any_file import read_any
+    from configs.horizontal_file import HorizontalConfig
     from parties.folder import alone
 
-    config = read_config(run.config, run.changes)
+    config = read_any(run.config, run.changes)
     config.seat(run.seat)
+    if isinstance(config, HorizontalConfig):
+        _whole(run, config, told)
+        return
     role = config.agreement.parties[run.seat].role
     _refuse_words(run, role)
     folder = run.runs / config.agreement.federation / run.seat
@@ -106,6 +112,34 @@ def _predict(run: _Run, told: Teller) -> None:
             _batch(run, config, show, told)
         else:
             _serve(run, config, show, told)
+
+
+def _whole(run: _Run, config: "HorizontalConfig", told: Teller) -> None:
+    """A client of a horizontal run has the whole model: nobody else need be there."""
+    from configs.errors import ConfigError
+    from parties.horizontal.predict import Question, predict_rows
+    from parties.prediction.predictions import check_out, write_predictions
+    from parties.watch import Watch
+
+    if run.serve is not None or run.hub is not None or run.out is None:
+        raise ConfigError(
+            "a client of a horizontal run predicts alone: --out FILE, without --serve and --hub",
+            "--out predictions.csv",
+        )
+    check_out(run.out, force=run.force)
+    asks = Question(run.seat, run.runs, run.data, run.ids)
+    with told.view({run.seat: "client"}) as show:
+        found = predict_rows(config, asks, Watch(run.seat, show).step)
+    write_predictions(run.out, found)
+    held = int(found.held.sum())
+    told.say(
+        f"{held} rows predicted, {len(found.texts) - held} not in the data: {run.out}",
+        event="result",
+        party=run.seat,
+        predicted=held,
+        not_held=len(found.texts) - held,
+        out=str(run.out),
+    )
 
 
 def _refuse_words(run: _Run, role: str) -> None:

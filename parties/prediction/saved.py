@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from safetensors import SafetensorError
 from safetensors.torch import load
@@ -32,6 +32,14 @@ _RESTORE = "bring the folder back from a copy, or train again"
 _LONGEST_MANIFEST = 1 << 20  # bytes
 
 
+class Built(Protocol):
+    """An agreement of any mode, from which networks are built."""
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What a trained model must have in common with those who use it, as JSON."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Saved:
     """One party's half as it lies on disk.
@@ -49,7 +57,7 @@ class Saved:
     fitted: Fitted | None
 
 
-def read_saved(folder: Path, name: str, agreement: Agreement) -> Saved:
+def read_saved(folder: Path, name: str, agreement: Built) -> Saved:
     """Read what ``name`` kept in ``folder``, every file checked before anything is used.
 
     Raises:
@@ -91,7 +99,15 @@ def network(saved: Saved, name: str, agreement: Agreement, module: str | None) -
 
     voting = SideBySide if plan.role == "passive" else Voters
     built = half() if shards == 1 else voting(half() for _ in range(shards))
-    built.to(DTYPES[agreement.dtype])
+    return loaded(saved, built.to(DTYPES[agreement.dtype]))
+
+
+def loaded(saved: Saved, built: nn.Module) -> nn.Module:
+    """A network with the parameters that were kept; it is not trained any more.
+
+    Raises:
+        IntegrityError: the parameters are not those of such a network, or not finite.
+    """
     _refuse_other_parameters(saved, built)
     built.load_state_dict(saved.parameters)
     return built.eval().requires_grad_(requires_grad=False)
@@ -116,9 +132,7 @@ def _manifest(folder: Path) -> Mapping[str, Any]:
     return manifest
 
 
-def _refuse_other_agreement(
-    folder: Path, manifest: Mapping[str, Any], agreement: Agreement
-) -> None:
+def _refuse_other_agreement(folder: Path, manifest: Mapping[str, Any], agreement: Built) -> None:
     """Classes, parties and layers must be those of the training; rates and limits need not."""
     ours = json.dumps(agreement.architecture)
     found = differences(ours, json.dumps(manifest.get("architecture") or {}))

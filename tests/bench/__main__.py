@@ -1,6 +1,7 @@
 """``make bench``: measure what the project promises, print a table, write ``docs/bench.json``.
 
-What is promised of forgetting goes to ``docs/fedora.json``, beside the figures of ``vfl bench``.
+What is promised of forgetting goes to ``docs/fedora.json``, and of the horizontal mode to
+``docs/horizontal.json``, beside the figures of ``vfl bench``.
 """
 
 import argparse
@@ -16,7 +17,9 @@ for folder in (HERE, *(HERE.parent / name for name in SHARED)):
     sys.path.insert(0, str(folder))
 
 import torch  # noqa: E402
+from aggregating import aggregating  # noqa: E402
 from bad_input import bad_input  # noqa: E402
+from client_kills import client_kills  # noqa: E402
 from commands import commands  # noqa: E402
 from equality import equality  # noqa: E402
 from exact import certified, shards  # noqa: E402
@@ -28,6 +31,7 @@ from ledger import Row, write  # noqa: E402
 from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
+from simulated import simulated  # noqa: E402
 from steps import steps  # noqa: E402
 from trajectory import trajectory  # noqa: E402
 from transport import transport  # noqa: E402
@@ -36,6 +40,7 @@ from parties.bench.record import merge  # noqa: E402
 
 ROOT = HERE.parents[1]
 FORGETTING = ("certified", "shards", "cost")  # sections whose rows are those of docs/fedora.json
+HORIZONTAL = ("aggregating", "simulated", "client kills")  # and of docs/horizontal.json
 Tell = Callable[[str], None]
 
 
@@ -60,6 +65,9 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
         "shards": lambda tell: shards(data, tell),
         "fashion": lambda tell: fashion(data, tell),
         "cost": lambda tell: cost(data, tell),
+        "aggregating": lambda tell: aggregating(data, tell),
+        "simulated": lambda tell: simulated(data, tell),
+        "client kills": client_kills,
     }
 
 
@@ -87,6 +95,8 @@ def _keep(section: str, rows: list[Row]) -> None:
     """Write a section's rows to the file in which they stand."""
     if section in FORGETTING:
         merge(ROOT / "docs" / "fedora.json", [asdict(row) for row in rows])
+    elif section in HORIZONTAL:
+        merge(ROOT / "docs" / "horizontal.json", [asdict(row) for row in rows])
     else:
         write({section: rows}, ROOT / "docs" / "bench.json")
 

@@ -12,7 +12,7 @@ from trio import PARTIES, agreement, seats
 from whole_run import run
 
 from configs.agreement import Agreement
-from configs.schema import Config, _validated
+from configs.schema import Config, validated
 from parties.memory_port import MemoryPort
 from parties.party import Party
 from parties.prediction.answer import answer_predictions
@@ -43,7 +43,7 @@ def add_giant(folder: Path) -> None:
 
 def config(folder: Path, plan: Mapping[str, Any]) -> Config:
     """The trio's config."""
-    agreed = _validated(Agreement, dict(plan), folder, "")
+    agreed = validated(Agreement, dict(plan), folder, "")
     return Config(folder / "trio.toml", agreed, seats(folder))
 
 

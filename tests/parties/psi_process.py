@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from configs.agreement import Agreement  # noqa: E402
-from configs.schema import _validated  # noqa: E402
+from configs.schema import validated  # noqa: E402
 from configs.seat import Seat  # noqa: E402
 from parties import join  # noqa: E402
 from parties.alignment.align import Alignment, follow, lead  # noqa: E402
@@ -94,7 +94,7 @@ def agreement(parties: int, **changes: Any) -> Agreement:
         "limits": {"join_seconds": 300.0, "step_seconds": 60.0},
         **changes,
     }
-    return _validated(Agreement, content, ROOT, "")
+    return validated(Agreement, content, ROOT, "")
 
 
 def people(number: int, count: int) -> IdList:
@@ -115,7 +115,7 @@ def take_part(folder: Path, name: str, parties: int, ids: Sequence[bytes]) -> Pa
     return Party(
         name=name,
         agreement=agreement(parties),
-        seat=_validated(Seat, {"data": data}, folder, ""),
+        seat=validated(Seat, {"data": data}, folder, ""),
         holding=Holding(ids=ids, in_test=np.zeros(len(ids), np.bool_)),
         keyring=keyring,
         trust=trust(keyring, FEDERATION, {}, ()),

@@ -10,7 +10,7 @@ import torch
 import trio
 from trio import LIMITS, TRAIN, UNLEARN, federation, forget_some, networks
 
-from configs.schema import _validated
+from configs.schema import validated
 from configs.seat import Seat
 from models import arithmetic
 from parties.learn import Plan, learn
@@ -41,7 +41,7 @@ def image_seats(folder: Path, requests: Iterable[str] = ()) -> dict[str, Seat]:
     plan = {name: {**data, "part": {"columns": span}} for name, span in HALVES.items()}
     plan["hub"] = {**data, "features": False, "label": True}
     return {
-        name: _validated(Seat, {"folder": str(folder), "data": each}, folder, "")
+        name: validated(Seat, {"folder": str(folder), "data": each}, folder, "")
         for name, each in plan.items()
     }
 

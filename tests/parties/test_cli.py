@@ -31,11 +31,11 @@ def test_help_teaches_every_option() -> None:
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_roles_of_the_horizontal_mode_are_refused(role: str) -> None:
+def test_a_role_of_the_other_mode_is_refused_with_the_seat_s_own(role: str) -> None:
     result = seated(role, "left")
     assert result.exit_code == 3
-    assert "horizontal mode" in result.output
-    assert "active and passive" in result.output
+    assert "left is passive" in result.output
+    assert "--role passive" in result.output
 
 
 def test_an_unknown_role_is_refused_with_the_legal_ones() -> None:
@@ -94,7 +94,7 @@ def test_an_unexpected_failure_shows_no_data(monkeypatch: pytest.MonkeyPatch) ->
     def fail(path: Path, changes: object) -> None:
         raise ZeroDivisionError("secret 4711")
 
-    monkeypatch.setattr("configs.schema.read_config", fail)
+    monkeypatch.setattr("configs.any_file.read_any", fail)
     result = seated("passive", "left")
     assert result.exit_code == 1
     assert "ZeroDivisionError" in result.output

@@ -11,7 +11,7 @@ from trio import TRAIN, federation
 from whole_run import run
 
 from configs.errors import ConfigError
-from configs.schema import _validated
+from configs.schema import validated
 from configs.seat import Seat
 from parties.device import device_of, embed, ready
 from parties.half import _block
@@ -20,13 +20,13 @@ SEAT = {"data": {"kind": "sklearn", "name": "digits"}}
 
 
 def test_cpu_is_what_a_seat_says_without_a_word() -> None:
-    assert _validated(Seat, SEAT, Path("seat"), "").device == "cpu"
+    assert validated(Seat, SEAT, Path("seat"), "").device == "cpu"
 
 
 @pytest.mark.parametrize("name", ["meta", "gpu", "cuda:", "cuda:x", "mps", ""])
 def test_device_of_another_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="device"):
-        _validated(Seat, SEAT | {"device": name}, Path("seat"), "")
+        validated(Seat, SEAT | {"device": name}, Path("seat"), "")
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])

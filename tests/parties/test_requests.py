@@ -13,7 +13,7 @@ from whole_run import run
 
 from configs.agreement import Agreement
 from configs.errors import ConfigError
-from configs.schema import _validated
+from configs.schema import validated
 from parties.errors import DataError, PolicyError
 from parties.purge import purge
 from parties.report.page import page
@@ -184,7 +184,7 @@ def common_ids(folder: Path) -> list[str]:
 def training_ids(folder: Path, count: int) -> str:
     """IDs that the agreement's split puts into training, found as a party finds them."""
     ids = common_ids(folder)
-    plan = _validated(Agreement, agreement(), folder, "")
+    plan = validated(Agreement, agreement(), folder, "")
     encoded = [name.encode() for name in ids]
     rows = split(plan, encoded, np.zeros(len(ids), bool))
     return "".join(f"{ids[row]}\n" for row in rows.learn[:count])

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from configs.agreement import Agreement
-from configs.schema import Config, _validated
+from configs.schema import Config, validated
 from configs.seat import Seat
 from parties import join
 from parties.errors import public
@@ -92,7 +92,7 @@ def seats(folder: Path, requests: Iterable[str] = ()) -> dict[str, Seat]:
     apart = {"statistics": str(folder / STATISTICS)} if (folder / STATISTICS).exists() else {}
     files = {"hub": {name: str(folder / f"{name}.txt") for name in requests}}
     return {
-        name: _validated(
+        name: validated(
             Seat,
             {
                 "folder": str(folder),
@@ -122,7 +122,7 @@ def party(
     requests: Iterable[str] = (),
 ) -> Party:
     """One seat taken."""
-    read = _validated(Agreement, dict(plan), folder, "")
+    read = validated(Agreement, dict(plan), folder, "")
     config = Config(folder / "trio.toml", read, seats(folder, requests))
     place = Place(folder / "runs", folder, folder / "certs")
     return take_seat(config, name, place, events.append)

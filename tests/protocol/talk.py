@@ -133,6 +133,69 @@ HARDENED: list[Line_] = [
     *SCRIPT[13:],  # a store in parts
 ]
 
+TEACH = say.Teach(
+    rows=say.RETAIN,
+    aim=say.FIT,
+    stream="train 3",
+    epochs=1,
+    batch=32,
+    learning_rate=0.05,
+    momentum=0.0,
+    weight_decay=0.0,
+    proximal=0.0,
+    slots=["teacher"],
+    teachers=say.Teachers(mode=say.CLEAN_TEACHER, first=0.9, second=0.1, temperature=2.0),
+)
+
+MASK_KEYS = say.MaskKeys(masking=b"m" * 32, sealing=b"s" * 32, certificate=b"c", signature=b"s")
+SEAL_KEY = say.SealKey(sealing=b"s" * 32, certificate=b"c", signature=b"s")
+SUM_KEY = say.SumKey(
+    size=7, sealed={"a": b"s" * 48}, sealing=b"s" * 32, certificate=b"c", signature=b"s"
+)
+ASSENT = say.Assent(certificate=b"c", signature=b"s")
+
+# A horizontal run: vectors in parts, a lesson, a look, a request.
+HORIZONTAL: list[Line_] = [
+    *SCRIPT[:3],
+    (Side.HUB, say.Load(slot="model", start=0, size=9), (floats(4),)),
+    (Side.HUB, say.Load(slot="model", start=4, size=9), (floats(5),)),
+    (Side.HUB, TEACH, ()),
+    (Side.SPOKE, say.Change(start=0, size=9), (floats(4),)),
+    (Side.SPOKE, say.Change(start=4, size=9), (floats(5),)),
+    (Side.SPOKE, say.Learned(rows=7, loss=0.5, steps=1), ()),
+    (Side.HUB, say.Read(rows=say.TEST, sent=False), ()),
+    (Side.SPOKE, say.Measured(rows=7, right=5, loss=2.5, odds=[0, 3, 4]), ()),
+    (Side.HUB, say.Attend(request="leaver"), ()),
+    (Side.SPOKE, say.Done(), ()),
+    (Side.HUB, say.Follow(line="fedosd", parent="original"), ()),
+    (Side.SPOKE, say.Done(), ()),
+    (Side.HUB, say.Gather(members=["a", SPOKE], threshold=2, context=b"c" * 32), ()),
+    (Side.SPOKE, MASK_KEYS, ()),
+    (Side.HUB, say.Pairs(keys={SPOKE: MASK_KEYS}), ()),
+    (Side.SPOKE, say.Sealed(shares={"a": b"s" * 64}), ()),
+    (Side.HUB, say.Deal(shares={"a": b"s" * 64}), ()),
+    (Side.HUB, TEACH, ()),
+    (Side.SPOKE, say.Change(start=0, size=9), (np.arange(9),)),
+    (Side.SPOKE, say.Learned(rows=0, loss=0.0, steps=1), ()),
+    (Side.HUB, say.There(members=["a", SPOKE]), ()),
+    (Side.SPOKE, say.Opened(seeds={"a": b"h" * 16}, keys={}), ()),
+    (Side.HUB, say.Gather(members=["a", SPOKE], threshold=2, context=b"c" * 32), ()),
+    (Side.SPOKE, SEAL_KEY, ()),
+    (Side.HUB, say.Entrust(keys={SPOKE: SEAL_KEY}), ()),
+    (Side.SPOKE, SUM_KEY, (blob(12),)),
+    (Side.HUB, SUM_KEY, (blob(12),)),
+    (Side.HUB, TEACH, ()),
+    (Side.SPOKE, say.Change(start=0, size=9), (blob(9),)),
+    (Side.SPOKE, say.Learned(rows=0, loss=0.0, steps=1), ()),
+    (Side.HUB, say.There(members=["a", SPOKE], digest=b"d" * 32), ()),
+    (Side.SPOKE, ASSENT, ()),
+    (Side.HUB, say.Total(start=0, size=9), (blob(9),)),
+    (Side.HUB, say.Assents(assents={SPOKE: ASSENT}), ()),
+    (Side.SPOKE, say.Unsealed(start=0, size=9), (np.arange(9),)),
+    (Side.SPOKE, say.Done(), ()),
+    (Side.HUB, say.Goodbye(), ()),
+]
+
 
 # What goes in the place of the intersection when a run goes on.
 OTHERWISE: dict[type[Body], Body] = {
@@ -147,7 +210,7 @@ def example(kind: type[Body]) -> Message:
         return Message(OTHERWISE[kind])
     if kind is say.Abort:
         return Message(say.Abort(code="local", reason="the disk is full"))
-    body, tensors = next((b, t) for _, b, t in SCRIPT + HARDENED if type(b) is kind)
+    body, tensors = next((b, t) for _, b, t in SCRIPT + HARDENED + HORIZONTAL if type(b) is kind)
     return Message(body, tensors)
 
 

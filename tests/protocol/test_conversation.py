@@ -10,6 +10,7 @@ from talk import (
     ASK,
     DESCEND,
     HARDENED,
+    HORIZONTAL,
     HUB,
     OTHERWISE,
     PLACE,
@@ -33,7 +34,9 @@ from protocol.phases import Phase, Side
 from protocol.tensors import MAX_PAYLOAD
 
 
-@pytest.mark.parametrize("script", [SCRIPT, HARDENED], ids=["semi_honest", "hardened"])
+@pytest.mark.parametrize(
+    "script", [SCRIPT, HARDENED, HORIZONTAL], ids=["semi_honest", "hardened", "horizontal"]
+)
 def test_whole_conversation(lines: Lines, script: list[Line_]) -> None:
     talk = pair(*lines)
     for (_, body, tensors), heard in talk.play(script):
@@ -46,7 +49,7 @@ def test_whole_conversation(lines: Lines, script: list[Line_]) -> None:
 
 
 def test_scripts_say_every_message() -> None:
-    said = {type(body) for _, body, _ in SCRIPT + HARDENED}
+    said = {type(body) for _, body, _ in SCRIPT + HARDENED + HORIZONTAL}
     assert said | {say.Abort} | set(OTHERWISE) == set(FIELDS)
 
 

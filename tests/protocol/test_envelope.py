@@ -42,7 +42,7 @@ SPOILT: dict[str, tuple[Callable[[say.Envelope], object], str]] = {
     "microbatch": (lambda e: setattr(e.place, "microbatch", 1), "answers for train"),
 }
 NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
-MAY_BE_ABSENT = {"Ask.epoch", "LiteralDual.step_size", "Embedding.report"} | {
+MAY_BE_ABSENT = {"Ask.epoch", "LiteralDual.step_size", "Embedding.report", "There.digest"} | {
     "Done.report",
     "Done.spent",
     *(f"Report.{name}" for name in ("held_square", "moved_square", "diverged")),
@@ -52,6 +52,13 @@ MAY_BE_ABSENT = {"Ask.epoch", "LiteralDual.step_size", "Embedding.report"} | {
     "Weigh.anchor",
     "Hello.prediction",
     "Hello.run",
+    "Follow.parent",
+    "Teach.clip",
+    "Teach.distil",
+    "Teach.gate",
+    "Teach.noise",
+    "Teach.steps",
+    "Teach.teachers",
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from bench.bench_runs import by_hand
 
 from parties.bench.blocks import RETRAIN, STANDARD, VOTES, Block, Blocks
-from parties.bench.record import merge, publish
+from parties.bench.record import fedora_pages, merge, publish
 from parties.bench.results import Results, Row, spread
 from parties.bench.tables import markdown, plain, tables
 
@@ -111,7 +111,7 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
     found.found |= FOUND.found
     found.there, found.wanted, found.sources = 3, 4, frozenset({"one", "two"})
     blocks = Blocks(source="somewhere", block=(BLOCK, bars, sweep))
-    written = publish(blocks, found, "vfl bench fedora", tmp_path)
+    written = publish(fedora_pages(blocks), found, "vfl bench fedora", tmp_path)
     page = written.page.read_text()
     assert "3 of 4 runs" in page
     assert "**Not complete:**" in page
@@ -124,7 +124,7 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
 
 def test_publish_without_any_run_draws_nothing(tmp_path: Path) -> None:
     blocks = Blocks(source="somewhere", block=(BLOCK.model_copy(update={"table": "Figure 4"}),))
-    written = publish(blocks, Results(), "vfl bench fedora", tmp_path)
+    written = publish(fedora_pages(blocks), Results(), "vfl bench fedora", tmp_path)
     assert all(each.value is None for each in written.verdicts)
     assert json.loads(written.figures.read_text())["rows"] == []
     assert not (tmp_path / "fedora" / "figure-4.png").exists()
@@ -137,9 +137,8 @@ def test_what_all_runs_took_is_said_once_all_are_there(
     tmp_path: Path, there: int, hours: float, *, ok: bool | None
 ) -> None:
     found = Results(there=there, wanted=4, hours=hours)
-    written = publish(
-        Blocks(source="somewhere", block=(BLOCK,)), found, "vfl bench fedora", tmp_path
-    )
+    blocks = Blocks(source="somewhere", block=(BLOCK,))
+    written = publish(fedora_pages(blocks), found, "vfl bench fedora", tmp_path)
     rows = {row["name"]: row for row in json.loads(written.figures.read_text())["rows"]}
     took = rows.get("all runs of FedORA's tables, two at a time")
     assert took is None if ok is None else (took["value"], took["ok"]) == (hours, ok)

@@ -7,7 +7,7 @@ import pytest
 from conftest import HUB, SPOKE
 from desk import SECRET, Desk, refused
 
-from configs.schema import _validated
+from configs.schema import validated
 from configs.seat import Seat
 from parties.doctor.source import data_files
 
@@ -81,6 +81,6 @@ def test_every_batch_and_the_folder_of_images_are_looked_at(tmp_path: Path) -> N
         (cifar, ["a.bin", "b.bin", "t.bin"]),
         (tiny, ["tiny/val/val_annotations.txt"]),
     ):
-        seat = _validated(Seat, {"data": data}, tmp_path, "")
+        seat = validated(Seat, {"data": data}, tmp_path, "")
         examined = SimpleNamespace(seat=seat, folder=tmp_path)
         assert data_files(examined) == [tmp_path / name for name in names]

@@ -6,7 +6,7 @@ import torch
 from trio import agreement
 
 from configs.agreement import Agreement, Request
-from configs.schema import _validated
+from configs.schema import validated
 from parties.compare import Comparison, Cost, Outcome
 from parties.figures.seen import Seen
 from parties.figures.suite import suite
@@ -68,7 +68,7 @@ def found() -> dict[str, dict]:
         seed=3,
     )
     changes = {"evaluation": {"classifier_permutations": 19}}
-    plan = _validated(Agreement, agreement(**changes), "", "")  # type: ignore[arg-type]
+    plan = validated(Agreement, agreement(**changes), "", "")  # type: ignore[arg-type]
     comparison = Comparison(Request(name="request", classes=("a",)), "fedora", outcomes)
     figures = suite(Seen(plan, comparison, ground))
     return {name: {each["name"]: each for each in some} for name, some in figures.items()}

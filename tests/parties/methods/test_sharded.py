@@ -13,7 +13,7 @@ from trio import agreement
 from whole_run import run
 
 from configs.agreement import Agreement
-from configs.schema import _validated
+from configs.schema import validated
 from parties.report.page import page
 from parties.rows import split
 from parties.save import canonical
@@ -44,7 +44,7 @@ def test_members_predict_as_they_were_tested(tmp_path: Path) -> None:
     truth = [line.split(",")[-1] for line in (tmp_path / "hub.csv").read_text().splitlines()[1:]]
     rows = load_file(tmp_path / "runs" / "trio" / "hub" / "rows.safetensors")["rows"].numpy()
     ids = [own[row].encode() for row in rows]
-    agreed = _validated(Agreement, agreement(**plan), tmp_path, "")
+    agreed = validated(Agreement, agreement(**plan), tmp_path, "")
     test = [own[rows[at]] for at in split(agreed, ids, np.zeros(len(ids), bool)).test]
     found = ask(tmp_path, test, agreement(**plan))
     label = dict(zip(own, truth, strict=True))

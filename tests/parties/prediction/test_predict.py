@@ -16,7 +16,7 @@ from trio import PARTIES, agreement
 from whole_run import TRAINING, run
 
 from configs.agreement import Agreement
-from configs.schema import _validated
+from configs.schema import validated
 from parties import join
 from parties.data import Holding
 from parties.errors import DataError, Diverged, PolicyError
@@ -64,7 +64,7 @@ def test_predictions_are_those_of_the_training_run(once: Path) -> None:
     own = [row["id"].encode() for row in table(once, "hub").values()]
     rows = load_file(once / "runs" / "trio" / "hub" / "rows.safetensors")["rows"].numpy()
     ids = [own[row] for row in rows]
-    agreed = _validated(Agreement, agreement(training=TRAINING), once, "")
+    agreed = validated(Agreement, agreement(training=TRAINING), once, "")
     test = [ids[row].decode() for row in split(agreed, ids, np.zeros(len(ids), bool)).test]
     found = ask(once, test)
     truth = table(once, "hub")

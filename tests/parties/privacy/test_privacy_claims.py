@@ -7,7 +7,7 @@ import pytest
 from trio import agreement
 
 from configs.agreement import Agreement
-from configs.schema import _validated
+from configs.schema import validated
 from parties.privacy import NONE
 from parties.privacy.accounting import epsilon_of
 from parties.privacy.claims import Claim, claims, summary
@@ -66,7 +66,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Spent], list[str]]] = {
 
 
 def found(changes: dict[str, Any], spent: dict[str, Spent]) -> list[Claim]:
-    return claims(_validated(Agreement, agreement(**changes), Path("trio.toml"), ""), spent)
+    return claims(validated(Agreement, agreement(**changes), Path("trio.toml"), ""), spent)
 
 
 @pytest.mark.parametrize("case", TABLE)

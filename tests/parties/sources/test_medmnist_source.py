@@ -8,7 +8,7 @@ import pytest
 from reading import held, refusal
 
 from configs.errors import ConfigError
-from configs.schema import _validated
+from configs.schema import validated
 from configs.seat import Columns, MedMnistData, Part
 from parties.data import read_holding
 from tests.data_folder import needed
@@ -70,7 +70,7 @@ def test_arrays_of_other_names(tmp_path: Path) -> None:
 def test_a_name_without_a_place_for_the_part_is_refused() -> None:
     data = {"kind": "medmnist", "path": "x.npz", "names": ["images", "{}_labels"]}
     with pytest.raises(ConfigError, match="whose place the part"):
-        _validated(MedMnistData, data, Path("seat"), "")
+        validated(MedMnistData, data, Path("seat"), "")
 
 
 def test_absent_part_is_refused_with_the_arrays_there(tmp_path: Path) -> None:

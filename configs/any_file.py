@@ -1,0 +1,18 @@
+"""A config of any mode, for what treats all modes alike."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from configs.horizontal_file import HorizontalConfig, is_horizontal, read_horizontal
+from configs.schema import Config, read_config
+
+
+def read_any(path: Path, changes: Sequence[str] = ()) -> Config | HorizontalConfig:
+    """Read ``path`` as its ``mode`` says.
+
+    Raises:
+        ConfigError: all problems of the file, at most 20, each with its place.
+    """
+    if is_horizontal(path, changes):
+        return read_horizontal(path, changes)
+    return read_config(path, changes)

@@ -1,0 +1,205 @@
+"""The settings of client unlearning: one table a method, and what is compared."""
+
+import json
+from typing import Annotated, Literal, Self, TypeAlias, get_args
+
+from pydantic import Field, JsonValue, ValidationError, model_validator
+
+from configs.table import Count, Fraction, Name, Positive, Table
+
+ClientMethod: TypeAlias = Literal[
+    "fedosd",
+    "fedforget",
+    "fine-tune",
+    "federaser",
+    "fedrecovery",
+    "mode",
+    "ewc-sga",
+    "fu-pga",
+    "sfu",
+    "adaclipping-like",
+    "mimir",
+    "fedmm",
+    "fedgkt",
+    "knot",
+]
+
+
+class Stage(Table):
+    """Rounds of one stage; what is absent is the training's."""
+
+    rounds: Annotated[int, Field(ge=0, lt=2**31)] = 20
+    learning_rate: Positive | None = None
+    epochs: Count = 1
+    batch: Count | None = None
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    clip: Positive | None = None  # norm of a step's gradient
+
+
+class FedOsdPlan(Table):
+    """FedOSD (arXiv 2412.20200)."""
+
+    unlearn: Stage = Stage(rounds=100)
+    recover: Stage = Stage(rounds=100)
+    project: Literal["conditional", "always", "none"] = "conditional"
+    variant: Literal["full", "ascent", "no-orthogonal", "common-descent"] = "full"
+
+
+class FedForgetPlan(Table):
+    """FedForget."""
+
+    teach: Stage = Stage(rounds=10)
+    second: Stage = Stage(rounds=5)
+    recover: Stage = Stage(rounds=0)
+    mode: Literal["literal", "repel", "clean_teacher", "bad_teacher", "ga"] = "clean_teacher"
+    keep: Positive = 0.93  # α
+    other: Positive = 0.245
+    extra: Positive = 2.0  # λ₀
+    fade: Positive = 0.3  # β
+    most: Fraction = 0.5
+    temperature: Positive = 2.0
+
+
+class FedEraserPlan(Table):
+    """FedEraser (Liu et al. 2021); needs [history]."""
+
+    calibrate: Stage = Stage()
+    recover: Stage = Stage(rounds=0)
+
+
+class FedRecoveryPlan(Table):
+    """FedRecovery (Zhang et al. 2023); needs [history]."""
+
+    recover: Stage = Stage()
+    noise: Annotated[float, Field(ge=0)] = 0.0
+
+
+class MoDePlan(Table):
+    """MoDe (Zhao et al. 2023)."""
+
+    degrade: Stage = Stage(rounds=20)
+    guide: Stage = Stage(rounds=20)
+    recover: Stage = Stage()
+    momentum: Fraction = 0.95  # λ
+
+
+class AscentPlan(Table):
+    """EWC-SGA, FU-PGA, SFU: ascent at the leaving client, each held back in its way."""
+
+    climb: Stage = Stage(rounds=20, clip=1.0)
+    recover: Stage = Stage()
+    stops: bool = True  # FU-PGA and SFU, at the loss of a uniform guess
+    strength: Positive = 1.0  # of EWC-SGA
+    far: Positive = 2.2  # of FU-PGA
+    energy: Fraction = 0.99  # of SFU
+
+
+class DampeningPlan(Table):
+    """AdaClipping-like."""
+
+    recover: Stage = Stage()
+    ratio: Positive = 10.0
+    strength: Positive = 1.0
+
+
+class MimirPlan(Table):
+    """Mimir's unlearning; needs personal = {kind = "mimir"}."""
+
+    # A round: so many rounds of the generator (epochs) on batches of images, at all who stay.
+    distil: Stage = Stage(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
+    recover: Stage = Stage(rounds=0)
+    begin: Literal["random", "warm", "head-reset"] = "random"
+    inner: Count = 10  # T_k
+    divergence: Annotated[float, Field(ge=0)] = 5.0  # β
+    attention: Annotated[float, Field(ge=0)] = 2.0  # γ
+    temperature: Positive = 2.0
+    behind: bool = True  # features behind the prompt, or before it
+    sign: Literal["align", "repel", "orthogonal"] = "align"
+
+
+class FedMmPlan(Table):
+    """FedMM: error-maximising and -minimising noise (Chundawat et al. 2023)."""
+
+    impair: Stage = Stage(rounds=1, learning_rate=0.02, batch=256)
+    repair: Stage = Stage(rounds=5, learning_rate=0.01, batch=256)
+    share: Fraction = 0.2  # of the leaving clients in a round that impairs
+    noise_rows: Annotated[int, Field(ge=1, le=65_536)] = 256  # of every class
+    noise_steps: Count = 40
+    noise_rate: Positive = 0.1
+    penalty: Annotated[float, Field(ge=0)] = 0.1
+
+
+class FedGktPlan(Table):
+    """FedGKT: gated knowledge transfer (Chundawat et al. 2023) at clients that stay."""
+
+    distil: Stage = Stage(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
+    recover: Stage = Stage(rounds=0)
+    begin: Literal["random", "warm", "head-reset"] = "random"
+    by: Literal["features", "classes"] = "features"  # with personal = {kind = "mimir"}, or any
+    likeness: Annotated[float, Field(ge=-1, le=1)] = 0.9  # of features that pass, at most
+    chance: Fraction = 0.01  # of the leaving classes, at most
+    inner: Count = 10
+    attention: Annotated[float, Field(ge=0)] = 250.0
+    temperature: Positive = 1.0
+
+
+class Variant(Table):
+    """A method once more with other settings: an ablation, a mode."""
+
+    name: Name
+    method: ClientMethod
+    settings: dict[str, JsonValue]  # of the method's own table
+
+
+class ClientUnlearning(Table):
+    """What is run for every request."""
+
+    method: ClientMethod = "fedosd"
+    compare: tuple[ClientMethod, ...] = ("fine-tune",)
+    also: tuple[Variant, ...] = ()  # beside those
+    retrains: Count = 1
+    # The one client that stays whose model mimir, fedmm and fedgkt unlearn; None: all who stay.
+    peer: Name | None = None
+    fine_tune: Stage = Stage()
+    fedosd: FedOsdPlan = FedOsdPlan()
+    fedforget: FedForgetPlan = FedForgetPlan()
+    federaser: FedEraserPlan = FedEraserPlan()
+    fedrecovery: FedRecoveryPlan = FedRecoveryPlan()
+    mode: MoDePlan = MoDePlan()
+    ewc_sga: AscentPlan = AscentPlan()
+    fu_pga: AscentPlan = AscentPlan()
+    sfu: AscentPlan = AscentPlan()
+    adaclipping_like: DampeningPlan = DampeningPlan()
+    mimir: MimirPlan = MimirPlan()
+    fedmm: FedMmPlan = FedMmPlan()
+    fedgkt: FedGktPlan = FedGktPlan()
+
+    def at(self, variant: Variant) -> "ClientUnlearning":
+        """These settings with those of a variant in their place."""
+        field = variant.method.replace("-", "_")
+        own = self.model_dump(mode="json")
+        own["also"] = []
+        own[field] = _merged(own[field], variant.settings)
+        return ClientUnlearning.model_validate_json(json.dumps(own), strict=True)
+
+    @model_validator(mode="after")
+    def _variants_can_be_run(self) -> Self:
+        names = [*get_args(ClientMethod), *(each.name for each in self.also)]
+        if len(set(names)) < len(names):
+            raise ValueError("a variant bears the name of another one, or of a method")
+        for each in self.also:
+            try:
+                self.at(each)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                place = ".".join(map(str, first["loc"]))
+                raise ValueError(f"variant {each.name!r}: {place}: {first['msg']}") from None
+        return self
+
+
+def _merged(ours: JsonValue, theirs: JsonValue) -> JsonValue:
+    """Tables within tables are changed, everything else is replaced."""
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return theirs
+    changed = {name: _merged(ours.get(name), each) for name, each in theirs.items()}
+    return {**ours, **changed}

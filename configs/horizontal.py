@@ -1,0 +1,349 @@
+"""The agreement of a horizontal run: a server, and clients with the same columns, other people."""
+
+from math import ceil
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from configs.agreement import Labels, Limits, Split, Widths
+from configs.client_unlearning import ClientMethod, ClientUnlearning
+from configs.hidden_updates import refused
+from configs.table import Count, Fraction, Name, Pin, Positive, Table
+
+Shape: TypeAlias = Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)]
+
+
+class Seated(Table):
+    """One organisation and its role."""
+
+    role: Literal["server", "client"]
+    pins: tuple[Pin, ...] = ()
+
+
+class WholeMlp(Table):
+    """Fully connected layers with ReLU between; no hidden layer makes it linear."""
+
+    kind: Literal["mlp"] = "mlp"
+    hidden: Widths = (400, 400)
+
+
+class WholeNetwork(Table):
+    """A network of the literature for images."""
+
+    kind: Literal["lenet5", "cnn", "resnet18"]
+
+
+Network: TypeAlias = Annotated[WholeMlp | WholeNetwork, Field(discriminator="kind")]
+
+
+class OneForAll(Table):
+    """All clients share one model."""
+
+    kind: Literal["none"] = "none"
+
+
+class FedPer(Table):
+    """The last layer is each client's own."""
+
+    kind: Literal["fedper"]
+
+
+class PerFedAvg(Table):
+    """A model that one step makes the client's own (first order)."""
+
+    kind: Literal["per-fedavg"]
+    inner: Positive = 0.01  # α
+
+
+class MimirPrompts(Table):
+    """A prompt for every client, generated from its own descriptor."""
+
+    kind: Literal["mimir"]
+    decay: Annotated[float, Field(ge=0)] = 0.1  # λ₁ and λ₂
+    keys: Count = 8  # l_k
+    values: Count = 8  # l_v
+    spread: Positive = 1.0  # standard deviation of what each client draws for its descriptor
+
+
+class Gpfl(Table):
+    """Features split by a conditional valve; heads are the clients' own."""
+
+    kind: Literal["gpfl"]
+    weight: Annotated[float, Field(ge=0)] = 0.01  # of the distance to the class embeddings
+
+
+PersonalPlan: TypeAlias = Annotated[
+    OneForAll | FedPer | PerFedAvg | MimirPrompts | Gpfl, Field(discriminator="kind")
+]
+
+
+class Own(Table):
+    """Every client brings its own data."""
+
+    kind: Literal["own"] = "own"
+
+
+class Iid(Table):
+    """One data set, dealt in equal parts at random."""
+
+    kind: Literal["iid"]
+
+
+class Pathological(Table):
+    """Every client holds a part of the classes: Pat-10, Pat-20, Pat-50."""
+
+    kind: Literal["pathological"]
+    share: Fraction = 0.2  # of the classes
+
+
+class Dirichlet(Table):
+    """Each class dealt in proportions drawn from a Dirichlet distribution."""
+
+    kind: Literal["dirichlet"]
+    concentration: Positive = 0.1  # ζ
+    least: Count = 20  # rows of every client
+
+
+Partition: TypeAlias = Annotated[Own | Iid | Pathological | Dirichlet, Field(discriminator="kind")]
+
+
+class Rule(Table):
+    """What the server does with the clients' mean change."""
+
+    kind: Literal["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = "fedavg"
+    rate: Positive | None = None  # η_s; None: 1, or 0.001 of the adaptive ones
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9  # of fedavgm
+    floor: Positive = 1e-3  # τ
+    first: Annotated[float, Field(ge=0, lt=1)] = 0.9  # β₁
+    second: Annotated[float, Field(ge=0, lt=1)] = 0.99  # β₂
+    form: Literal["paper", "reddi", "code"] = "paper"
+
+
+class Rounds(Table):
+    """Federated averaging."""
+
+    rounds: Count = 100
+    share: Fraction = 1.0  # of the clients that take part in a round
+    quorum: Fraction = 0.8  # of these that must answer, or the round stops the run
+    epochs: Count = 1  # of a client in a round
+    batch: Count = 64
+    learning_rate: Positive = 0.05
+    decay: Fraction = 1.0  # of the learning rate, a round
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    proximal: Annotated[float, Field(ge=0)] = 0.0  # μ of FedProx
+    rule: Rule = Rule()
+    clusters: Count = (
+        1  # of clients that learn apart, with the method 'knot'; their mean is delivered
+    )
+
+
+class Trigger(Table):
+    """A backdoor that the leaving client plants in its own rows, to measure whether it goes."""
+
+    pattern: Literal["square", "random", "cross"] = "random"  # 3x3 pixels at the bottom right
+    share: Fraction = 0.8  # of its rows
+    shift: Count = 5  # a row of class y learns y + shift, modulo the number of classes
+    target: str | None = None  # or every one this class
+
+
+class Leaving(Table):
+    """Who or what must be forgotten."""
+
+    name: Name
+    client: Name | None = None  # None: every client, which goes with classes
+    classes: tuple[str, ...] = ()  # of the client's rows; none: all
+    fraction: Fraction = 1.0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    trigger: Trigger | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.client is None and not self.classes:
+            raise ValueError("name the client that leaves, or the classes that must be forgotten")
+        if self.trigger and (self.client is None or self.classes or self.fraction != 1):
+            raise ValueError("a trigger goes with a client that leaves with all its rows")
+        return self
+
+
+class SecureAggregation(Table):
+    """Whether the server sees single updates."""
+
+    kind: Literal["none", "masks", "ckks"] = "none"
+    least: Annotated[int, Field(ge=3)] = 3  # contributors of a sum, or it is not made
+    keepers: tuple[Name, ...] = ()  # clients that may hold the keys of ckks; none named: all
+
+
+class History(Table):
+    """What the server keeps of the training for ways that need it: every so many rounds."""
+
+    every: Annotated[int, Field(ge=0)] = 0  # 0: nothing
+
+
+class Simulation(Table):
+    """Where simulated clients are computed."""
+
+    backend: Literal["processes", "ray"] = "processes"
+    workers: Count | None = None  # processes; None: as many as there are cores
+    address: str | None = None  # of a Ray cluster; None: one on this machine
+
+    @model_validator(mode="after")
+    def _of_a_cluster(self) -> Self:
+        if self.address is not None and (self.backend != "ray" or self.workers is not None):
+            raise ValueError("address goes with backend 'ray' alone; a cluster has its own workers")
+        return self
+
+
+class ClientEvaluation(Table):
+    """What is measured beside accuracy, the trigger and membership."""
+
+    # Reverting test: so many further plain rounds of those who stay, then everything once more.
+    revert: Annotated[int, Field(ge=0, le=100_000)] = 0
+    # Have those who stay say in every round of unlearning whether its step goes against them.
+    conflicts: bool = False
+    # A client that stays and lends its whole model, its own parameters included, to be measured on
+    # the leaving clients' rows, too.
+    by: Name | None = None
+
+
+class Horizontal(Table):
+    """One run, as all parties must describe it."""
+
+    federation: Name
+    mode: Literal["horizontal"]
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    parties: dict[Name, Seated] = Field(default={})
+    # So many simulated clients beside those named, client-0 and so on, all with [seats.client].
+    clients: Annotated[int, Field(ge=0, le=100_000)] = 0
+    labels: Labels
+    shape: Shape  # of one row: columns, or channels, height and width
+    model: Network = WholeMlp()
+    personal: PersonalPlan = OneForAll()
+    partition: Partition = Own()
+    split: Split = Split(validation=0.05, test=0.15)
+    training: Rounds = Rounds()
+    aggregation: SecureAggregation = SecureAggregation()
+    history: History = History()
+    unlearn: tuple[Leaving, ...] = ()
+    unlearning: ClientUnlearning = ClientUnlearning()
+    evaluation: ClientEvaluation = ClientEvaluation()
+    limits: Limits = Limits()
+    simulation: Simulation = Simulation()
+
+    @property
+    def hub(self) -> str:
+        """The server."""
+        return next(name for name, each in self.parties.items() if each.role == "server")
+
+    @property
+    def spokes(self) -> tuple[str, ...]:
+        """The clients, by name."""
+        named = (name for name, each in self.parties.items() if each.role == "client")
+        return (*sorted(named), *(f"client-{number}" for number in range(self.clients)))
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What a trained model must have in common with those who use it, as JSON."""
+        fields = {"federation", "labels", "shape", "model", "personal"}
+        return self.model_dump(mode="json", include=fields)
+
+    @model_validator(mode="after")
+    def _one_server(self) -> Self:
+        servers = [name for name, each in self.parties.items() if each.role == "server"]
+        if len(servers) != 1 or len(self.spokes) < 2:
+            raise ValueError(
+                f"a run has one server and two clients or more; here {len(servers)} and "
+                f"{len(self.spokes)}"
+            )
+        if len(set(self.spokes)) < len(self.spokes):
+            raise ValueError("a named client bears the name of a simulated one")
+        return self
+
+    @model_validator(mode="after")
+    def _requests_name_what_there_is(self) -> Self:
+        names = [each.name for each in self.unlearn]
+        if len(set(names)) < len(names):
+            raise ValueError("two requests bear one name")
+        for each in self.unlearn:
+            if each.client is not None and each.client not in self.spokes:
+                raise ValueError(f"request {each.name!r} names client {each.client!r}, who is none")
+            target = each.trigger.target if each.trigger else None
+            for unknown in {*each.classes, *filter(None, [target])} - set(self.labels.classes):
+                raise ValueError(
+                    f"request {each.name!r} names class {unknown!r}; the classes are "
+                    f"{', '.join(self.labels.classes)}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _sums_are_enough(self) -> Self:
+        sums, plan = self.aggregation, self.unlearning
+        if sums.kind == "none":
+            return self
+        if self.history.every:
+            raise ValueError(
+                "history.every keeps single clients' updates, which aggregation.kind = "
+                f"{sums.kind!r} hides; set it to 0"
+            )
+        if self.evaluation.conflicts:
+            raise ValueError("evaluation.conflicts asks clients one by one, which sums hide")
+        gone = {each.client for each in self.unlearn if not each.classes and each.fraction == 1}
+        stay = len(self.spokes) - len(gone)
+        taught = ceil(self.training.share * stay - 1e-9)
+        if taught < sums.least:
+            raise ValueError(
+                f"training.share has {taught} of the {stay} clients that stay take part in a "
+                f"round, and aggregation.least is {sums.least}"
+            )
+        chosen: list[tuple[str, ClientMethod]] = [("unlearning.method", plan.method)]
+        chosen += [("unlearning.compare", each) for each in plan.compare]
+        chosen += [("unlearning.also", each.method) for each in plan.also]
+        if not self.unlearn:  # nothing is run that was not asked for
+            chosen = [each for each in chosen if each[0].split(".")[1] in plan.model_fields_set]
+        alone = any(each.client is not None for each in self.unlearn)
+        for problem in refused(sums.kind, chosen, one_leaves=alone):
+            raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def _keepers_are_clients(self) -> Self:
+        named, sums = self.aggregation.keepers, self.aggregation
+        if not named:
+            return self
+        if sums.kind != "ckks":
+            raise ValueError("aggregation.keepers goes with aggregation.kind = 'ckks'")
+        if len(set(named)) < 2 or not {*named} <= {*self.spokes}:
+            raise ValueError("aggregation.keepers must name two clients or more, and nobody else")
+        return self
+
+    @model_validator(mode="after")
+    def _who_stays_is_named(self) -> Self:
+        by, gone = self.evaluation.by, {each.client for each in self.unlearn}
+        for place, name in (("evaluation.by", by), ("unlearning.peer", self.unlearning.peer)):
+            if name is None:
+                continue
+            if name not in self.spokes or gone & {name, None}:
+                raise ValueError(f"{place} must name a client that stays, and {name!r} does not")
+            if self.aggregation.kind != "none":
+                raise ValueError(f"{place} is about one client, which sums hide: aggregation none")
+        if by is not None and self.personal.kind in ("per-fedavg", "gpfl"):
+            raise ValueError("evaluation.by lends parameters, and these clients' models need rows")
+        return self
+
+    @model_validator(mode="after")
+    def _clusters_can_go_back(self) -> Self:
+        plan, count = self.training, self.training.clusters
+        ways = (self.unlearning.method, *self.unlearning.compare)
+        if (count > 1) is not ("knot" in ways):
+            raise ValueError("training.clusters above 1 and the method 'knot' go together")
+        if count == 1:
+            return self
+        if count > len(self.spokes):
+            raise ValueError(f"{count} clusters are too many for {len(self.spokes)} clients")
+        if plan.rule.kind != "fedavg":
+            raise ValueError("clusters go back to a model, which has no moments: rule 'fedavg'")
+        if self.personal.kind not in ("none", "per-fedavg"):
+            raise ValueError("clusters go back, and what is a client's own cannot: personal 'none'")
+        if self.history.every:
+            raise ValueError("the history is of clients that learn together: history.every = 0")
+        return self

@@ -1,0 +1,107 @@
+"""A bench from its list to its pages: which runs there are, make what is missing, publish."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from parties.bench.harvest import Harvest
+from parties.bench.plan import Run, Scope
+from parties.bench.progress import Board
+from parties.bench.record import Pages, publish
+from parties.bench.results import results
+from parties.bench.runner import Workplace, execute, record
+from parties.errors import Failed, UsageProblem
+from parties.folder import check_apart
+from parties.teller import Teller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One command's experiments.
+
+    Attributes:
+        runs: those of a part of the list.
+        tables, experiments: what there is to be asked for.
+    """
+
+    name: str
+    runs: Callable[[Scope], list[Run]]
+    harvest: Harvest
+    pages: Pages
+    tables: Sequence[str]
+    experiments: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    data: Path | None
+    out: Path
+    docs: Path
+    scope: Scope
+    workers: int | None
+    only_list: bool
+
+
+def make(bench: Bench, asked: Asked, told: Teller) -> None:
+    """Make the runs that are asked for and not there, then pages of all that are.
+
+    Raises:
+        UsageProblem: a table or experiment is not in the list.
+        Failed: a run failed; the others were made.
+    """
+    _refuse_strangers(bench, asked.scope)
+    check_apart(asked.out, asked.data)
+    wanted = bench.runs(asked.scope)
+    place = Workplace(asked.out, asked.data, asked.workers or _cores())
+    if asked.only_list:
+        _show(wanted, place, told)
+        return
+    with Board(told.console, wanted, place.workers) as board:
+        execute(wanted, place, board.show)
+    # The tables are made of everything that is there, whatever part of it was asked for now.
+    all_of_it = Scope(gpu=True, quick=asked.scope.quick)
+    _publish(bench, bench.runs(all_of_it), place, asked, told)
+    if board.failed:
+        raise Failed(
+            "\n".join([f"runs failed: {len(board.failed)}", *board.failed]),
+            "the same command tries them again; each run's log lies in its folder",
+            1,
+        )
+
+
+def _refuse_strangers(bench: Bench, scope: Scope) -> None:
+    for kind, said, legal in (
+        ("table", scope.tables, bench.tables),
+        ("experiment", scope.only, bench.experiments),
+    ):
+        if strangers := sorted(set(said) - set(legal)):
+            raise UsageProblem(f"no {kind} {', '.join(strangers)}", f"legal: {'; '.join(legal)}")
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _show(wanted: list[Run], place: Workplace, told: Teller) -> None:
+    """List the runs, and which are there."""
+    there = {run.digest for run in wanted if record(place, run)}
+    for run in wanted:
+        told.say(f"{run.digest}  {'there  ' if run.digest in there else 'missing'}  {run.title}")
+    different = {run.digest for run in wanted}
+    told.say(f"{len(wanted)} runs, {len(different)} of them different, {len(there)} there")
+
+
+def _publish(
+    bench: Bench, everything: list[Run], place: Workplace, asked: Asked, told: Teller
+) -> None:
+    records = {run.digest: kept for run in everything if (kept := record(place, run))}
+    wanted = [run for run in everything if not run.gpu or run.digest in records]
+    typed = f"vfl bench {bench.name} --data DIR" + (" --quick" if asked.scope.quick else "")
+    found = results(wanted, records, bench.harvest)
+    written = publish(bench.pages, found, typed, asked.docs)
+    told.say(f"tables:  {written.page}", event="result")
+    told.say(f"figures: {written.figures}", event="result")

@@ -1,0 +1,100 @@
+"""The examination of a server or a client: what all modes share, its network and its rows."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from configs.errors import ConfigError
+from configs.seat import Seat
+from parties.doctor.examination import guarded
+from parties.doctor.finding import Finding, HorizontalExamined, fail, ok, trouble
+from parties.doctor.identity import check_clock, check_identity
+from parties.doctor.machine import (
+    BARE,
+    COPIES,
+    check_numbers,
+    check_open_files,
+    check_versions,
+    memory,
+)
+from parties.doctor.places import check_places
+from parties.doctor.source import look_at
+from parties.doctor.way import check_address, check_port, check_way
+from parties.errors import DataError, PartyError
+from parties.horizontal.learning.networks import build
+from parties.horizontal.learning.seat_taking import read_shelf, requested
+
+_FLOAT = 4  # bytes
+
+
+def examine_horizontal(examined: HorizontalExamined, *, whole_data: bool) -> Iterator[Finding]:
+    """Everything that can be found out before a run."""
+    agreement = examined.config.agreement
+    role = "server" if examined.active else "client"
+    clients = len(agreement.spokes)
+    yield ok("config", f"{agreement.federation}: {examined.name} is {role}, of {clients} clients")
+    for check in (check_address, check_versions, check_numbers, _check_network):
+        yield from guarded(check, examined)
+    yield from guarded(partial(_check_data, whole=whole_data), examined)
+    yield from guarded(check_identity, examined)
+    yield from guarded(check_clock)
+    for look in (check_way, check_port, check_places):
+        yield from guarded(look, examined)
+    yield from guarded(check_open_files)
+    yield from guarded(_check_memory, examined)
+
+
+def _check_network(examined: HorizontalExamined) -> Iterator[Finding]:
+    """Rows of the agreed shape fit into the agreed network."""
+    try:
+        count = _parameters(examined)
+    except ConfigError as error:
+        yield fail("network", error)
+    else:
+        kind = examined.config.agreement.model.kind
+        yield ok("network", f"{kind}, {count:,} parameters, rows of {_shape(examined)}")
+
+
+def _check_data(examined: HorizontalExamined, *, whole: bool) -> Iterator[Finding]:
+    """At a client: files, labels and, where ``whole``, all rows as a run reads and deals them."""
+    seat = examined.seat
+    if not isinstance(seat, Seat):
+        yield ok("data", "a server holds no row")
+        return
+    labels = ("label", "labels")
+    if not any(getattr(seat.data, option, None) for option in labels):
+        said = "a client learns from labels, and this seat's data has none"
+        yield trouble("label", said, "set label, or labels of images", DataError)
+    sound = True
+    for found in look_at(seat.data, examined.folder):
+        sound = not found.code
+        yield found
+    if whole and sound:
+        yield from _read(examined, seat)
+
+
+def _read(examined: HorizontalExamined, seat: Seat) -> Iterator[Finding]:
+    agreement, name = examined.config.agreement, examined.name
+    try:
+        shelf = read_shelf(agreement, name, seat.data, examined.folder, lambda _: None)
+    except PartyError as error:
+        yield fail("all rows", error)
+        return
+    told = f"{len(shelf.rows)} to learn from, {len(shelf.held)} for tests"
+    yield ok("all rows", f"{told}, {len(shelf.validation)} for choosing settings")
+    for request in agreement.unlearn:
+        count = len(requested(agreement, request, name, shelf))
+        if count:
+            yield ok("request", f"{request.name!r} takes {count} rows of {name}")
+
+
+def _check_memory(examined: HorizontalExamined) -> Iterator[Finding]:
+    yield memory(BARE + COPIES * _FLOAT * _parameters(examined))
+
+
+def _parameters(examined: HorizontalExamined) -> int:
+    network = build(examined.config.agreement, "shape")
+    return sum(each.numel() for each in network.parameters())
+
+
+def _shape(examined: HorizontalExamined) -> str:
+    return " x ".join(map(str, examined.config.agreement.shape))

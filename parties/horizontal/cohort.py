@@ -1,0 +1,180 @@
+"""The server's view of its clients: whom to ask, and what comes back from those who are there.
+
+Algorithms are written against ``Cohort`` alone; over gRPC, in a process pool or on a cluster they
+are the same program.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal, Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+from parties.errors import PolicyError
+from parties.horizontal.learning.lesson import Learned, Lesson, Slots
+
+# held: for tests; stamped: the same with the trigger; planted: training rows that bear it.
+Kind: TypeAlias = Literal[
+    "learn", "retained", "forgotten", "held", "validation", "stamped", "planted"
+]
+# What of a model is a client's own, while it is measured: the client's, or as it was sent.
+Whose: TypeAlias = Literal["own", "sent"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Member:
+    """A client with one kind of its training rows: all, those that stay, or those that must go.
+
+    A client that has some rows forgotten takes part twice: its forgotten rows are a client of their
+    own (FedOSD, §2.2).
+    """
+
+    client: str
+    kind: Kind = "learn"
+
+    def __str__(self) -> str:
+        return self.client if self.kind == "learn" else f"{self.client}, {self.kind} rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The members' changes as one.
+
+    Attributes:
+        change: Σ n_k (φ_k − φ) / Σ n_k over those who answered, ``[d]``.
+        rows: Σ n_k.
+        loss: mean by rows.
+        absent: who did not answer.
+    """
+
+    change: Tensor
+    rows: int
+    loss: float
+    absent: tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a model does on one client's rows of one kind."""
+
+    rows: int
+    right: int
+    loss: float  # sum
+    odds: tuple[int, ...] = ()  # see ``odds.counted``; none without rows
+
+
+class Cohort(Protocol):
+    """Clients that can be taught."""
+
+    @property
+    def clients(self) -> Sequence[str]:
+        """All of them, by name."""
+
+    @property
+    def quorum(self) -> float:
+        """The part of those asked that must answer."""
+
+    def each(
+        self, members: Iterable[Member], lesson: Lesson, slots: Slots
+    ) -> Iterator[tuple[Member, Learned]]:
+        """What every member learned, as it comes; who does not answer is left out.
+
+        Raises:
+            PolicyError: secure aggregation lets nobody see a single one.
+        """
+
+    def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
+        """The mean of what they learned.
+
+        Raises:
+            PolicyError: fewer answered than the agreed quorum.
+        """
+
+    def read(
+        self, names: Sequence[str], kind: Kind, model: Tensor, whose: Whose = "own"
+    ) -> Mapping[str, Score]:
+        """How a model, ``[d]``, does on rows of every client that is here."""
+
+    def follow(self, line: str, parent: str | None) -> None:
+        """What of the model is the clients' own belongs to this line of models from now on.
+
+        A new line begins with a copy of its parent's, or fresh.
+        """
+
+    def attend(self, request: str) -> None:
+        """Tell all clients which request ``forgotten`` means from now on.
+
+        Raises:
+            PolicyError: one of them is not here: nobody may be passed over.
+        """
+
+    def purge(self) -> dict[str, list[str]]:
+        """Have every client forget the rows of the request; what each removed."""
+
+
+class Summing:
+    """A running mean by rows, in float64, in memory of two models for any number of clients."""
+
+    def __init__(self) -> None:
+        self._sum: Tensor | None = None
+        self.rows, self._loss = 0, 0.0
+        self.seen = set[Member]()
+
+    def add(self, member: Member, learned: Learned) -> None:
+        """Add one member's change."""
+        if self._sum is None:
+            self._sum = torch.zeros_like(learned.change, dtype=torch.float64)
+        self._sum.add_(learned.change, alpha=learned.rows)
+        self.rows += learned.rows
+        self._loss += learned.loss * learned.rows
+        self.seen.add(member)
+
+    def mean(self, members: Sequence[Member], quorum: float) -> Mean:
+        """The mean over those who answered.
+
+        Raises:
+            PolicyError: they are less than the part ``quorum`` of all.
+        """
+        absent = _absent(members, self.seen, quorum)
+        if self._sum is None:
+            raise PolicyError("a mean of nobody")
+        return Mean(self._sum / self.rows, self.rows, self._loss / self.rows, absent)
+
+
+def needed(quorum: float, asked: int) -> int:
+    """How many of so many who are asked must answer; 0.56 of 25 are 14, whatever a float says."""
+    return ceil(quorum * asked - 1e-9)
+
+
+def answers(
+    cohort: Cohort, members: Sequence[Member], lesson: Lesson, slots: Slots
+) -> Iterator[tuple[Member, Learned]]:
+    """What every member learned, as it comes, of no fewer than the quorum.
+
+    Raises:
+        PolicyError: fewer answered, which is known once all were asked.
+    """
+    seen = set[Member]()
+    for member, learned in cohort.each(members, lesson, slots):
+        seen.add(member)
+        yield member, learned
+    _absent(members, seen, cohort.quorum)
+
+
+def _absent(members: Sequence[Member], seen: set[Member], quorum: float) -> tuple[Member, ...]:
+    """Who did not answer; raises ``PolicyError`` where nobody did, or fewer than the quorum."""
+    absent = tuple(each for each in members if each not in seen)
+    if not seen or len(seen) < needed(quorum, len(members)):
+        raise PolicyError(
+            f"{len(seen)} of {len(members)} clients answered, fewer than the quorum; "
+            f"missing: {', '.join(map(str, absent[:10]))}",
+            "are they started? training.quorum says how many must answer",
+        )
+    return absent
+
+
+def gradients(found: Mapping[Member, Learned], lesson: Lesson) -> Tensor:
+    """Pseudo-gradients g_i = (ω − ω_i) / η, ``[members, d]``, in the order of ``found``."""
+    return torch.stack([-each.change for each in found.values()]) / lesson.learning_rate

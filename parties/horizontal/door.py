@@ -1,0 +1,78 @@
+"""The server's door: clients come when they will, and come back when they were lost."""
+
+from collections.abc import Mapping
+from time import monotonic
+
+from parties import join
+from parties.errors import at_the_door
+from parties.horizontal.cohort import needed
+from parties.horizontal.party import HorizontalParty
+from protocol.channel import Channel
+from protocol.errors import IdentityError, PeerSilent, ProtocolError
+from protocol.phases import Side
+
+BRIEF = 0.001  # seconds: whoever dialled already
+
+
+class Door:
+    """Greets whoever dials, in one session for the whole run."""
+
+    def __init__(self, party: HorizontalParty, port: join.Port) -> None:
+        self._party, self._port = party, port
+        self._session = party.entropy(16)
+        self._seated: dict[str, Channel] = {}
+
+    @property
+    def session(self) -> bytes:
+        """16 bytes that name the run's conversations."""
+        return self._session
+
+    def open(self) -> Mapping[str, Channel]:
+        """Wait for all clients; once time is up, for no more than the quorum.
+
+        Raises:
+            PeerSilent: fewer came than the agreed quorum.
+        """
+        party, names = self._party, self._party.agreement.spokes
+        party.watch.phase("waiting for the clients", len(names))
+        deadline = monotonic() + party.agreement.limits.join_seconds
+        while len(self._seated) < len(names) and monotonic() < deadline:
+            self._greet(deadline - monotonic())
+        missing = [name for name in names if name not in self._seated]
+        if len(names) - len(missing) < needed(party.agreement.training.quorum, len(names)):
+            raise PeerSilent(
+                f"{', '.join(missing[:10])} did not join within "
+                f"{party.agreement.limits.join_seconds:g} s",
+                "are they started, with this server's address?",
+            )
+        if missing:
+            party.watch.warn(f"beginning without {', '.join(missing[:10])}")
+        return dict(self._seated)
+
+    def arrivals(self) -> Mapping[str, Channel]:
+        """Whoever came since anybody looked."""
+        before = dict(self._seated)
+        while self._greet(BRIEF):
+            pass
+        return {n: each for n, each in self._seated.items() if before.get(n) is not each}
+
+    def _greet(self, seconds: float) -> bool:
+        """Greet the next; whether somebody came."""
+        party = self._party
+        try:
+            line = self._port.accept(seconds)
+        except PeerSilent:
+            return False
+        except IdentityError as error:  # somebody else may still come
+            party.watch.warn(f"refused a visitor: {error}")
+            return True
+        channel = Channel(line, Side.HUB, party.terms(str(line.peer)), party.ledger.record)
+        try:
+            join.seat(party, channel, self._session, self._seated, {})
+        except ProtocolError as error:  # one client's mistake is not the others'
+            party.watch.warn(f"sent {channel.terms.peer} away: {error}")
+            channel.abort(*at_the_door(error))
+            channel.close()
+            self._seated.pop(channel.terms.peer, None)
+        party.watch.step()
+        return True

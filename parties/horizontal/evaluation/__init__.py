@@ -1,0 +1,1 @@
+"""What the models of a request amount to, beside Retrains."""

@@ -1,0 +1,134 @@
+"""One model of a request: how it does on every client's rows, and what it took to get there."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from torch import Tensor
+
+from parties.horizontal.cohort import Cohort, Kind, Member, Score, gradients
+from parties.horizontal.evaluation.lent import Lender
+from parties.horizontal.learning.lesson import Lesson
+from parties.horizontal.methods.method import Method
+from parties.horizontal.scene import Scene, Turn
+from unlearning.horizontal.steepest import cosines
+
+Scores: TypeAlias = dict[str, dict[str, Score]]  # kind, or a name of ``lent`` -> client
+SLACK = 1e-6  # of a cosine
+KINDS: tuple[Kind, ...] = ("forgotten", "retained", "held", "validation", "planted", "stamped")
+
+
+@dataclass(frozen=True, slots=True)
+class Unlearned:
+    """A model, and the way to it.
+
+    Attributes:
+        between: the model after the rounds that unlearn, where rounds that recover follow; None
+            where there is no such place.
+        size: bytes on the wire.
+        turns: every round, as ``scene.Turn`` has it without its model.
+        line: to which what is the clients' own belongs.
+    """
+
+    model: Tensor
+    between: Tensor | None
+    seconds: float
+    size: int
+    turns: list[dict[str, Any]]
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the report knows of one model.
+
+    Attributes:
+        scores: of the model.
+        stages: of the model before its recovery (``unlearned``), and after the rounds of a
+            reverting test (``reverted``).
+    """
+
+    name: str
+    guarantee: str | None
+    seconds: float
+    size: int
+    scores: Scores
+    stages: dict[str, Scores] = field(default_factory=dict)
+    turns: list[dict[str, Any]] = field(default_factory=list)
+
+
+Against: TypeAlias = Callable[[int, Tensor, Tensor], tuple[int, float]]
+
+
+@dataclass(slots=True)
+class Diary:
+    """What is told of every round.
+
+    Attributes:
+        step: is told that there was one, for progress.
+        sent: bytes on the wire until now.
+        against: of a round, its model before and after: whom the step goes against, and how far.
+            Asking them is measuring, and no part of what the method took.
+    """
+
+    before: Tensor
+    step: Callable[[], None]
+    sent: Callable[[], int]
+    against: Against | None = None
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    between: Tensor | None = None
+    aside: float = 0.0  # seconds of measuring
+    extra: int = 0  # bytes of measuring
+
+    def tell(self, turn: Turn) -> None:
+        """Write one round down."""
+        self.step()
+        known = {name: each for name, each in asdict(turn).items() if name != "model"}
+        if turn.stage == "unlearn":
+            if self.against is not None and turn.conflicts is None and not turn.skipped:
+                began, size = perf_counter(), self.sent()
+                known["conflicts"], known["cosine"] = self.against(
+                    turn.number, self.before, turn.model
+                )
+                self.aside += perf_counter() - began
+                self.extra += self.sent() - size
+            self.between = turn.model
+        self.before = turn.model
+        self.turns.append(known)
+
+
+Stage: TypeAlias = Callable[[Callable[[Turn], None]], Scene]  # a scene whose rounds somebody hears
+
+
+def unlearn(way: Method, scene: Stage, diary: Diary, line: str) -> Unlearned:
+    """Run a way to unlearn, on a line of models."""
+    began, size = perf_counter(), diary.sent()
+    model = way.run(scene(diary.tell))
+    took, crossed = perf_counter() - began - diary.aside, diary.sent() - size - diary.extra
+    recovers = any(turn["stage"] == "recover" for turn in diary.turns)
+    between = diary.between if recovers else None
+    return Unlearned(model, between, took, crossed, diary.turns, line)
+
+
+def against(
+    cohort: Cohort, staying: Sequence[Member], lesson: Lesson, before: Tensor, after: Tensor
+) -> tuple[int, float]:
+    """How many who stay a step leads against, and the largest |cosine| (FedOSD's NC)."""
+    found = dict(cohort.each(staying, lesson, {"model": before}))
+    step = before - after
+    if not found or not float(step.norm()):
+        return 0, 0.0
+    towards = cosines(gradients(found, lesson), step)
+    return int((towards < -SLACK).sum()), float(towards.abs().max())
+
+
+def read(cohort: Cohort, model: Tensor, lender: Lender | None = None) -> Scores:
+    """How a model does on all kinds of all clients' rows, and the lender's on those named there."""
+    found: Scores = {kind: dict(cohort.read(cohort.clients, kind, model)) for kind in KINDS}
+    return found if lender is None else found | lender.read(cohort, model)
+
+
+def of_clients(scores: Mapping[str, Score], names: "set[str] | None" = None) -> list[Score]:
+    """The scores of those that have rows, of ``names`` only where it is given."""
+    return [each for name, each in scores.items() if each.rows and (names is None or name in names)]

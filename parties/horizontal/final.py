@@ -1,0 +1,32 @@
+"""What a party keeps when a run is over: the delivered model, whole, for ``vfl predict``."""
+
+from hashlib import sha256
+
+import torch
+from safetensors.torch import save
+from torch import nn
+
+from parties.durable import write
+from parties.final import MANIFEST, MODEL
+from parties.horizontal.party import HorizontalParty
+from parties.save import canonical
+
+
+def save_model(party: HorizontalParty, network: nn.Module, run: bytes) -> None:
+    """Write a network and the manifest that names its digest; ``run`` is 16 bytes.
+
+    Raises:
+        StorageError: the file system refuses.
+    """
+    parts = {name: each.detach().contiguous() for name, each in network.state_dict().items()}
+    content = save(parts)
+    manifest = {
+        "party": party.name,
+        "run": run.hex(),
+        "agreement": party.digest.hex(),
+        "architecture": party.agreement.architecture,
+        "torch": torch.__version__,
+        "sha256": {MODEL: sha256(content).hexdigest()},
+    }
+    write(party.state / MODEL, content)
+    write(party.state / MANIFEST, canonical(manifest))

@@ -1,0 +1,27 @@
+"""What a way to unlearn is to the server's program."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+from parties.horizontal.scene import Scene
+from unlearning.guarantee import Guarantee
+
+
+class Method(Protocol):
+    """One way to unlearn."""
+
+    @property
+    def name(self) -> str:
+        """As the config and the report have it."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What it promises."""
+
+    @property
+    def single(self) -> bool:
+        """Whether it needs single clients' updates, which secure aggregation hides."""
+
+    def run(self, scene: Scene) -> Tensor:
+        """The unlearned model, ``[d]``."""

@@ -1,0 +1,20 @@
+"""One party of a horizontal run: what the server and every client have at hand."""
+
+from dataclasses import dataclass, field
+
+from configs.horizontal import Horizontal
+from parties.horizontal.learning.learner import Shelf, no_rows
+from parties.party import Seated
+
+
+def empty() -> Shelf:
+    """The shelf of who has no rows."""
+    return Shelf(no_rows(), no_rows())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HorizontalParty(Seated):
+    """A seat taken; the server's shelf is empty."""
+
+    agreement: Horizontal
+    shelf: Shelf = field(default_factory=empty)

@@ -1,0 +1,68 @@
+"""The scene of a request: who leaves, who stays, and what the server has of the time before."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from parties.horizontal.clusters import Tracks
+from parties.horizontal.cohort import Cohort, Member
+from parties.horizontal.learning.lesson import Learned
+
+Fresh = Callable[[str], Tensor]  # a model of random weights, by the name of its randomness
+
+
+class History(Protocol):
+    """What the server kept of the training: models and the clients' changes of some rounds."""
+
+    def __len__(self) -> int:
+        """Rounds that were kept."""
+
+    def rounds(self) -> Iterator[tuple[Tensor, dict[Member, Learned]]]:
+        """The model that a round began with, and what every client learned in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a way to unlearn has to work with.
+
+    Attributes:
+        original: ω⁰, ``[d]``.
+        leaving: members whose rows must be forgotten.
+        staying: all others.
+        fresh: makes models of random weights.
+        history: None where none was kept.
+        tell: is told of every round, for progress and the report.
+        tracks: of a training in clusters.
+    """
+
+    cohort: Cohort
+    original: Tensor
+    leaving: Sequence[Member]
+    staying: Sequence[Member]
+    fresh: Fresh
+    history: History | None
+    tell: Callable[["Turn"], None]
+    tracks: Tracks | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One round of a way to unlearn, as the report draws it.
+
+    Attributes:
+        stage: ``unlearn`` or ``recover``.
+        loss: mean of those who stay, where it is known.
+        conflicts: how many who stay would lose by the step; None where nobody knows.
+        cosine: the largest of |cos(g_i, d)|.
+        skipped: whether the model stayed as it was.
+    """
+
+    stage: str
+    number: int
+    model: Tensor
+    loss: float | None = None
+    conflicts: int | None = None
+    cosine: float | None = None
+    skipped: bool = False

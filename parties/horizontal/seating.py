@@ -1,0 +1,58 @@
+"""Taking a seat in a horizontal run: identity, data, folder."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from configs.horizontal_file import HorizontalConfig
+from configs.seat import Seat
+from parties.horizontal.learning.backdoor import plant
+from parties.horizontal.learning.learner import Shelf
+from parties.horizontal.learning.seat_taking import read_shelf
+from parties.horizontal.party import HorizontalParty, empty
+from parties.identity import identify
+from parties.ledger import Ledger
+from parties.save import next_incarnation
+from parties.seating import Place
+from parties.watch import Listener, Watch
+
+
+def take_horizontal_seat(
+    config: HorizontalConfig, name: str, place: Place, listener: Listener
+) -> HorizontalParty:
+    """Read the seat, its data and its certificates.
+
+    Raises:
+        ConfigError, DataError, IdentityError, StorageError: what cannot be used, and why.
+    """
+    agreement, seat = config.agreement, config.seat(name)
+    watch = Watch(name, listener)
+    identity = identify(config, name, place.certificates, datetime.now(UTC))
+    for warning in identity.warnings:
+        watch.warn(warning)
+    torch.set_num_threads(seat.threads)
+    state = place.out / agreement.federation / name
+    return HorizontalParty(
+        name=name,
+        agreement=agreement,
+        seat=seat,
+        keyring=identity.keyring,
+        trust=identity.trust,
+        state=state,
+        incarnation=next_incarnation(state),
+        now=lambda: datetime.now(UTC),
+        entropy=os.urandom,
+        watch=watch,
+        ledger=Ledger(watch.crossed),
+        shelf=_shelf(config, name, seat, place, watch) if isinstance(seat, Seat) else empty(),
+    )
+
+
+def _shelf(config: HorizontalConfig, name: str, seat: Seat, place: Place, watch: Watch) -> Shelf:
+    watch.phase("reading data")
+    folder = place.data or config.path.parent / (seat.folder or Path())
+    shelf = read_shelf(config.agreement, name, seat.data, folder, watch.step)
+    plant(config.agreement, name, shelf)
+    return shelf

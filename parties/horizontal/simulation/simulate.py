@@ -1,0 +1,65 @@
+"""A horizontal run on this machine: simulated clients in a pool, beside the server's program."""
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from configs.horizontal import Simulation
+from configs.horizontal_file import read_horizontal
+from parties.horizontal.aggregation import SIMULATED
+from parties.horizontal.learning.personal import has_own
+from parties.horizontal.record import Record, checkpoints
+from parties.horizontal.roles import publish
+from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.server import Server
+from parties.horizontal.simulation.pool import PoolCohort, Processes, Workers
+from parties.horizontal.simulation.stock import Source
+from parties.options import Begin
+from parties.seating import Place
+from parties.simulate import Plan, pinned
+from parties.watch import Listener
+from protocol.keyring import issue, make_authority
+
+
+def simulate(plan: Plan, listener: Listener) -> dict[str, Any]:
+    """Run the server and all simulated clients; the metrics of the run."""
+    config = read_horizontal(plan.config, plan.changes)
+    agreement = config.agreement
+    with TemporaryDirectory(prefix="vfl-certs-") as folder:
+        keys = Path(folder) / "certs"
+        make_authority(keys, agreement.federation)
+        issue(keys, agreement.federation, agreement.hub)
+        pin = pinned(keys, agreement.hub)
+        place = Place(plan.out, plan.data, keys, plan.begin)
+        known = read_horizontal(plan.config, (*plan.changes, pin))
+        party = take_horizontal_seat(known, agreement.hub, place, listener)
+    if plan.begin is Begin.FRESH or has_own(agreement):  # in memory alone
+        checkpoints(party).clear()
+    source = Source(plan.config, plan.changes, plan.data)
+    cohort = PoolCohort(
+        agreement.spokes, source, workers(agreement.simulation), agreement.training.quorum
+    )
+    try:
+        server = Server(party, cohort, Record(party, checkpoints(party), party.entropy(16)))
+        metrics = server.story()
+    finally:
+        cohort.close()
+    metrics["run"]["aggregation"]["promise"] = SIMULATED
+    publish(plan.out, party, metrics)
+    server.delivered()
+    server.record.clear()
+    return metrics
+
+
+def workers(plan: Simulation) -> Workers:
+    """Whoever computes the clients.
+
+    Raises:
+        ConfigError: Ray was chosen and is not here.
+    """
+    if plan.backend == "ray":
+        from parties.horizontal.simulation.ray_workers import RayWorkers
+
+        return RayWorkers(plan)
+    return Processes(plan.workers or os.cpu_count() or 1)

@@ -1,0 +1,133 @@
+"""Figures: clients killed with SIGKILL in the middle of a round, and what the round ends with."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from threading import Timer
+from time import monotonic, sleep
+
+import torch
+from client_processes import SERVER, Wood
+from kills import Running
+from ledger import Row, shown
+from torch import Tensor
+
+from parties.horizontal.choice import training
+from parties.horizontal.cohort import Cohort, Mean, Member
+from parties.horizontal.door import Door
+from parties.horizontal.hub_cohort import HubCohort, Manner
+from parties.horizontal.learning.learner import Learner
+from parties.horizontal.learning.networks import build, fresh
+from parties.horizontal.roles import listen
+from parties.horizontal.rounds import run
+from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.seating import Place
+
+KILLS = 10
+PATIENCE = 120.0  # seconds for a client to come back, however loaded the machine is
+SETTINGS = "training = { epochs = 40, batch = 16, learning_rate = 0.02, quorum = 0.6 }"
+
+
+def client_kills(tell: Callable[[str], None]) -> Iterator[Row]:
+    """Every client in turn; its place is taken again before the next one is killed."""
+    sound = missing = back = 0
+    with TemporaryDirectory() as name:
+        wood = Wood(Path(name), SETTINGS)
+        with _rounds(wood) as (rounds, running):
+            usual = min(rounds.one().seconds for _ in range(3))
+            for number in range(KILLS):
+                victim = wood.clients[number % len(wood.clients)]
+                tell(f"client kills: {number + 1} of {KILLS}, {victim}")
+                timer = Timer(Random(number).uniform(0.0, usual), running[victim].process.kill)
+                timer.start()
+                told = rounds.one()
+                timer.join()
+                running[victim].process.wait()
+                sound += told.sound and set(told.absent) <= {victim}
+                missing += victim in told.absent
+                running[victim] = wood.start(victim)
+                back += rounds.full()
+    title = f"horizontal: of {KILLS} kills -9 of a client at a random moment of a round over mTLS"
+    kept = "rounds that went on, named nobody but the killed one, and whose model is bit for bit"
+    yield Row(f"{title}, {kept} that of those who answered", sound, "", f"{KILLS}",
+              sound == KILLS)  # fmt: skip
+    yield shown(f"{title}, rounds that lost its contribution", missing, "")
+    yield Row(f"{title}, times that it came back and took part again, bit for bit", back, "",
+              f"{KILLS}", back == KILLS)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Told:
+    """How one round went."""
+
+    seconds: float
+    absent: list[str]
+    sound: bool  # the model is that of the others' contributions, bit for bit
+
+
+class _Rounds:
+    """A server's rounds in this process, each compared with the same clients in one process."""
+
+    def __init__(self, wood: Wood, cohort: HubCohort, own: dict[str, Learner]) -> None:
+        self._agreement, self._cohort, self._own = wood.config.agreement, cohort, own
+        self._model, self._number = fresh(self._agreement, "original"), 0
+        self._members = [Member(name) for name in self._agreement.spokes]
+
+    def one(self) -> _Told:
+        """The next round."""
+        began, means = monotonic(), list[Mean]()
+        after = self._after(self._cohort, means)
+        seconds, absent = monotonic() - began, [each.client for each in means[0].absent]
+        alone = LocalCohort(self._own, 0.0, lambda member, _: member.client not in absent)
+        wanted = self._after(alone, [])
+        sound = torch.equal(after, wanted)
+        self._model, self._number = after, self._number + 1
+        return _Told(seconds, absent, sound)
+
+    def full(self) -> bool:
+        """A round once everybody is back; whether all took part, and it was what it must be."""
+        names = self._agreement.spokes
+        deadline = monotonic() + PATIENCE
+        while len(self._cohort.read(names, "held", self._model)) < len(names):
+            if monotonic() > deadline:
+                return False
+            sleep(0.2)
+        told = self.one()
+        return told.sound and not told.absent
+
+    def _after(self, cohort: Cohort, means: list[Mean]) -> Tensor:
+        """The model after the round that is next."""
+        course = training(self._agreement, "original")
+        course = replace(course, first=self._number, rounds=self._number + 1)
+
+        def watch(_number: int, _model: Tensor, mean: Mean) -> None:
+            means.append(mean)
+
+        return run(cohort, self._model, self._members, course, watch)
+
+
+@contextmanager
+def _rounds(wood: Wood) -> Iterator[tuple[_Rounds, dict[str, Running]]]:
+    """A server that all clients have joined, and the clients."""
+    config = wood.config
+    place, names = Place(wood.out, None, wood.keys), wood.clients
+    party = take_horizontal_seat(config, SERVER, place, lambda _: None)
+    network = build(config.agreement, "shape")
+    own = {}
+    for name in names:
+        apart = replace(place, out=wood.folder / "apart")
+        seat = take_horizontal_seat(config, name, apart, lambda _: None)
+        own[name] = Learner(name, network, seat.shelf, config.agreement.seed)
+    with listen(party, wood.address) as port, wood.all(*names) as running:
+        door = Door(party, port)
+        manner = Manner(config.agreement.training.quorum, config.agreement.limits.idle_seconds)
+        cohort = HubCohort(names, door.open(), door.arrivals, manner, lambda _: None)
+        try:
+            yield _Rounds(wood, cohort, own), running
+            cohort.goodbye()
+        finally:
+            cohort.close()

@@ -1,0 +1,61 @@
+"""Settings of a training in clusters: what cannot go back is refused, with what can."""
+
+from pathlib import Path
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.horizontal import Horizontal
+from configs.horizontal_file import read_horizontal
+
+CONFIG = """
+federation = "wards"
+mode = "horizontal"
+clients = 4
+shape = [1, 8, 8]
+labels = { classes = ["a", "b"] }
+parties = { server = { role = "server" } }
+model = { kind = "mlp", hidden = [4] }
+partition = { kind = "iid" }
+training = { clusters = 2 }
+unlearning = { method = "knot" }
+
+[seats.server]
+listen = "127.0.0.1:7709"
+
+[seats.client]
+data = { kind = "sklearn", name = "digits", label = true }
+"""
+
+REFUSED = {
+    "more clusters than clients": ("training.clusters=5", "5 clusters are too many for 4 clients"),
+    "moments": ("training.rule.kind='fedavgm'", "no moments: rule 'fedavg'"),
+    "own parameters": ("personal.kind='fedper'", "client's own cannot: personal 'none'"),
+    "a history": ("history.every=1", "history.every = 0"),
+    "knot in one cluster": ("training.clusters=1", "the method 'knot' go together"),
+    "clusters without knot": ("unlearning.method='fedosd'", "the method 'knot' go together"),
+}
+
+
+def agreed(folder: Path, *changes: str) -> Horizontal:
+    (folder / "wards.toml").write_text(CONFIG)
+    return read_horizontal(folder / "wards.toml", changes).agreement
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_go_back_is_refused(tmp_path: Path, case: str) -> None:
+    change, told = REFUSED[case]
+    with pytest.raises(ConfigError, match=told):
+        agreed(tmp_path, change)
+
+
+@pytest.mark.parametrize(
+    "changes", [(), ("personal.kind='per-fedavg'",), ("unlearning.compare=['fedosd']",)]
+)
+def test_what_can_is_not(tmp_path: Path, changes: tuple[str, ...]) -> None:
+    assert agreed(tmp_path, *changes).training.clusters == 2
+
+
+def test_knot_may_be_what_others_are_compared_with(tmp_path: Path) -> None:
+    found = agreed(tmp_path, "unlearning.method='fedosd'", "unlearning.compare=['knot']")
+    assert found.unlearning.compare == ("knot",)

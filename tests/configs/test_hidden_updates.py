@@ -1,0 +1,143 @@
+"""Secure aggregation at the door: what needs single clients' updates is refused with its field."""
+
+from inspect import getsource
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from configs.client_unlearning import ClientMethod
+from configs.errors import ConfigError
+from configs.hidden_updates import LEAVING, SINGLE
+from configs.horizontal_file import read_horizontal
+from parties.horizontal.choice import method
+
+GOOD = """
+federation = "wards"
+mode = "horizontal"
+clients = 5
+shape = [8]
+labels = { classes = ["0", "1"] }
+parties = { server = { role = "server" } }
+partition = { kind = "iid" }
+personal = { kind = "mimir" }
+unlearn = [{ name = "leaver", client = "client-0" }]
+history = { every = 1 }
+"""
+SECURE = ["history.every=0", "unlearning.method=fine-tune"]
+CLASSES = 'unlearn=[{name = "leaver", classes = ["1"]}]'
+
+
+def refusal(tmp_path: Path, *changes: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, *changes)
+    return str(error.value)
+
+
+def read(tmp_path: Path, *changes: str) -> None:
+    (tmp_path / "wards.toml").write_text(GOOD)
+    read_horizontal(tmp_path / "wards.toml", changes)
+
+
+@pytest.mark.parametrize("kind", ["masks", "ckks"])
+@pytest.mark.parametrize("name", sorted(SINGLE))
+def test_a_method_that_needs_single_updates_is_refused(
+    tmp_path: Path, kind: str, name: str
+) -> None:
+    told = refusal(
+        tmp_path, f"aggregation.kind={kind}", *SECURE[:1], f"unlearning.method={name}", CLASSES
+    )
+    assert f"unlearning.method: {name!r} needs single clients' updates" in told
+    assert "legal with it: fine-tune, mode, ewc-sga, adaclipping-like" in told
+
+
+@pytest.mark.parametrize("kind", ["masks", "ckks"])
+def test_one_that_is_compared_is_refused_too(tmp_path: Path, kind: str) -> None:
+    told = refusal(
+        tmp_path, f"aggregation.kind={kind}", *SECURE, 'unlearning.compare=["fine-tune", "sfu"]'
+    )
+    assert "unlearning.compare: 'sfu' needs single clients' updates" in told
+
+
+@pytest.mark.parametrize("name", sorted(LEAVING))
+def test_a_mean_over_one_client_that_leaves_is_refused(tmp_path: Path, name: str) -> None:
+    changes = ["aggregation.kind=masks", *SECURE[:1], f"unlearning.method={name}"]
+    told = refusal(tmp_path, *changes)
+    assert f"unlearning.method: {name!r} needs the update of the one client that leaves" in told
+    assert "legal with it: fine-tune" in told
+    read(tmp_path, *changes, CLASSES)
+
+
+def test_sums_of_the_same_rounds_with_and_without_the_one_who_leaves_are_refused(
+    tmp_path: Path,
+) -> None:
+    changes = ["aggregation.kind=masks", *SECURE[:1], "unlearning.method=knot"]
+    changes += ["personal.kind=none", "training.clusters=2", "clients=8"]
+    told = refusal(tmp_path, *changes)
+    assert "'knot' shows, beside the training's sums, the update of the one client" in told
+    read(tmp_path, *changes, CLASSES)
+
+
+def test_the_method_that_stands_in_no_file_is_refused_when_it_is_run(tmp_path: Path) -> None:
+    changes = ["aggregation.kind=masks", "history.every=0"]
+    assert "unlearning.method: 'fedosd'" in refusal(tmp_path, *changes)
+    read(tmp_path, *changes, "unlearn=[]")
+    told = refusal(tmp_path, *changes, "unlearn=[]", "unlearning.method=fedosd")
+    assert "unlearning.method: 'fedosd'" in told
+
+
+@pytest.mark.parametrize("kind", ["masks", "ckks"])
+def test_sums_are_enough_for_the_others(tmp_path: Path, kind: str) -> None:
+    read(tmp_path, f"aggregation.kind={kind}", *SECURE)
+    read(tmp_path, f"unlearning.method={sorted(SINGLE)[0]}")
+
+
+def test_kept_rounds_and_rounds_of_too_few_are_refused(tmp_path: Path) -> None:
+    told = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "history.every=2")
+    assert "history.every keeps single clients' updates" in told
+    told = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "training.share=0.4")
+    assert "training.share has 2 of the 4 clients that stay take part in a round" in told
+    told = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, "clients=3")
+    assert "training.share has 2 of the 2 clients that stay take part in a round" in told
+    read(tmp_path, "aggregation.kind=ckks", *SECURE, "clients=3", CLASSES)
+
+
+def test_asking_clients_one_by_one_is_refused(tmp_path: Path) -> None:
+    told = refusal(tmp_path, "aggregation.kind=masks", *SECURE, "evaluation.conflicts=true")
+    assert "evaluation.conflicts asks clients one by one" in told
+
+
+@pytest.mark.parametrize(
+    ("keepers", "told"),
+    [
+        ('["client-1"]', "must name two clients or more"),
+        ('["client-1", "client-1"]', "must name two clients or more"),
+        ('["client-1", "server"]', "and nobody else"),
+    ],
+)
+def test_keepers_are_two_clients_or_more(tmp_path: Path, keepers: str, told: str) -> None:
+    said = refusal(tmp_path, "aggregation.kind=ckks", *SECURE, f"aggregation.keepers={keepers}")
+    assert told in said
+
+
+def test_encryption_that_is_looked_for_elsewhere_is_shown_its_place(tmp_path: Path) -> None:
+    assert "encrypted sums are aggregation.kind = 'ckks'" in refusal(tmp_path, "ckks.degree=8192")
+
+
+def test_keepers_go_with_ckks(tmp_path: Path) -> None:
+    both = 'aggregation.keepers=["client-1", "client-2"]'
+    told = refusal(tmp_path, "aggregation.kind=masks", *SECURE, both)
+    assert "aggregation.keepers goes with aggregation.kind = 'ckks'" in told
+    read(tmp_path, "aggregation.kind=ckks", *SECURE, both)
+
+
+def test_the_lists_are_those_of_the_methods(tmp_path: Path) -> None:
+    (tmp_path / "wards.toml").write_text(GOOD)
+    agreement = read_horizontal(tmp_path / "wards.toml").agreement
+    names = get_args(ClientMethod)
+    assert {name for name in names if method(agreement, name).single} == SINGLE
+    assert not SINGLE & LEAVING
+    asks_leaving = {
+        n for n in names if "mean(scene.leaving" in getsource(type(method(agreement, n)))
+    }
+    assert asks_leaving - SINGLE == LEAVING

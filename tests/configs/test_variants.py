@@ -1,0 +1,41 @@
+"""Variants of a method: its own settings with a few others in their place."""
+
+import pytest
+from pydantic import ValidationError
+
+from configs.client_unlearning import ClientUnlearning
+
+PLAN = {"fedosd": {"unlearn": {"rounds": 7}, "project": "always"}}
+
+
+def plan(*also: dict[str, object]) -> ClientUnlearning:
+    return ClientUnlearning.model_validate({**PLAN, "also": also}, strict=False)
+
+
+def test_a_variant_changes_what_it_names_and_nothing_else() -> None:
+    settings = {"variant": "ascent", "unlearn": {"learning_rate": 0.5}}
+    found = plan({"name": "m1", "method": "fedosd", "settings": settings})
+    own = found.at(found.also[0]).fedosd
+    assert (own.variant, own.project) == ("ascent", "always")
+    assert (own.unlearn.rounds, own.unlearn.learning_rate) == (7, 0.5)
+    assert found.fedosd.variant == "full"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"variant": "none"}, r"variant 'm1': fedosd\.variant: Input should be 'full'"),
+        ({"strength": 1}, r"variant 'm1': fedosd\.strength: Extra inputs"),
+        ({"unlearn": 3}, r"variant 'm1': fedosd\.unlearn: "),
+    ],
+)
+def test_what_the_method_cannot_take_is_refused(settings: dict[str, object], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        plan({"name": "m1", "method": "fedosd", "settings": settings})
+
+
+@pytest.mark.parametrize("name", ["fedosd", "m1"])
+def test_a_name_stands_once(name: str) -> None:
+    first = {"name": "m1", "method": "fedosd", "settings": {}}
+    with pytest.raises(ValidationError, match="bears the name of another one, or of a method"):
+        plan(first, {"name": name, "method": "fedosd", "settings": {}})

@@ -1,0 +1,58 @@
+"""The server's rules, by hand."""
+
+import pytest
+import torch
+
+from models.server_optimisers import FedAdagrad, FedAdam, FedAvg, FedAvgM, Form, ServerOptimiser
+
+DELTA = torch.tensor([1.0, -0.5], dtype=torch.float64)
+ZERO = torch.zeros(2, dtype=torch.float64)
+
+
+def moved(rule: ServerOptimiser) -> list[float]:
+    found: list[float] = rule.step(ZERO, DELTA)[0].tolist()
+    return found
+
+
+def test_fedavg_takes_the_mean_change() -> None:
+    assert moved(FedAvg()) == [1.0, -0.5]
+    assert moved(FedAvg(rate=0.5)) == [0.5, -0.25]
+
+
+def test_two_equal_changes_give_fedavgm_1_9_times_one() -> None:
+    model, rule = FedAvgM().step(ZERO, DELTA)
+    assert model.tolist() == [1.0, -0.5]
+    assert rule.m is not None
+    assert rule.step(model, DELTA)[1].m.tolist() == pytest.approx([1.9, -0.95])  # type: ignore[union-attr]
+
+
+def test_fedadagrad() -> None:
+    assert moved(FedAdagrad()) == pytest.approx([0.000999, -0.000998], abs=5e-7)
+
+
+@pytest.mark.parametrize(
+    ("form", "step"),
+    [
+        ("paper", [0.0099005, -0.009802]),
+        ("reddi", [0.00099005, -0.0009802]),
+        ("code", [0.00905, -0.00820]),
+    ],
+)
+def test_fedadam(form: Form, step: list[float]) -> None:
+    assert moved(FedAdam(form=form)) == pytest.approx(step, rel=1e-3)
+
+
+def test_second_moments() -> None:
+    _, adam = FedAdam(form="reddi").step(ZERO, DELTA)
+    _, yogi = FedAdam(form="reddi", yogi=True).step(ZERO, DELTA)
+    assert adam.v is not None
+    assert yogi.v is not None
+    assert adam.v.tolist() == pytest.approx([0.01000099, 0.00250099])
+    assert yogi.v.tolist() == pytest.approx([0.010001, 0.002501])
+
+
+def test_a_rule_is_not_changed_by_its_step() -> None:
+    rule = FedAdam()
+    rule.step(ZERO, DELTA)
+    assert rule.m is None
+    assert rule.v is None

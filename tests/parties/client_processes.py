@@ -1,0 +1,87 @@
+"""Real processes of a horizontal run, over loopback with mutual TLS."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+from kills import ROOT, Running
+
+from configs.horizontal_file import HorizontalConfig, read_horizontal
+from parties.simulate import _free_port
+from protocol.keyring import issue, make_authority
+
+CLIENTS = ("ash", "elm", "fir", "oak", "yew")
+SERVER = "server"
+CONFIG = """
+federation = "wood"
+mode = "horizontal"
+shape = [1, 8, 8]
+labels = {{ classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"] }}
+model = {{ kind = "mlp", hidden = [64] }}
+partition = {{ kind = "pathological", share = 0.4 }}
+{settings}
+
+[limits]
+rejoin_seconds = 30.0
+idle_seconds = 60.0
+checkpoint_seconds = 0.0
+
+[parties.server]
+role = "server"
+
+[seats.server]
+listen = "127.0.0.1:7719"
+"""
+CLIENT = """
+[parties.{name}]
+role = "client"
+
+[seats.{name}.data]
+kind = "sklearn"
+name = "digits"
+label = true
+"""
+
+
+class Wood:
+    """A federation of processes: its config, its keys and its port."""
+
+    def __init__(self, folder: Path, settings: str, clients: Sequence[str] = CLIENTS) -> None:
+        self.folder, self.path, self.clients = folder, folder / "wood.toml", tuple(clients)
+        text = CONFIG.format(settings=settings)
+        self.path.write_text(text + "".join(CLIENT.format(name=name) for name in clients))
+        self.keys, self.out = folder / "certs", folder / "runs"
+        make_authority(self.keys, "wood")
+        for name in (SERVER, *clients):
+            issue(self.keys, "wood", name)
+        self.address = f"127.0.0.1:{_free_port()}"
+
+    @property
+    def config(self) -> HorizontalConfig:
+        """As every process reads it."""
+        return read_horizontal(self.path)
+
+    def start(self, name: str) -> Running:
+        """One party's process."""
+        role = "server" if name == SERVER else "client"
+        command = [sys.executable, "-m", "parties", "--role", role, "--seat", name]
+        command += ["--config", str(self.path), "--out", str(self.out), "--format", "json"]
+        command += ["--certificates", str(self.keys), "--hub", self.address]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        running = Running(process)
+        Thread(target=running.listen, daemon=True).start()
+        return running
+
+    @contextmanager
+    def all(self, *names: str) -> Iterator[dict[str, Running]]:
+        """Some parties, or all; whoever still runs in the end is killed."""
+        running = {name: self.start(name) for name in names or (SERVER, *self.clients)}
+        try:
+            yield running
+        finally:
+            for each in running.values():
+                each.process.kill()
+                each.process.wait()

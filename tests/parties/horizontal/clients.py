@@ -1,0 +1,86 @@
+"""A small federation in this process: digits, dealt to a few clients."""
+
+from functools import cache
+
+import numpy as np
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
+
+from models.seeded import seeded
+from models.whole import whole_mlp
+from parties.horizontal.cohort import Member
+from parties.horizontal.learning.learner import Learner, Shelf
+from parties.horizontal.learning.lesson import Lesson, Rows
+from parties.horizontal.learning.partition import iid, pathological
+from parties.horizontal.rounds import Course, run
+from parties.horizontal.scene import Scene, Turn
+from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.schedule import torch_seed
+
+CLIENTS = [f"client-{number}" for number in range(5)]
+LESSON = Lesson(stream="train", batch=16, learning_rate=0.1)
+
+
+@cache
+def digits() -> Rows:
+    data = load_digits()
+    images = torch.from_numpy(data.images).float() / 16
+    return Rows(images[:, None], torch.from_numpy(data.target))
+
+
+def network(stream: str = "shape") -> nn.Module:
+    return seeded(torch_seed(0, stream), lambda: whole_mlp((1, 8, 8), (32,), 10))
+
+
+def fresh(stream: str) -> Tensor:
+    return parameters_to_vector(network(stream).parameters()).detach()
+
+
+def learners(share: float | None = 0.4, forgotten: int = 0) -> dict[str, Learner]:
+    """The clients; the first must forget its first so many rows."""
+    rows = digits()
+    labels = rows.labels.numpy()
+    parts = iid(labels, 5, 0) if share is None else pathological(labels, 5, share, 0)
+    found = {}
+    for name, part in zip(CLIENTS, parts, strict=True):
+        held, taught = part[::5], np.setdiff1d(part, part[::5])
+        gone = np.arange(forgotten if name == CLIENTS[0] else 0)
+        shelf = Shelf(rows.take(taught), rows.take(held), gone)
+        found[name] = Learner(name, network(), shelf, seed=0)
+    return found
+
+
+@cache
+def trained(share: float | None = 0.4, rounds: int = 15) -> Tensor:
+    members = [Member(name) for name in CLIENTS]
+    cohort = LocalCohort(learners(share))
+    course = Course(LESSON, rounds)
+    return run(cohort, fresh("original"), members, course, lambda *_: None)
+
+
+def scene(turns: list[Turn], share: float | None = 0.4, history: object = None) -> Scene:
+    """The first client leaves."""
+    return Scene(
+        cohort=LocalCohort(learners(share)),
+        original=trained(share),
+        leaving=[Member(CLIENTS[0])],
+        staying=[Member(name) for name in CLIENTS[1:]],
+        fresh=fresh,
+        history=history,  # type: ignore[arg-type]
+        tell=turns.append,
+    )
+
+
+def accuracy(model: Tensor, whom: list[str], share: float | None = 0.4) -> float:
+    """On the training rows of some clients."""
+    net = network()
+    torch.nn.utils.vector_to_parameters(model.clone(), net.parameters())
+    right = rows = 0
+    with torch.no_grad():
+        for name in whom:
+            taught = learners(share)[name].shelf.rows
+            right += int((net(taught.inputs).argmax(1) == taught.labels).sum())
+            rows += len(taught)
+    return right / rows

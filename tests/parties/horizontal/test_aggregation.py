@@ -1,0 +1,49 @@
+"""What the record says of sums is true to the settings."""
+
+import json
+
+import pytest
+
+from configs.horizontal import Horizontal
+from parties.horizontal.aggregation import promise
+
+
+def agreement(**sums: object) -> Horizontal:
+    return Horizontal.model_validate(
+        {
+            "federation": "wards",
+            "mode": "horizontal",
+            "clients": 4,
+            "shape": (8,),
+            "labels": {"classes": ("0", "1")},
+            "parties": {"server": {"role": "server"}},
+            "aggregation": sums,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("sums", "told"),
+    [
+        ({}, "the server sees every client's update"),
+        ({"kind": "masks"}, "no minority of clients can help it"),
+        ({"kind": "ckks"}, "any one client that gives it the key of a sum opens every single"),
+        ({"kind": "ckks", "keepers": ("client-1", "client-2")}, "any one of the keepers that"),
+    ],
+)
+def test_the_record_says_who_could_see_more(sums: dict[str, object], told: str) -> None:
+    assert told in promise(agreement(**sums))["promise"]
+
+
+def test_the_record_names_the_keepers() -> None:
+    assert promise(agreement(kind="ckks"))["keepers"] == [f"client-{n}" for n in range(4)]
+    named = promise(agreement(kind="ckks", keepers=("client-3", "client-1")))
+    assert (named["keepers"], named["least"]) == (["client-3", "client-1"], 3)
+
+
+@pytest.mark.parametrize(("method", "rows"), [("sfu", True), ("fedosd", False)])
+def test_the_record_says_that_sfu_shows_rows(method: str, rows: bool) -> None:
+    asked = {"unlearn": [{"name": "one", "client": "client-0"}], "unlearning": {"method": method}}
+    text = json.dumps(agreement().model_dump(mode="json") | asked)
+    found = promise(Horizontal.model_validate_json(text))["promise"]
+    assert ("rows of those who stay" in found) is rows

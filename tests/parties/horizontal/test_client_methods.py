@@ -1,0 +1,209 @@
+"""Every way to forget a client, on digits: what its stages do, and what they must not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from clients import CLIENTS, LESSON, accuracy, fresh, learners, network, scene, trained
+from torch import Tensor
+
+from parties.errors import PolicyError
+from parties.horizontal.cohort import Member
+from parties.horizontal.history import StoredRounds
+from parties.horizontal.learning.lesson import Aim
+from parties.horizontal.methods.adaclipping import AdaClipping
+from parties.horizontal.methods.ewc_sga import EwcSga
+from parties.horizontal.methods.federaser import FedEraser
+from parties.horizontal.methods.fedforget import FedForget
+from parties.horizontal.methods.fedosd import FedOsd, Variant
+from parties.horizontal.methods.fedrecovery import FedRecovery
+from parties.horizontal.methods.fine_tune import FineTune
+from parties.horizontal.methods.fu_pga import FuPga
+from parties.horizontal.methods.method import Method
+from parties.horizontal.methods.mode import MoDe
+from parties.horizontal.methods.retrain import Retrain
+from parties.horizontal.methods.sfu import Sfu
+from parties.horizontal.rounds import Course, run
+from parties.horizontal.scene import Turn
+from parties.horizontal.simulation.local_cohort import LocalCohort
+
+OWN, OTHERS = CLIENTS[:1], CLIENTS[1:]
+
+
+def course(rounds: int, rate: float = 0.05, aim: Aim = "learn", **more: float) -> Course:
+    lesson = replace(LESSON, stream=f"{aim} {rounds}", learning_rate=rate, aim=aim, **more)  # type: ignore[arg-type]
+    return Course(lesson, rounds)
+
+
+def carried_out(method: Method, share: float | None = 0.4) -> tuple[Tensor, list[Turn]]:
+    turns: list[Turn] = []
+    return method.run(scene(turns, share)), turns
+
+
+def unlearned(turns: list[Turn]) -> Tensor:
+    """The model after the first stage."""
+    return [each for each in turns if each.stage == "unlearn"][-1].model
+
+
+def fedosd(variant: Variant = "full", recover: int = 0) -> FedOsd:
+    return FedOsd(course(15, 0.02), course(recover, 0.02), variant=variant)
+
+
+def test_fedosd_forgets_the_client_against_nobody() -> None:
+    _, turns = carried_out(fedosd())
+    assert [each.conflicts for each in turns] == [0] * 15
+    assert all(each.cosine is not None and each.cosine < 1e-6 for each in turns)
+    assert accuracy(unlearned(turns), OWN) < 0.2 < accuracy(trained(), OWN)
+
+
+def test_without_the_projection_others_lose() -> None:
+    _, turns = carried_out(fedosd("no-orthogonal"))
+    assert sum(each.conflicts or 0 for each in turns) > 15
+
+
+def test_a_direction_that_all_like_does_not_forget() -> None:
+    _, turns = carried_out(fedosd("common-descent"))
+    assert accuracy(unlearned(turns), OWN) > accuracy(trained(), OWN) - 0.2
+
+
+def test_recovery_brings_the_others_back_and_goes_away_from_the_original() -> None:
+    model, turns = carried_out(fedosd(recover=15))
+    away = [float((each.model - trained()).norm()) for each in turns if each.stage == "recover"]
+    assert accuracy(model, OTHERS) > accuracy(unlearned(turns), OTHERS) + 0.1
+    assert away[-1] >= away[0] - 1e-4
+
+
+def test_retrain_and_what_is_left_of_the_client_s_classes() -> None:
+    """With a part of the classes each, nobody else has all of the client's rows' classes."""
+    model, _ = carried_out(Retrain(course(15, 0.1)), share=0.2)
+    assert accuracy(model, OWN, 0.2) < accuracy(trained(0.2), OWN, 0.2)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        FineTune(course(5)),
+        FuPga(course(1), course(5, aim="climb"), course(5)),
+        EwcSga(course(5, aim="ascend", proximal=1.0, clip=1.0), course(5)),
+        MoDe(course(5, 0.1), course(5), course(5), momentum=0.8),
+        Sfu(course(3, aim="climb"), course(5), network()),
+        AdaClipping(course(1, aim="fisher").lesson, course(5)),
+        *[
+            FedForget(course(5), course(2), course(2), mode=mode)
+            for mode in ("literal", "repel", "clean_teacher", "bad_teacher", "ga")
+        ],
+    ],
+    ids=lambda method: f"{method.name} {getattr(method, 'mode', '')}".strip(),
+)
+def test_every_way_leaves_a_model_that_serves_those_who_stay(method: Method) -> None:
+    model, turns = carried_out(method)
+    assert torch.isfinite(model).all()
+    assert accuracy(model, OTHERS) > 0.6
+    assert not torch.equal(model, trained())
+    assert turns[-1].stage == "recover"
+
+
+@pytest.mark.parametrize("kind", ["fu-pga", "ewc-sga"])
+def test_ascent_forgets(kind: str) -> None:
+    if kind == "fu-pga":
+        method: Method = FuPga(course(1), course(10, aim="climb"), course(0))
+    else:
+        method = EwcSga(course(10, aim="ascend", proximal=0.1, clip=1.0), course(0))
+    model, _ = carried_out(method)
+    assert accuracy(model, OWN) < 0.4
+
+
+def test_sfu_leaves_the_others_outputs_alone() -> None:
+    plain = FuPga(course(1), course(3, aim="climb"), course(0), far=1e9)
+    kept, _ = carried_out(Sfu(course(3, aim="climb"), course(0), network(), energy=0.999))
+    bare, _ = carried_out(plain)
+    assert accuracy(kept, OTHERS) >= accuracy(bare, OTHERS)
+
+
+def history(folder: Path, every: int = 1) -> tuple[StoredRounds, Tensor]:
+    kept = StoredRounds(folder, every)
+    members = [Member(name) for name in CLIENTS]
+    cohort = LocalCohort(learners())
+    model = run(cohort, fresh("original"), members, Course(LESSON, 15), lambda *_: None, kept)
+    return kept, model
+
+
+def test_federaser_replays_the_training_without_the_client(tmp_path: Path) -> None:
+    kept, _ = history(tmp_path, every=3)
+    turns: list[Turn] = []
+    method = FedEraser(course(1, 0.1), course(3), network())
+    model = method.run(scene(turns, history=kept))
+    assert len([each for each in turns if each.stage == "unlearn"]) == 4
+    assert accuracy(model, OTHERS) > 0.6
+    assert accuracy(model, OWN) < accuracy(trained(), OWN)
+
+
+def test_fedrecovery_takes_a_part_of_the_client_out(tmp_path: Path) -> None:
+    kept, original = history(tmp_path)
+    turns: list[Turn] = []
+    FedRecovery(course(0)).run(scene(turns, history=kept))
+    moved = turns[0].model - original
+    found = list(kept.rounds())
+    own = sum((f[Member(CLIENTS[0])].change for _, f in found), torch.zeros_like(moved))
+    assert float(moved @ own) < 0  # against what the client did
+    noisy = FedRecovery(course(0), noise=0.1).run(scene([], history=kept))
+    assert float((noisy - turns[0].model).std()) == pytest.approx(0.1, rel=0.1)
+
+
+def test_fedrecovery_takes_all_who_leave_out_and_its_noise_is_of_the_run(tmp_path: Path) -> None:
+    kept, _ = history(tmp_path)
+    one, both = (
+        FedRecovery(course(0)).run(
+            replace(scene([], history=kept), leaving=[Member(n) for n in CLIENTS[:count]])
+        )
+        for count in (1, 2)
+    )
+    assert not torch.equal(one, both)
+    noisy = [
+        FedRecovery(replace(course(0), seed=seed), noise=0.1).run(scene([], history=kept))
+        for seed in (0, 1)
+    ]
+    assert not torch.equal(*noisy)
+
+
+def test_federaser_replays_rounds_in_which_not_all_took_part(tmp_path: Path) -> None:
+    kept, members = StoredRounds(tmp_path, 1), [Member(name) for name in CLIENTS]
+    plan, cohort = Course(LESSON, 6, share=0.4), LocalCohort(learners())
+    assert plan.chosen(members, 0) != members
+    run(cohort, fresh("original"), members, plan, lambda *_: None, kept)
+    model = FedEraser(course(1), course(0), network()).run(scene([], history=kept))
+    assert torch.isfinite(model).all()
+    alone = replace(scene([], history=kept), staying=[])
+    assert torch.equal(FedEraser(course(1), course(0), network()).run(alone), fresh("original"))
+
+
+def test_federaser_takes_no_update_over_that_knows_forgotten_rows(tmp_path: Path) -> None:
+    kept, _ = history(tmp_path, every=100)  # the first round alone
+    part = replace(
+        scene([], history=kept),
+        leaving=[Member(CLIENTS[0], "forgotten")],
+        staying=[Member(CLIENTS[0], "retained"), *(Member(name) for name in CLIENTS[1:])],
+    )
+    method = FedEraser(course(1), course(0), network())
+    assert torch.equal(method.run(part), method.run(scene([], history=kept)))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [fedosd(), FedOsd(course(0), course(1)), Sfu(course(1, aim="climb"), course(0), network())],
+    ids=["fedosd", "recovery of fedosd", "sfu"],
+)
+@pytest.mark.parametrize("there", [0, 2])
+def test_ways_that_look_at_single_clients_need_the_quorum_too(method: Method, there: int) -> None:
+    cohort = LocalCohort(learners(), 0.8, lambda member, _: member.client in CLIENTS[: there + 1])
+    with pytest.raises(PolicyError, match=f"{there} of 4 clients answered"):
+        method.run(replace(scene([]), cohort=cohort))
+
+
+@pytest.mark.parametrize(
+    "method", [FedRecovery(course(0)), FedEraser(course(1), course(0), network())]
+)
+def test_ways_that_need_the_history_say_so(method: Method) -> None:
+    with pytest.raises(PolicyError, match="needs the history of the training"):
+        carried_out(method)

@@ -1,0 +1,87 @@
+"""Distillation without data: the student comes near the teacher and reads no row."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from clients import digits
+from torch import nn
+
+from models.generator import NOISE, generator
+from models.prompts import Prompted, PromptGenerator
+from models.seeded import seeded
+from models.whole import whole_mlp
+from parties.horizontal.learning.distil import Overshadowing
+from parties.horizontal.learning.distillation import Distillation, Pace
+from parties.horizontal.learning.duel import activations, duel
+from parties.horizontal.learning.networks import cut_head
+from unlearning.horizontal.data_free import distillation_loss
+
+SHAPE = (1, 8, 8)
+PLAN = Distillation(inner=5)
+PACE = Pace(rounds=15, batch=64, learning_rate=3e-3)
+SHORT = replace(PACE, rounds=2)
+
+
+def prompted(seed: int) -> Prompted:
+    def make() -> Prompted:
+        backbone, head = cut_head(whole_mlp(SHAPE, (32,), 10))
+        return Prompted(backbone, head, PromptGenerator())
+
+    return seeded(seed, make)
+
+
+def apart(one: Prompted, other: Prompted) -> float:
+    """On images that a generator makes, and on digits."""
+    made = seeded(9, lambda: generator(SHAPE))(torch.randn(200, NOISE))
+    images = torch.cat([made, digits().inputs[:200]])
+    return float(distillation_loss(one(images), other(images), 1.0).detach())
+
+
+def test_a_student_comes_near_its_teacher() -> None:
+    student, teacher, leaving = prompted(1), prompted(2), prompted(3)
+    student.generator, student.base = teacher.generator, teacher.base  # as at a client that stays
+    student.descriptor = teacher.descriptor
+    before = apart(student, teacher)
+    duel(Overshadowing(student, teacher, leaving, PLAN), SHAPE, replace(PACE, rounds=40), 0)
+    assert apart(student, teacher) < before / 2
+
+
+def test_prompts_and_teachers_stay_as_they_are() -> None:
+    student, teacher, leaving = prompted(1), prompted(2), prompted(3)
+    kept = [*student.generator.parameters(), student.base, student.descriptor]
+    kept += [*teacher.parameters(), *leaving.parameters()]
+    before = [each.detach().clone() for each in kept]
+    duel(Overshadowing(student, teacher, leaving, PLAN), SHAPE, SHORT, 0)
+    assert all(torch.equal(a, b) for a, b in zip(kept, before, strict=True))
+
+
+def test_the_same_seed_teaches_alike() -> None:
+    found = []
+    for seed in (0, 0, 1):
+        student = prompted(1)
+        duel(Overshadowing(student, prompted(2), prompted(3), PLAN), SHAPE, SHORT, seed)
+        found.append(student.head.weight.detach().clone())
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_repelling_keeps_the_student_away_from_who_leaves(*, behind: bool) -> None:
+    """From one start, with nothing but L_F."""
+    away = {}
+    for sign in ("align", "repel"):
+        student, leaving = prompted(1), prompted(3)
+        plan = replace(PLAN, divergence=0.0, attention=0.0, behind=behind, sign=sign)  # type: ignore[arg-type]
+        duel(Overshadowing(student, prompted(2), leaving, plan), SHAPE, PACE, 0)
+        mine, theirs = (each.features(digits().inputs[:200]) for each in (student, leaving))
+        away[sign] = float(torch.cosine_similarity(mine, theirs).mean().detach())
+    assert away["align"] > away["repel"] + 0.1
+
+
+def test_layers_are_looked_at_only_while_somebody_looks() -> None:
+    network = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    with activations(network) as seen:
+        network(torch.rand(5, 4))
+    network(torch.rand(5, 4))
+    assert [tuple(each.shape) for each in seen] == [(5, 3)]

@@ -1,0 +1,203 @@
+"""What a server makes of what its clients measured: odds, figures beside Retrain's, stages."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from test_hub_cohort import CONFIG, prepared
+from torch import Tensor
+
+from configs.client_unlearning import ClientMethod
+from parties.horizontal.cohort import Score
+from parties.horizontal.evaluation.figures import figures
+from parties.horizontal.evaluation.outcome import KINDS, Outcome
+from parties.horizontal.learning.odds import BINS, MOST, WIDTH, apart, counted, pooled, spread
+from parties.horizontal.record import Record, checkpoints
+from parties.horizontal.report.known import METHODS
+from parties.horizontal.report.page import page
+from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.server import Server
+from parties.horizontal.simulation.pool import PoolCohort, Posted, Task, carry_out
+from parties.horizontal.simulation.stock import Source
+from unlearning.audit.figure import Figure
+
+
+@given(st.lists(st.floats(-MOST, MOST), min_size=1, max_size=40))
+def test_counts_give_every_row_s_odds_back_to_half_a_part(odds: list[float]) -> None:
+    counts = counted(torch.tensor(odds, dtype=torch.float64))
+    assert len(counts) == BINS
+    np.testing.assert_allclose(spread(counts), np.sort(odds), atol=WIDTH / 2 + 1e-6)
+
+
+def test_odds_beyond_the_ends_are_counted_at_the_ends() -> None:
+    counts = counted(torch.tensor([-99.0, float("inf"), 0.1, float("nan")]))
+    assert (counts[0], counts[-1], sum(counts)) == (2, 1, 4)
+
+
+def test_distances_of_counts_are_kolmogorov_and_smirnov_s() -> None:
+    low, high = counted(torch.tensor([-5.0, -5.0, 5.0, 5.0])), counted(torch.tensor([5.0]))
+    assert apart(low, low) == 0.0
+    assert apart(low, high) == 0.5
+    assert apart(low, ()) is None
+    assert pooled([low, high]) == tuple(a + b for a, b in zip(low, high, strict=True))
+
+
+def score(right: int, rows: int, odds: float) -> Score:
+    return Score(rows, right, 1.0, counted(torch.full((rows,), odds)))
+
+
+def outcome(name: str, forgotten: float, **stages: float) -> Outcome:
+    """Three clients, of which ``a`` leaves; its rows have these odds."""
+
+    def scores(odds: float) -> dict[str, dict[str, Score]]:
+        nobody = {each: Score(0, 0, 0.0) for each in "bc"}
+        sure = round(10 * (odds > 0))
+        return {
+            "forgotten": {"a": score(sure, 10, odds), **nobody},
+            "retained": {"a": Score(0, 0, 0.0), "b": score(9, 10, 3), "c": score(6, 10, 3)},
+            "held": {"a": score(1, 4, -3), "b": score(3, 4, 1), "c": score(4, 8, 1)},
+            "validation": {"a": score(0, 4, 1), "b": score(1, 4, 1), "c": score(1, 2, 1)},
+            "planted": {"a": score(sure, 10, odds), **nobody},
+            "stamped": nobody,
+        }
+
+    turns = [
+        {"stage": "unlearn", "conflicts": 1, "cosine": 0.25},
+        {"stage": "unlearn", "conflicts": 2, "cosine": 0.5},
+        {"stage": "recover", "conflicts": None, "cosine": None},
+    ]
+    staged = {stage: scores(odds) for stage, odds in stages.items()}
+    return Outcome(name, None, 1.0, 1, scores(forgotten), staged, turns)
+
+
+def found(**changed: float) -> dict[str, dict[str, Figure]]:
+    outcomes = [
+        outcome("original", 5.0),
+        outcome("fedosd", changed.get("fedosd", -3.0), unlearned=-5.0, reverted=2.0),
+        outcome("retrain", -3.0),
+        outcome("retrain-2", -3.0),
+    ]
+    return {
+        name: {each.name: each for each in some} for name, some in figures(outcomes, {"a"}).items()
+    }
+
+
+def test_figures_stand_beside_retrain() -> None:
+    known = found()["original"]
+    assert (known["forgotten_accuracy"].value, known["forgotten_accuracy"].retrain_mean) == (1, 0)
+    assert known["membership_auc"].value == 1.0
+    assert known["membership_auc"].retrain_mean == 0.5
+    assert known["odds_to_retrain"].value == 1.0
+    assert known["odds_to_retrain"].retrain_mean == 0.0
+    assert known["planted"].value == 1.0
+    assert known["stamped"].value is None
+
+
+def test_fairness_is_over_those_who_stay_all_alike() -> None:
+    known = found()["fedosd"]
+    wanted = {"worst_client": 0.5, "client_accuracy": 0.625, "best_client": 0.75}
+    assert {name: known[name].value for name in wanted} == wanted
+    assert known["test_accuracy"].value == pytest.approx(7 / 12)  # by rows
+    assert known["leaving_test_accuracy"].value == 0.25
+    assert known["validation_accuracy"].value == 0.375
+
+
+def test_stages_and_conflicts_are_figures_too() -> None:
+    known = found()["fedosd"]
+    assert known["unlearned_planted"].value == 0.0
+    assert known["reverted_planted"].value == 1.0
+    assert (known["conflicts"].value, known["largest_cosine"].value) == (1.5, 0.5)
+
+
+class Here:
+    """Tasks are carried out where they are submitted."""
+
+    def __init__(self) -> None:
+        self.taught = 0
+
+    def post(self, name: str, vector: Tensor) -> Posted:
+        del name
+        return vector
+
+    def drop(self, posted: Posted) -> None:
+        """Nothing to free."""
+
+    def submit(self, task: Task) -> "Future[Any]":
+        self.taught += task.lesson is not None
+        future: Future[Any] = Future()
+        future.set_result(carry_out(task, lambda posted: posted))  # type: ignore[arg-type,return-value]
+        return future
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def test_a_run_tells_its_figures_and_nothing_is_done_twice_after_a_crash(tmp_path: Path) -> None:
+    text = CONFIG.replace(
+        "limits =",
+        'unlearning = { compare = ["fine-tune"], retrains = 2, fine_tune = { rounds = 1 }, '
+        'also = [{ name = "m1", method = "fedosd", settings = { variant = "ascent" } }], '
+        "fedosd = { unlearn = { rounds = 2 }, recover = { rounds = 1 } } }\n"
+        "evaluation = { revert = 1, conflicts = true }\nlimits =",
+    )
+    config, place = prepared(tmp_path, text)
+    party = take_horizontal_seat(config, "server", place, lambda _: None)
+    source = Source(tmp_path / "wards.toml", (), None)
+    workers = Here()
+
+    def told() -> dict[str, Any]:
+        cohort = PoolCohort(config.agreement.spokes, source, workers, 1.0)
+        record = Record(party, checkpoints(party), bytes(16))
+        try:
+            return Server(party, cohort, record).story()
+        finally:
+            cohort.close()
+            record.save()
+
+    first = told()
+    (request,) = first["requests"]
+    names = ["original", "fedosd", "fine-tune", "m1", "retrain", "retrain-2"]
+    assert [each["name"] for each in request["methods"]] == names
+    by_name = {each["name"]: each for each in request["methods"]}
+    assert set(by_name["fedosd"]["stages"]) == {"unlearned", "reverted"}
+    assert set(by_name["retrain"]["stages"]) == {"reverted"}
+    assert set(by_name["original"]["scores"]) == set(KINDS)
+    (auc,) = (e for e in by_name["fedosd"]["figures"] if e["name"] == "membership_auc")
+    assert auc["retrain_sd"] is not None
+    text = page(first)
+    assert "rows of client-0 are forgotten" in text
+    assert "Retrain, 2" in text
+    assert text.count("<svg") >= 8
+    taught, workers.taught = workers.taught, 0
+    again = told()
+    assert taught > 20
+    assert workers.taught == 0
+    assert again["requests"] == first["requests"]
+
+
+def test_the_report_has_words_for_every_method() -> None:
+    """One without would be told as another one with other settings."""
+    assert set(METHODS) == {"original", "retrain", *get_args(ClientMethod)}
+
+
+def test_a_request_that_concerns_no_row_leaves_the_model_as_it_is(tmp_path: Path) -> None:
+    text = CONFIG.replace(
+        'client = "client-0", trigger = { share = 0.5 }', 'classes = ["0"], fraction = 0.001'
+    )
+    text = text.replace("limits =", 'unlearning = { method = "ewc-sga", compare = [] }\nlimits =')
+    wards = prepared(tmp_path, text)
+    party = take_horizontal_seat(wards[0], "server", wards[1], lambda _: None)
+    source = Source(tmp_path / "wards.toml", (), None)
+    cohort = PoolCohort(party.agreement.spokes, source, Here(), 1.0)
+    server = Server(party, cohort, Record(party, checkpoints(party), bytes(16)))
+    metrics = server.story()
+    [request] = metrics["requests"]
+    assert [each["name"] for each in request["methods"]] == ["original"]
+    assert (request["leaving"], request["staying"], request["chosen"]) == ([], 5, "original")
+    assert "nobody had such rows" in page(metrics)
+    assert server.delivered().isfinite().all()

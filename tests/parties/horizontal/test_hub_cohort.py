@@ -1,0 +1,343 @@
+"""Clients at the other ends of lines: the same figures as in one process, and drop-outs."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from clients import CLIENTS
+
+from configs.horizontal_file import HorizontalConfig, read_horizontal
+from parties.errors import PolicyError
+from parties.horizontal.choice import clusters, training
+from parties.horizontal.client import run_client
+from parties.horizontal.clusters import Tracks
+from parties.horizontal.cohort import Kind, Member
+from parties.horizontal.door import Door
+from parties.horizontal.hub_cohort import HubCohort, Manner
+from parties.horizontal.kept import Kept
+from parties.horizontal.learning.distillation import Gate
+from parties.horizontal.learning.learner import Learner
+from parties.horizontal.learning.lesson import Aim, Learned, Lesson, Slots
+from parties.horizontal.learning.networks import build, fresh
+from parties.horizontal.party import HorizontalParty
+from parties.horizontal.record import Record, checkpoints
+from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.server import Server, members
+from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.memory_port import MemoryPort
+from parties.seating import Place
+from protocol.keyring import issue, make_authority
+from protocol.line import Line
+from unlearning.horizontal.noise import Noise
+
+CONFIG = """
+federation = "wards"
+mode = "horizontal"
+clients = 5
+shape = [1, 8, 8]
+labels = { classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"] }
+parties = { server = { role = "server" } }
+model = { kind = "mlp", hidden = [16] }
+partition = { kind = "pathological", share = 0.4 }
+training = { rounds = 3, batch = 16, learning_rate = 0.1, quorum = 0.5 }
+unlearn = [{ name = "leaver", client = "client-0", trigger = { share = 0.5 } }]
+limits = { join_seconds = 10.0, rejoin_seconds = 2.0, idle_seconds = 10.0 }
+
+[seats.server]
+listen = "127.0.0.1:7709"
+
+[seats.client]
+data = { kind = "sklearn", name = "digits", label = true }
+"""
+MASKS = '[aggregation]\nkind = "masks"\n\n[unlearning]\nmethod = "fine-tune"\n\n'
+LESSON = Lesson(stream="one", batch=16, learning_rate=0.1)
+
+
+def prepared(folder: Path, text: str) -> tuple[HorizontalConfig, Place]:
+    (folder / "wards.toml").write_text(text)
+    config = read_horizontal(folder / "wards.toml")
+    make_authority(folder / "certs", "wards")
+    for name in (config.agreement.hub, *config.agreement.spokes):
+        issue(folder / "certs", "wards", name)
+    return config, Place(folder / "runs", None, folder / "certs")
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> tuple[HorizontalConfig, Place]:
+    return prepared(tmp_path_factory.mktemp("wards"), CONFIG)
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory: pytest.TempPathFactory) -> tuple[HorizontalConfig, Place]:
+    """The same with secure aggregation."""
+    text = CONFIG.replace("[seats.server]", MASKS + "[seats.server]")
+    return prepared(tmp_path_factory.mktemp("masked"), text)
+
+
+def seat(ready: tuple[HorizontalConfig, Place], name: str, told: list[str]) -> HorizontalParty:
+    def listen(event: dict[str, object]) -> None:
+        if event["event"] == "warning":
+            told.append(str(event["text"]))
+
+    return take_horizontal_seat(*ready[:1], name, ready[1], listen)
+
+
+@contextmanager
+def cohort(
+    ready: tuple[HorizontalConfig, Place],
+    told: list[str],
+    tap: Callable[[str, Line], Line],
+    least: int | None = None,
+    keepers: tuple[str, ...] | None = None,
+) -> Iterator[HubCohort]:
+    config, port = ready[0], MemoryPort()
+    server = seat(ready, config.agreement.hub, told)
+    with ThreadPoolExecutor(5) as pool:
+        for name in config.agreement.spokes:
+            party = seat(ready, name, [])
+            pool.submit(run_client, party, lambda name=name: tap(name, port.connect(name)))  # type: ignore[misc]
+        door = Door(server, port)
+        manner = Manner(0.5, 10.0, least, keepers=keepers, rejoin=10.0)
+        spokes, channels = config.agreement.spokes, door.open()
+        found = HubCohort(spokes, channels, door.arrivals, manner, told.append)
+        try:
+            yield found
+            found.goodbye()
+        finally:
+            found.close()
+
+
+def local(ready: tuple[HorizontalConfig, Place]) -> LocalCohort:
+    agreement = ready[0].agreement
+    net = build(agreement, "shape")
+    return LocalCohort(
+        {name: Learner(name, net, seat(ready, name, []).shelf, 0) for name in agreement.spokes}
+    )
+
+
+def untouched(_name: str, line: Line) -> Line:
+    return line
+
+
+MEMBERS = [Member(name) for name in CLIENTS]
+
+
+def test_over_lines_the_means_are_those_of_one_process(
+    ready: tuple[HorizontalConfig, Place],
+) -> None:
+    slots = {"model": fresh(ready[0].agreement, "original")}
+    with cohort(ready, [], untouched) as remote:
+        found = remote.mean(MEMBERS, LESSON, slots)
+        scores = remote.read(CLIENTS, "held", slots["model"])
+    wanted = local(ready).mean(MEMBERS, LESSON, slots)
+    assert torch.equal(found.change, wanted.change)
+    assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss))
+    assert scores == local(ready).read(CLIENTS, "held", slots["model"])
+
+
+def test_forgotten_and_retained_rows_are_two_members_until_they_are_purged(
+    ready: tuple[HorizontalConfig, Place],
+) -> None:
+    slots = {"model": fresh(ready[0].agreement, "original")}
+    both = [Member(CLIENTS[0], "forgotten"), Member(CLIENTS[1], "retained")]
+    told: list[str] = []
+    with cohort(ready, told, untouched) as remote:
+        remote.attend("leaver")
+        found = dict(remote.each(both, LESSON, slots))
+        before = remote.read(CLIENTS, "learn", slots["model"])
+        purged = remote.purge()
+        after = remote.read(CLIENTS, "learn", slots["model"])
+    assert [each.rows for each in found.values()] == [before[each.client].rows for each in both]
+    assert purged[CLIENTS[0]] == [f"{before[CLIENTS[0]].rows} rows"]
+    assert after[CLIENTS[0]].rows == 0
+    assert after[CLIENTS[1]] == before[CLIENTS[1]]
+    assert not [each for each in told if "left out" in each]
+
+
+@pytest.mark.parametrize("aim", ["classes", "gated", "worst-noise", "best-noise"])
+def test_over_lines_no_row_is_read_in_the_same_way(
+    ready: tuple[HorizontalConfig, Place], aim: Aim
+) -> None:
+    model = fresh(ready[0].agreement, "original")
+    lesson = replace(
+        LESSON, aim=aim, gate=Gate(inner=1, classes=(0,), most=1.0), noise=Noise(rows=2, steps=2)
+    )
+    slots = {"model": model, "teacher": fresh(ready[0].agreement, "teacher")}
+    with cohort(ready, [], untouched) as remote:
+        found = dict(remote.each(MEMBERS[:1], lesson, slots))
+    wanted = dict(local(ready).each(MEMBERS[:1], lesson, slots))
+    assert torch.equal(found[MEMBERS[0]].change, wanted[MEMBERS[0]].change)
+    assert found[MEMBERS[0]].change.any()
+    assert found[MEMBERS[0]].rows == wanted[MEMBERS[0]].rows
+
+
+def test_a_server_in_clusters_carries_out_a_request(tmp_path: Path) -> None:
+    """What Knot delivers is a training of the same clusters that never had the client."""
+    text = CONFIG.replace("rounds = 3,", "rounds = 3, clusters = 2,")
+    methods = 'unlearning = { method = "knot", compare = [] }\n\n[seats.server]'
+    wards = prepared(tmp_path, text.replace("[seats.server]", methods))
+    agreement, party = wards[0].agreement, seat(wards, "server", [])
+    with cohort(wards, [], untouched) as remote:
+        server = Server(party, remote, Record(party, checkpoints(party), bytes(16)))
+        told = server.story()["requests"][0]
+    rows = {each["name"]: each for each in told["methods"]}
+    assert list(rows) == ["original", "knot", "retrain"]
+    assert rows["knot"]["guarantee"] == "exact"
+    groups = [[n for n in group if n != "client-0"] for group in clusters(agreement)]
+    never = Tracks(tmp_path / "never", tuple(map(tuple, groups)))
+    course, start = training(agreement, "original"), fresh(agreement, "original")
+    wanted = never.train(local(wards), start, course, lambda *_: None)
+    scores = local(wards).read(CLIENTS[1:], "held", wanted)
+    assert {n: each for n, each in rows["knot"]["scores"]["held"].items() if n in scores} == {
+        n: asdict(each) for n, each in scores.items()
+    }
+
+
+class Dies:
+    """A line that breaks when so many frames were sent."""
+
+    def __init__(self, line: Line, after: int) -> None:
+        self._line, self._left = line, after
+
+    @property
+    def peer(self) -> str | None:
+        return self._line.peer
+
+    def send(self, frame: bytes, timeout: float) -> None:
+        self._left -= 1
+        if self._left < 0:
+            self._line.close()
+        self._line.send(frame, timeout)
+
+    def receive(self, timeout: float) -> bytes:
+        return self._line.receive(timeout)
+
+    def close(self) -> None:
+        self._line.close()
+
+
+def test_a_client_that_dies_costs_its_own_contribution_and_comes_back(
+    ready: tuple[HorizontalConfig, Place],
+) -> None:
+    """It is killed before it says what it learned; the line after that is sound."""
+    slots, told, lines = {"model": fresh(ready[0].agreement, "original")}, list[str](), list[str]()
+
+    def tap(name: str, line: Line) -> Line:
+        lines.append(name)
+        return Dies(line, 2) if name == CLIENTS[2] and lines.count(name) == 1 else line
+
+    with cohort(ready, told, tap) as remote:
+        first = remote.mean(MEMBERS, LESSON, slots)
+        while len(remote.read(CLIENTS, "learn", slots["model"])) < 5:
+            pass
+        second = remote.mean(MEMBERS, LESSON, slots)
+    assert first.absent == (Member(CLIENTS[2]),)
+    assert second.absent == ()
+    assert any("client-2 is left out until it comes back" in each for each in told)
+    others = [each for each in MEMBERS if each.client != CLIENTS[2]]
+    assert torch.equal(first.change, local(ready).mean(others, LESSON, slots).change)
+    assert torch.equal(second.change, local(ready).mean(MEMBERS, LESSON, slots).change)
+
+
+def test_orders_that_concern_all_wait_for_a_client_that_comes_back(
+    ready: tuple[HorizontalConfig, Place],
+) -> None:
+    """Its line breaks as it says that it knows which request is meant, and that it has purged."""
+    slots, told, lines = {"model": fresh(ready[0].agreement, "original")}, list[str](), list[str]()
+
+    def tap(name: str, line: Line) -> Line:
+        lines.append(name)
+        frames = {1: 2, 2: 5}.get(lines.count(name)) if name == CLIENTS[0] else None
+        return line if frames is None else Dies(line, frames)
+
+    with cohort(ready, told, tap) as remote:
+        remote.attend("leaver")
+        gone = remote.read(CLIENTS, "forgotten", slots["model"])
+        purged = remote.purge()
+        left = remote.read(CLIENTS, "learn", slots["model"])
+    assert lines.count(CLIENTS[0]) == 3
+    assert gone[CLIENTS[0]].rows
+    assert purged[CLIENTS[0]] == [f"{gone[CLIENTS[0]].rows} rows"]
+    assert left[CLIENTS[0]].rows == 0
+
+
+def test_who_leaves_is_asked_again_when_it_is_lost_as_it_says_so(
+    ready: tuple[HorizontalConfig, Place],
+) -> None:
+    """A request that passed over the client that leaves would be told as carried out."""
+    model, lines = fresh(ready[0].agreement, "original"), list[str]()
+
+    def tap(name: str, line: Line) -> Line:
+        lines.append(name)
+        return Dies(line, 3) if name == CLIENTS[0] and lines.count(name) == 1 else line
+
+    with cohort(ready, [], tap) as remote:
+        remote.attend("leaver")
+        leaving, staying = members(remote, "leaver", model)
+    assert leaving == [Member(CLIENTS[0], "forgotten")]
+    assert [each.client for each in staying] == CLIENTS[1:]
+
+
+def test_a_change_that_is_none_of_the_model_costs_its_client_the_round(
+    ready: tuple[HorizontalConfig, Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots, told, sound = {"model": fresh(ready[0].agreement, "original")}, list[str](), Kept.answer
+
+    def short(kept: Kept, kind: Kind, lesson: Lesson, given: Slots) -> Learned:
+        found, name = sound(kept, kind, lesson, given), kept._party.name
+        return replace(found, change=found.change[:1]) if name == CLIENTS[2] else found
+
+    monkeypatch.setattr(Kept, "answer", short)
+    with cohort(ready, told, untouched) as remote:
+        found = remote.mean(MEMBERS, LESSON, slots)
+    assert found.absent == (Member(CLIENTS[2]),)
+    assert any("said 1 numbers of a model of" in each for each in told)
+
+
+def test_under_masks_the_mean_is_the_same_and_nobody_is_seen_alone(
+    ready: tuple[HorizontalConfig, Place], masked: tuple[HorizontalConfig, Place]
+) -> None:
+    slots, told = {"model": fresh(ready[0].agreement, "original")}, list[str]()
+    with cohort(masked, told, untouched, least=3) as remote:
+        found = remote.mean(MEMBERS, LESSON, slots)
+        with pytest.raises(PolicyError, match="nobody sees a single update"):
+            next(remote.each(MEMBERS, LESSON, slots))
+        with pytest.raises(PolicyError, match="2 clients are there, and a sum needs 3"):
+            remote.mean(MEMBERS[:2], LESSON, slots)
+    wanted = local(ready).mean(MEMBERS, LESSON, slots)
+    assert torch.allclose(found.change, wanted.change, atol=1e-9, rtol=0)
+    assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss))
+    assert not [each for each in told if "left out" in each]
+
+
+@pytest.mark.parametrize("frames", [2, 3, 4])
+def test_who_dies_in_a_sum_costs_its_own_part(
+    ready: tuple[HorizontalConfig, Place], masked: tuple[HorizontalConfig, Place], frames: int
+) -> None:
+    """Before it says its keys, before it deals shares, before its masked vector."""
+    slots, told, lines = {"model": fresh(ready[0].agreement, "original")}, list[str](), list[str]()
+
+    def tap(name: str, line: Line) -> Line:
+        lines.append(name)
+        return Dies(line, frames) if name == CLIENTS[2] and lines.count(name) == 1 else line
+
+    with cohort(masked, told, tap, least=3) as remote:
+        found = remote.mean(MEMBERS, LESSON, slots)
+    others = [each for each in MEMBERS if each.client != CLIENTS[2]]
+    wanted = local(ready).mean(others, LESSON, slots)
+    assert found.absent == (Member(CLIENTS[2]),)
+    assert torch.allclose(found.change, wanted.change, atol=1e-9, rtol=0)
+    assert found.rows == wanted.rows
+
+
+def test_a_server_that_leaves_the_masks_out_learns_nothing(
+    masked: tuple[HorizontalConfig, Place],
+) -> None:
+    slots, told = {"model": fresh(masked[0].agreement, "original")}, list[str]()
+    with cohort(masked, told, untouched) as remote:
+        assert not dict(remote.each(MEMBERS[:1], LESSON, slots))
+    assert any("asks for a single update" in each for each in told)

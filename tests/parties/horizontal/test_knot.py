@@ -1,0 +1,206 @@
+"""Clusters that learn apart: one goes back, the others do not notice."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from clients import CLIENTS, LESSON, fresh, learners, scene, trained
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from parties.errors import PolicyError
+from parties.horizontal.clusters import Tracks, dealt
+from parties.horizontal.cohort import Mean, Member
+from parties.horizontal.learning.lesson import Lesson, Slots
+from parties.horizontal.methods.knot import Knot
+from parties.horizontal.methods.retrain import Retrain
+from parties.horizontal.rounds import Course
+from parties.horizontal.scene import Scene, Turn
+from parties.horizontal.simulation.local_cohort import LocalCohort
+
+GROUPS = (tuple(CLIENTS[:3]), tuple(CLIENTS[3:]))
+COURSE = Course(LESSON, 3)
+FEW = Course(LESSON, 9, share=0.3)  # one of three in a round
+
+
+class Seen(LocalCohort):
+    """Notes who is asked in which round."""
+
+    def __init__(self, forgotten: int = 0) -> None:
+        super().__init__(learners(forgotten=forgotten))
+        self.asked: list[tuple[str, Member]] = []
+
+    def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
+        self.asked += [(lesson.stream, each) for each in members]
+        return super().mean(members, lesson, slots)
+
+    @property
+    def names(self) -> set[str]:
+        return {each.client for _, each in self.asked}
+
+
+def ready(
+    folder: Path, course: Course = COURSE, groups: tuple[tuple[str, ...], ...] = GROUPS
+) -> tuple[Tracks, Tensor]:
+    tracks = Tracks(folder / "clusters", groups)
+    return tracks, tracks.train(Seen(), fresh("original"), course, lambda *_: None)
+
+
+def leaves(
+    tracks: Tracks | None, gone: Iterable[str], turns: list[Turn], seen: Seen | None = None
+) -> Scene:
+    gone = list(gone)
+    return replace(
+        scene(turns), cohort=seen or Seen(), tracks=tracks,
+        leaving=[Member(name, "forgotten") for name in gone],
+        staying=[Member(name, "retained") for name in CLIENTS if name not in gone],
+    )  # fmt: skip
+
+
+def without(folder: Path, gone: Iterable[str], course: Course = COURSE) -> Tensor:
+    """What the same clusters learn that never had these clients."""
+    groups = tuple(tuple(name for name in group if name not in gone) for group in GROUPS)
+    return ready(folder / "never", course, groups)[1]
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 9))
+def test_clusters_are_dealt_evenly_and_by_names_alone(count: int, clusters: int, seed: int) -> None:
+    names = [f"c{number}" for number in range(count)]
+    found = dealt(names, clusters, seed)
+    assert sorted(name for group in found for name in group) == sorted(names)
+    assert max(map(len, found)) - min(map(len, found)) <= 1
+    assert found == dealt(names[::-1], clusters, seed)
+
+
+def test_the_seed_deals() -> None:
+    assert len({dealt(CLIENTS, 2, seed) for seed in range(9)}) > 3
+
+
+def test_a_training_in_clusters_is_the_mean_of_trainings_apart(tmp_path: Path) -> None:
+    tracks, model = ready(tmp_path)
+    parts = [ready(tmp_path / group[0], groups=(group,))[1] for group in GROUPS]
+    assert torch.equal(model, (parts[0] + parts[1]) / 2)
+    assert [[s.number for s in track.starts] for _, track in tracks] == [[0], [0]]
+    assert torch.equal(ready(tmp_path / "one", Course(LESSON, 15), (tuple(CLIENTS),))[1], trained())
+
+
+@pytest.mark.parametrize("gone", [CLIENTS[:1], CLIENTS[1:2], [CLIENTS[0], CLIENTS[4]]])
+def test_it_is_a_training_that_never_had_the_clients(tmp_path: Path, gone: list[str]) -> None:
+    tracks, original = ready(tmp_path)
+    model = Knot(COURSE).run(leaves(tracks, gone, []))
+    assert torch.equal(model, without(tmp_path, gone))
+    assert not torch.equal(model, original)
+
+
+def test_only_the_client_s_cluster_learns_again(tmp_path: Path) -> None:
+    tracks, _ = ready(tmp_path)
+    before, seen = (tmp_path / "clusters" / "0001.safetensors").stat().st_mtime_ns, Seen()
+    turns: list[Turn] = []
+    Knot(COURSE).run(leaves(tracks, CLIENTS[:1], turns, seen))
+    assert seen.names == {CLIENTS[1], CLIENTS[2]}
+    assert [each.number for each in turns] == [0, 1, 2]
+    assert (tmp_path / "clusters" / "0001.safetensors").stat().st_mtime_ns == before
+
+
+def firsts() -> dict[str, int]:
+    """The first round of every client of the first cluster."""
+    members = [Member(name) for name in GROUPS[0]]
+    drawn = [FEW.chosen(members, number) for number in range(FEW.rounds)]
+    return {
+        each.client: min(n for n, chosen in enumerate(drawn) if each in chosen) for each in members
+    }
+
+
+def test_it_goes_back_to_before_the_client_s_first_round_and_no_further(tmp_path: Path) -> None:
+    order = sorted(firsts(), key=lambda name: firsts()[name])
+    last, number = order[-1], firsts()[order[-1]]
+    assert number > 1
+    tracks, _ = ready(tmp_path, FEW)
+    before = next(iter(tracks))[1]
+    turns, seen = list[Turn](), Seen()
+    Knot(FEW).run(leaves(tracks, [last], turns, seen))
+    assert [each.number for each in turns] == list(range(number, FEW.rounds))
+    after = next(iter(tracks))[1]
+    assert last not in seen.names
+    kept = [each for each in before.starts if each.number < number]
+    assert [(s.number, s.clients) for s in after.starts] == [(s.number, s.clients) for s in kept]
+    assert all(torch.equal(a.model, b.model) for a, b in zip(after.starts, kept, strict=True))
+
+
+def test_who_never_took_part_is_in_no_model(tmp_path: Path) -> None:
+    once = replace(FEW, rounds=1)
+    never = next(name for name, number in firsts().items() if number)
+    tracks, original = ready(tmp_path, once)
+    turns: list[Turn] = []
+    assert torch.equal(Knot(once).run(leaves(tracks, [never], turns)), original)
+    assert turns == []
+
+
+def test_the_next_request_goes_on_from_there(tmp_path: Path) -> None:
+    tracks, _ = ready(tmp_path)
+    for gone in (CLIENTS[:1], CLIENTS[:2]):
+        model = Knot(COURSE).run(leaves(tracks, gone, []))
+        assert torch.equal(model, without(tmp_path / str(len(gone)), gone))
+    assert all(CLIENTS[0] not in each.clients for _, track in tracks for each in track.starts)
+
+
+def test_done_again_after_a_crash_it_is_the_same(tmp_path: Path) -> None:
+    tracks, _ = ready(tmp_path)
+
+    class Dies(Seen):
+        def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
+            if len(self.asked) == 4:
+                raise KeyboardInterrupt
+            return super().mean(members, lesson, slots)
+
+    with pytest.raises(KeyboardInterrupt):
+        Knot(COURSE).run(leaves(tracks, CLIENTS[:1], [], Dies()))
+    found = [Knot(COURSE).run(leaves(tracks, CLIENTS[:1], [])) for _ in range(2)]
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], without(tmp_path, CLIENTS[:1]))
+
+
+def test_a_cluster_without_anybody_is_in_no_mean(tmp_path: Path) -> None:
+    tracks, _ = ready(tmp_path)
+    (_, kept), _ = tracks
+    for _ in range(2):
+        model = Knot(COURSE).run(leaves(tracks, GROUPS[1], []))
+        assert kept.last is not None
+        assert torch.equal(model, kept.last)
+    with pytest.raises(PolicyError, match="nobody stays"):
+        Knot(COURSE).run(leaves(tracks, CLIENTS, []))
+
+
+def test_a_client_that_has_some_rows_forgotten_goes_on_with_the_rest(tmp_path: Path) -> None:
+    tracks, _ = ready(tmp_path)
+    seen = Seen(forgotten=5)
+    stage = leaves(tracks, CLIENTS[:1], [], seen)
+    Knot(COURSE).run(replace(stage, staying=[Member(CLIENTS[0], "retained"), *stage.staying]))
+    assert {str(member) for _, member in seen.asked} == {
+        f"{CLIENTS[0]}, retained rows", CLIENTS[1], CLIENTS[2],
+    }  # fmt: skip
+
+
+def test_a_retrain_learns_in_the_same_clusters() -> None:
+    seen, turns = Seen(), list[Turn]()
+    stage = leaves(None, GROUPS[1], turns, seen)
+    alone = Retrain(COURSE, groups=GROUPS).run(stage)
+    together = Retrain(COURSE).run(stage)
+    assert torch.equal(alone, together)
+    both = Retrain(COURSE, groups=GROUPS).run(leaves(None, CLIENTS[:1], []))
+    assert not torch.equal(both, Retrain(COURSE).run(leaves(None, CLIENTS[:1], [])))
+
+
+def test_knot_needs_a_training_in_clusters() -> None:
+    with pytest.raises(PolicyError, match="knot needs a training in clusters"):
+        Knot(COURSE).run(leaves(None, CLIENTS[:1], []))
+
+
+def test_lost_clusters_are_not_taken_for_empty_ones(tmp_path: Path) -> None:
+    tracks, _ = ready(tmp_path)
+    (tmp_path / "clusters" / "0001.safetensors").unlink()
+    with pytest.raises(PolicyError, match="lost the models of cluster 1"):
+        Knot(COURSE).run(leaves(tracks, CLIENTS[:1], []))

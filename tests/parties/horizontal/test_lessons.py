@@ -1,0 +1,162 @@
+"""What a client learns: against the same steps written down by hand."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from clients import LESSON, digits, fresh, network
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from models.gpfl import GpflNetwork
+from models.whole import lenet5, two_convolutions, whole_mlp
+from parties.horizontal.cohort import Kind
+from parties.horizontal.learning.inspect import fisher, inputs, layers
+from parties.horizontal.learning.learner import Learner, Shelf
+from parties.horizontal.learning.lesson import Lesson, Pupil, Rows, learn
+from parties.horizontal.learning.personal import Personal
+from parties.schedule import key, permutation
+
+ROWS = digits().take(np.arange(40))
+
+
+def small_mlp(shape: Sequence[int], classes: int) -> nn.Module:
+    return whole_mlp(shape, (8,), classes)
+
+
+def by_hand(model: Tensor, lesson: Lesson, *, prox: float = 0.0) -> Tensor:
+    """Plain SGD, batch by batch."""
+    net = network()
+    vector_to_parameters(model.clone(), net.parameters())
+    for epoch in range(lesson.epochs):
+        order = permutation(key(0, "batches", lesson.stream, epoch), len(ROWS))
+        for start in range(0, len(ROWS), lesson.batch):
+            batch = torch.from_numpy(order[start : start + lesson.batch].copy())
+            loss = cross_entropy(net(ROWS.inputs[batch]), ROWS.labels[batch])
+            anchor = parameters_to_vector(net.parameters()) - model
+            loss = loss + prox / 2 * anchor.square().sum()
+            gradients = torch.autograd.grad(loss, list(net.parameters()))
+            with torch.no_grad():
+                for each, gradient in zip(net.parameters(), gradients, strict=True):
+                    each.sub_(lesson.learning_rate * gradient)
+    return parameters_to_vector(net.parameters()).detach() - model
+
+
+@pytest.mark.parametrize("prox", [0.0, 0.5])
+def test_a_lesson_is_plain_descent(prox: float) -> None:
+    lesson, model = replace(LESSON, epochs=2, proximal=prox), fresh("a")
+    found = learn(Pupil(network()), ROWS, lesson, {"model": model}, 0)
+    assert torch.allclose(found.change, by_hand(model, lesson, prox=prox), atol=1e-6)
+    assert (found.rows, found.steps) == (40, 6)
+
+
+def test_the_unlearning_loss_lowers_the_true_class_and_ascent_ends_at_a_guess() -> None:
+    model = (
+        fresh("a")
+        + learn(Pupil(network()), ROWS, replace(LESSON, epochs=30), {"model": fresh("a")}, 0).change
+    )
+    for aim in ("unlearn", "climb"):
+        lesson = replace(LESSON, aim=aim, epochs=20)  # type: ignore[arg-type]
+        found = learn(Pupil(network()), ROWS, lesson, {"model": model}, 0)
+        assert mean_loss(model + found.change) > mean_loss(model) + 0.5
+        if aim == "climb":
+            assert found.steps < 20 * 3
+            assert mean_loss(model + found.change) < 4 * math.log(10)
+
+
+def mean_loss(model: Tensor) -> float:
+    net = network()
+    vector_to_parameters(model.clone(), net.parameters())
+    return float(cross_entropy(net(ROWS.inputs), ROWS.labels).detach())
+
+
+def test_a_lesson_has_no_more_steps_than_it_may() -> None:
+    assert (
+        learn(Pupil(network()), ROWS, replace(LESSON, steps=2), {"model": fresh("a")}, 0).steps == 2
+    )
+
+
+def test_nobody_learns_from_nothing() -> None:
+    with pytest.raises(ValueError, match="without rows"):
+        learn(Pupil(network()), ROWS.take(np.arange(0)), LESSON, {"model": fresh("a")}, 0)
+
+
+def test_fisher_information_by_hand() -> None:
+    net, total = network(), torch.zeros(len(fresh("a")))
+    vector_to_parameters(fresh("a"), net.parameters())
+    for row in range(20):
+        loss = cross_entropy(net(ROWS.inputs[row : row + 1]), ROWS.labels[row : row + 1])
+        gradient = torch.autograd.grad(loss, list(net.parameters()))
+        total += torch.cat([each.flatten() for each in gradient]).square()
+    assert torch.allclose(fisher(net, ROWS.take(np.arange(20))), total / 20, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("build", "shape"),
+    [(lenet5, (1, 28, 28)), (two_convolutions, (3, 32, 32)), (small_mlp, (1, 28, 28))],
+)
+def test_a_layer_s_outputs_are_its_weight_times_the_inputs_that_are_told(
+    build: Callable[[Sequence[int], int], nn.Module], shape: tuple[int, ...]
+) -> None:
+    net, rows = build(shape, 3), Rows(torch.rand(2, *shape), torch.zeros(2, dtype=torch.int64))
+    first, given = layers(net)[0], inputs(net, rows)[0]
+    flat = first(rows.inputs.flatten(1) if isinstance(first, nn.Linear) else rows.inputs)
+    wanted = flat.T if flat.dim() == 2 else flat.flatten(2).transpose(0, 1).flatten(1)
+    assert first.bias is not None
+    assert torch.allclose(first.weight.flatten(1) @ given + first.bias[:, None], wanted, atol=1e-4)
+
+
+def test_a_client_s_kinds_of_rows() -> None:
+    held, validation = ROWS.take(np.arange(3)), ROWS.take(np.arange(4))
+    shelf = Shelf(ROWS, held, np.array([1, 5]), np.array([5, 7]), validation=validation)
+    kinds: list[Kind] = ["learn", "forgotten", "retained", "held", "validation"]
+    assert [len(shelf.of(kind)) for kind in kinds] == [40, 2, 38, 3, 4]
+    assert torch.equal(shelf.of("forgotten").labels, ROWS.labels[[1, 5]])
+    assert shelf.purge() == 2
+    assert (len(shelf.of("learn")), len(shelf.of("forgotten"))) == (38, 0)
+    assert torch.equal(shelf.of("planted").labels, ROWS.labels[[7]])
+
+
+def test_the_order_of_rows_is_the_client_s_own() -> None:
+    one, other = (Learner(name, network(), Shelf(ROWS, ROWS), 0) for name in ("one", "other"))
+    slots = {"model": fresh("a")}
+    found = [each.answer("learn", LESSON, slots).change for each in (one, other, one)]
+    assert torch.equal(found[0], found[2])
+    assert not torch.equal(found[0], found[1])
+
+
+def test_a_client_with_fewer_rows_than_a_batch_tells_as_many_inputs_of_every_layer() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10))
+    learner = Learner("ash", net, Shelf(ROWS.take(np.arange(5)), ROWS), 0)
+    model = parameters_to_vector(net.parameters()).detach()
+    told = learner.answer("learn", replace(LESSON, aim="inputs"), {"model": model})
+    assert told.change.numel() == 5 * (9 + 72)
+
+
+def test_inputs_stand_beside_their_layers_whatever_the_order_of_a_row() -> None:
+    """The valve comes after the head by name, and before it on a row's way."""
+    net = GpflNetwork(nn.Flatten(), nn.Linear(64, 10))
+    found = dict(zip(layers(net), inputs(net, ROWS), strict=True))
+    split: list[Tensor] = []
+    net.head.register_forward_hook(lambda _layer, given, _out: split.append(given[0]))
+    net(ROWS.inputs)
+    assert torch.equal(found[net.head], split[0].T)
+
+
+def test_the_proximal_term_leaves_the_client_s_own_alone() -> None:
+    """What the server sends in their places is nobody's."""
+    net, lesson = network(), replace(LESSON, proximal=0.5)
+    names = [name for name, _ in net.named_parameters()]
+    plan, own = Personal(own=(names[-1],)), fresh("own")
+    found = []
+    for garbage in (0.0, 9.0):
+        model = fresh("a")
+        model[-10:] = garbage
+        found.append(learn(Pupil(net, plan, own), ROWS, lesson, {"model": model}, 0).own)
+    assert found[0] is not None
+    assert found[1] is not None
+    assert torch.equal(found[0][-10:], found[1][-10:])

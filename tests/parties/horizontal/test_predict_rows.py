@@ -1,0 +1,139 @@
+"""A client of a horizontal run predicts alone, with the model that the run ended with."""
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+from client_processes import SERVER, Wood
+from typer.testing import CliRunner, Result
+
+from configs.horizontal_file import read_horizontal
+from parties.cli import app
+from parties.data import read_holding
+from parties.horizontal.kept import Kept
+from parties.horizontal.learning.lesson import Lesson
+from parties.horizontal.learning.networks import fresh
+from parties.horizontal.learning.seat_taking import inputs
+from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.simulation.simulate import simulate
+from parties.seating import Place
+from parties.simulate import Plan
+
+NAMES = ("ash", "elm")
+RUN = "0123456789abcdef" * 2
+LESSON = Lesson(stream="one", batch=16, learning_rate=0.1)
+SIMULATED = """
+federation = "pool"
+mode = "horizontal"
+clients = 3
+shape = [1, 8, 8]
+labels = { classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"] }
+model = { kind = "mlp", hidden = [16] }
+partition = { kind = "iid" }
+training = { rounds = 3, batch = 16, learning_rate = 0.1 }
+simulation = { workers = 1 }
+parties = { server = { role = "server" } }
+
+[seats.server]
+listen = "127.0.0.1:7709"
+
+[seats.client]
+data = { kind = "sklearn", name = "digits", label = true }
+"""
+
+
+def delivered(wood: Wood, name: str, kind: str) -> Kept:
+    """A client that learned a lesson and got the model of the run."""
+    place = Place(wood.out, None, wood.keys)
+    found = Kept(take_horizontal_seat(wood.config, name, place, lambda _: None))
+    model = fresh(wood.config.agreement, "original")
+    found.follow(f"{RUN} original 1", None)
+    found.answer("learn", LESSON, {"model": model})
+    found.deliver(model)
+    assert wood.config.agreement.personal.kind == kind
+    return found
+
+
+def predict(path: Path, runs: Path, seat: str, *options: str) -> Result:
+    command = ["predict", str(path), "--seat", seat, "--runs", str(runs), *options]
+    return CliRunner().invoke(app, command, env={"COLUMNS": "100", "VFL_DATA": None})
+
+
+def said(path: Path) -> list[list[str]]:
+    with path.open() as file:
+        return list(csv.reader(file))[1:]
+
+
+@pytest.mark.parametrize("kind", ["none", "fedper", "per-fedavg", "gpfl"])
+def test_a_client_predicts_with_the_model_as_it_is_its_own(tmp_path: Path, kind: str) -> None:
+    wood = Wood(tmp_path, f'personal = {{ kind = "{kind}" }}', NAMES)
+    kept = delivered(wood, "ash", kind)
+    out = tmp_path / "found.csv"
+    result = predict(wood.path, wood.out, "ash", "--out", str(out))
+    assert result.exit_code == 0, result.output
+    data = wood.config.seat("ash").data  # type: ignore[attr-defined]
+    classes, shape = wood.config.agreement.labels.classes, wood.config.agreement.shape
+    holding = read_holding(data, folder=tmp_path, classes=classes, active=True)
+    with torch.no_grad():
+        network = kept._learner.network
+        wanted = network(inputs(holding, data, shape)).argmax(1).tolist()
+    rows = said(out)
+    assert [row[2] for row in rows] == [classes[each] for each in wanted]
+    assert sum(map(float, rows[0][3:])) == pytest.approx(1.0)
+
+
+def test_of_some_ids_those_that_are_not_in_the_data_are_told_apart(tmp_path: Path) -> None:
+    wood = Wood(tmp_path, "", NAMES)
+    delivered(wood, "ash", "none")
+    ids, out = tmp_path / "ids.txt", tmp_path / "found.csv"
+    assert predict(wood.path, wood.out, "ash", "--out", str(out)).exit_code == 0
+    known = said(out)[7]
+    ids.write_text(f"nobody\n{known[0]}\n")
+    result = predict(wood.path, wood.out, "ash", "--out", str(out), "--ids", str(ids), "--force")
+    assert "1 rows predicted, 1 not in the data" in " ".join(result.output.split())
+    assert said(out)[1] == known
+    assert said(out)[0][1] != known[1]
+
+
+def test_refused_are_the_server_and_whoever_has_no_model(tmp_path: Path) -> None:
+    wood = Wood(tmp_path, "", NAMES)
+    out = ("--out", str(tmp_path / "found.csv"))
+    at_server = predict(wood.path, wood.out, SERVER, *out)
+    assert at_server.exit_code == 3
+    assert "it holds no row" in at_server.output
+    without = predict(wood.path, wood.out, "ash", *out)
+    assert without.exit_code == 7
+    assert "no trained model in" in without.output
+    service = predict(wood.path, wood.out, "ash", "--serve", "127.0.0.1:0")
+    assert service.exit_code == 3
+    assert "predicts alone" in service.output
+
+
+def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
+    wood = Wood(tmp_path, "", NAMES)
+    delivered(wood, "ash", "none")
+    path = wood.out / "wood" / "ash" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-4] + b"oops")
+    result = predict(wood.path, wood.out, "ash", "--out", str(tmp_path / "found.csv"))
+    assert result.exit_code == 9
+    assert "is not what the run wrote" in result.output
+
+
+def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> None:
+    path, out = tmp_path / "pool.toml", tmp_path / "found.csv"
+    path.write_text(SIMULATED)
+    simulate(Plan(path, (), tmp_path / "runs", None), lambda _: None)
+    result = predict(path, tmp_path / "runs", "client-0", "--out", str(out))
+    assert result.exit_code == 0, result.output
+    right = _right(path, [row[2] for row in said(out)])
+    assert right > 0.5
+
+
+def _right(path: Path, found: list[str]) -> float:
+    data = read_horizontal(path).seat("client-0").data  # type: ignore[attr-defined]
+    classes = read_horizontal(path).agreement.labels.classes
+    holding = read_holding(data, folder=path.parent, classes=classes, active=True)
+    assert holding.labels is not None
+    wanted = [classes[each] for each in holding.labels.tolist()]
+    return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)

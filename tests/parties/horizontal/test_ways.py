@@ -1,0 +1,77 @@
+"""From the settings to the ways to unlearn."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from configs.client_unlearning import ClientMethod
+from configs.horizontal import Horizontal
+from configs.horizontal_file import read_horizontal
+from parties.horizontal.choice import method
+from parties.horizontal.methods.fedgkt import FedGkt
+from parties.horizontal.methods.fedmm import FedMm
+from parties.horizontal.methods.fu_pga import FuPga
+from parties.horizontal.methods.sfu import Sfu
+
+CONFIG = """
+federation = "wards"
+mode = "horizontal"
+clients = 5
+shape = [1, 8, 8]
+labels = { classes = ["a", "b"] }
+parties = { server = { role = "server" } }
+model = { kind = "mlp", hidden = [4] }
+partition = { kind = "iid" }
+
+[unlearning.fedmm]
+impair = { rounds = 2, learning_rate = 0.5 }
+share = 0.25
+noise_rows = 3
+penalty = 0.0
+
+[unlearning.sfu]
+stops = false
+
+[unlearning.fedgkt]
+by = "BY"
+chance = 0.125
+likeness = -0.5
+
+[seats.server]
+listen = "127.0.0.1:7709"
+
+[seats.client]
+data = { kind = "sklearn", name = "digits", label = true }
+"""
+
+
+def agreement(folder: Path, by: str = "classes") -> Horizontal:
+    (folder / "wards.toml").write_text(CONFIG.replace("BY", by))
+    return read_horizontal(folder / "wards.toml").agreement
+
+
+@pytest.mark.parametrize("name", get_args(ClientMethod))
+def test_every_name_has_its_method(tmp_path: Path, name: ClientMethod) -> None:
+    assert method(agreement(tmp_path), name).name == name
+
+
+def test_settings_of_noise_arrive(tmp_path: Path) -> None:
+    found = method(agreement(tmp_path), "fedmm")
+    assert isinstance(found, FedMm)
+    assert (found.impair.rounds, found.impair.lesson.learning_rate) == (2, 0.5)
+    assert (found.share, found.noise.rows, found.noise.penalty) == (0.25, 3, 0.0)
+
+
+@pytest.mark.parametrize(("by", "most"), [("classes", 0.125), ("features", -0.5)])
+def test_the_gate_has_the_measure_that_it_goes_by(tmp_path: Path, by: str, most: float) -> None:
+    found = method(agreement(tmp_path, by), "fedgkt")
+    assert isinstance(found, FedGkt)
+    assert (found.by, found.gate.most) == (by, most)
+
+
+def test_ascent_stops_at_a_uniform_guess_unless_it_is_told_not_to(tmp_path: Path) -> None:
+    stops, goes_on = (method(agreement(tmp_path), name) for name in ("fu-pga", "sfu"))
+    assert isinstance(stops, FuPga)
+    assert isinstance(goes_on, Sfu)
+    assert (stops.climb.lesson.aim, goes_on.climb.lesson.aim) == ("climb", "ascend")
