@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from configs.horizontal_file import HorizontalConfig, is_horizontal, read_horizontal
+from configs.federated_file import HorizontalConfig, LanguageConfig, is_federated, read_federated
 from configs.schema import Config, read_config
 
 
-def read_any(path: Path, changes: Sequence[str] = ()) -> Config | HorizontalConfig:
+def read_any(path: Path, changes: Sequence[str] = ()) -> Config | HorizontalConfig | LanguageConfig:
     """Read ``path`` as its ``mode`` says.
 
     Raises:
         ConfigError: all problems of the file, at most 20, each with its place.
     """
-    if is_horizontal(path, changes):
-        return read_horizontal(path, changes)
+    if is_federated(path, changes):
+        return read_federated(path, changes)
     return read_config(path, changes)

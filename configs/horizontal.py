@@ -5,19 +5,13 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from configs.agreement import Labels, Limits, Split, Widths
+from configs.agreement import Labels, Split, Widths
 from configs.client_unlearning import ClientMethod, ClientUnlearning
+from configs.federated import Asked, Federated, Teaching
 from configs.hidden_updates import refused
-from configs.table import Count, Fraction, Name, Pin, Positive, Table
+from configs.table import Count, Fraction, Name, Positive, Table
 
 Shape: TypeAlias = Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)]
-
-
-class Seated(Table):
-    """One organisation and its role."""
-
-    role: Literal["server", "client"]
-    pins: tuple[Pin, ...] = ()
 
 
 class WholeMlp(Table):
@@ -107,32 +101,10 @@ class Dirichlet(Table):
 Partition: TypeAlias = Annotated[Own | Iid | Pathological | Dirichlet, Field(discriminator="kind")]
 
 
-class Rule(Table):
-    """What the server does with the clients' mean change."""
+class Rounds(Teaching):
+    """Federated averaging by gradient descent."""
 
-    kind: Literal["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = "fedavg"
-    rate: Positive | None = None  # η_s; None: 1, or 0.001 of the adaptive ones
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9  # of fedavgm
-    floor: Positive = 1e-3  # τ
-    first: Annotated[float, Field(ge=0, lt=1)] = 0.9  # β₁
-    second: Annotated[float, Field(ge=0, lt=1)] = 0.99  # β₂
-    form: Literal["paper", "reddi", "code"] = "paper"
-
-
-class Rounds(Table):
-    """Federated averaging."""
-
-    rounds: Count = 100
-    share: Fraction = 1.0  # of the clients that take part in a round
-    quorum: Fraction = 0.8  # of these that must answer, or the round stops the run
-    epochs: Count = 1  # of a client in a round
-    batch: Count = 64
-    learning_rate: Positive = 0.05
-    decay: Fraction = 1.0  # of the learning rate, a round
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    proximal: Annotated[float, Field(ge=0)] = 0.0  # μ of FedProx
-    rule: Rule = Rule()
     clusters: Count = (
         1  # of clients that learn apart, with the method 'knot'; their mean is delivered
     )
@@ -147,14 +119,10 @@ class Trigger(Table):
     target: str | None = None  # or every one this class
 
 
-class Leaving(Table):
+class Leaving(Asked):
     """Who or what must be forgotten."""
 
-    name: Name
-    client: Name | None = None  # None: every client, which goes with classes
     classes: tuple[str, ...] = ()  # of the client's rows; none: all
-    fraction: Fraction = 1.0
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     trigger: Trigger | None = None
 
     @model_validator(mode="after")
@@ -166,32 +134,10 @@ class Leaving(Table):
         return self
 
 
-class SecureAggregation(Table):
-    """Whether the server sees single updates."""
-
-    kind: Literal["none", "masks", "ckks"] = "none"
-    least: Annotated[int, Field(ge=3)] = 3  # contributors of a sum, or it is not made
-    keepers: tuple[Name, ...] = ()  # clients that may hold the keys of ckks; none named: all
-
-
 class History(Table):
     """What the server keeps of the training for ways that need it: every so many rounds."""
 
     every: Annotated[int, Field(ge=0)] = 0  # 0: nothing
-
-
-class Simulation(Table):
-    """Where simulated clients are computed."""
-
-    backend: Literal["processes", "ray"] = "processes"
-    workers: Count | None = None  # processes; None: as many as there are cores
-    address: str | None = None  # of a Ray cluster; None: one on this machine
-
-    @model_validator(mode="after")
-    def _of_a_cluster(self) -> Self:
-        if self.address is not None and (self.backend != "ray" or self.workers is not None):
-            raise ValueError("address goes with backend 'ray' alone; a cluster has its own workers")
-        return self
 
 
 class ClientEvaluation(Table):
@@ -206,15 +152,10 @@ class ClientEvaluation(Table):
     by: Name | None = None
 
 
-class Horizontal(Table):
+class Horizontal(Federated):
     """One run, as all parties must describe it."""
 
-    federation: Name
     mode: Literal["horizontal"]
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    parties: dict[Name, Seated] = Field(default={})
-    # So many simulated clients beside those named, client-0 and so on, all with [seats.client].
-    clients: Annotated[int, Field(ge=0, le=100_000)] = 0
     labels: Labels
     shape: Shape  # of one row: columns, or channels, height and width
     model: Network = WholeMlp()
@@ -222,24 +163,10 @@ class Horizontal(Table):
     partition: Partition = Own()
     split: Split = Split(validation=0.05, test=0.15)
     training: Rounds = Rounds()
-    aggregation: SecureAggregation = SecureAggregation()
     history: History = History()
     unlearn: tuple[Leaving, ...] = ()
     unlearning: ClientUnlearning = ClientUnlearning()
     evaluation: ClientEvaluation = ClientEvaluation()
-    limits: Limits = Limits()
-    simulation: Simulation = Simulation()
-
-    @property
-    def hub(self) -> str:
-        """The server."""
-        return next(name for name, each in self.parties.items() if each.role == "server")
-
-    @property
-    def spokes(self) -> tuple[str, ...]:
-        """The clients, by name."""
-        named = (name for name, each in self.parties.items() if each.role == "client")
-        return (*sorted(named), *(f"client-{number}" for number in range(self.clients)))
 
     @property
     def architecture(self) -> dict[str, Any]:
@@ -248,25 +175,8 @@ class Horizontal(Table):
         return self.model_dump(mode="json", include=fields)
 
     @model_validator(mode="after")
-    def _one_server(self) -> Self:
-        servers = [name for name, each in self.parties.items() if each.role == "server"]
-        if len(servers) != 1 or len(self.spokes) < 2:
-            raise ValueError(
-                f"a run has one server and two clients or more; here {len(servers)} and "
-                f"{len(self.spokes)}"
-            )
-        if len(set(self.spokes)) < len(self.spokes):
-            raise ValueError("a named client bears the name of a simulated one")
-        return self
-
-    @model_validator(mode="after")
-    def _requests_name_what_there_is(self) -> Self:
-        names = [each.name for each in self.unlearn]
-        if len(set(names)) < len(names):
-            raise ValueError("two requests bear one name")
+    def _requests_name_classes(self) -> Self:
         for each in self.unlearn:
-            if each.client is not None and each.client not in self.spokes:
-                raise ValueError(f"request {each.name!r} names client {each.client!r}, who is none")
             target = each.trigger.target if each.trigger else None
             for unknown in {*each.classes, *filter(None, [target])} - set(self.labels.classes):
                 raise ValueError(
@@ -303,17 +213,6 @@ class Horizontal(Table):
         alone = any(each.client is not None for each in self.unlearn)
         for problem in refused(sums.kind, chosen, one_leaves=alone):
             raise ValueError(problem)
-        return self
-
-    @model_validator(mode="after")
-    def _keepers_are_clients(self) -> Self:
-        named, sums = self.aggregation.keepers, self.aggregation
-        if not named:
-            return self
-        if sums.kind != "ckks":
-            raise ValueError("aggregation.keepers goes with aggregation.kind = 'ckks'")
-        if len(set(named)) < 2 or not {*named} <= {*self.spokes}:
-            raise ValueError("aggregation.keepers must name two clients or more, and nobody else")
         return self
 
     @model_validator(mode="after")

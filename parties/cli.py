@@ -31,7 +31,7 @@ from parties.teller import Teller, prepare_output
 from parties.usage import Command, Commands, check_hub
 
 if TYPE_CHECKING:
-    from configs.horizontal_file import HorizontalConfig
+    from configs.federated_file import HorizontalConfig
     from configs.schema import Config
     from parties.seating import Place
     from parties.simulate import Plan
@@ -144,7 +144,7 @@ def _play(
     show: "Listener",
 ) -> dict[str, Any] | None:
     """Run one party of either mode; each is imported where it is played."""
-    from configs.horizontal_file import HorizontalConfig
+    from configs.federated_file import HorizontalConfig
 
     if isinstance(config, HorizontalConfig):
         from parties.horizontal import roles as horizontal
@@ -205,7 +205,7 @@ def _simulate(
 
 def _processes(plan: "Plan", listener: "Listener") -> dict[str, Any]:
     from configs.any_file import read_any
-    from configs.horizontal_file import HorizontalConfig
+    from configs.federated_file import HorizontalConfig
 
     config = read_any(plan.config, plan.changes)
     if isinstance(config, HorizontalConfig) and config.agreement.clients:

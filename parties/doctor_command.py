@@ -118,7 +118,7 @@ def _findings(visit: _Visit) -> Iterator["Finding"]:
 
 def _examined(visit: _Visit) -> "Examined | HorizontalExamined":
     from configs.any_file import read_any
-    from configs.horizontal_file import HorizontalConfig
+    from configs.federated_file import HorizontalConfig
     from parties.doctor.finding import Examined, HorizontalExamined
 
     config = read_any(visit.config, visit.changes)

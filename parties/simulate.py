@@ -17,7 +17,7 @@ from typing import Any
 from cryptography import x509
 
 from configs.any_file import read_any
-from configs.horizontal_file import HorizontalConfig
+from configs.federated_file import HorizontalConfig
 from configs.schema import Config
 from parties.errors import Failed
 from parties.options import Begin

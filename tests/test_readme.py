@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from configs.horizontal_file import read_horizontal
+from configs.federated_file import read_horizontal
 from configs.schema import read_config
 
 ROOT = Path(__file__).parents[1]

@@ -10,8 +10,8 @@ from pathlib import Path
 from configs.agreement import Agreement, Request
 from configs.evaluation import Backdoor
 from configs.experiments import Experiment, Experiments, inline
+from configs.federated_file import HorizontalConfig
 from configs.horizontal import Horizontal
-from configs.horizontal_file import HorizontalConfig
 from configs.schema import Config, canonical, read_config
 from parties.report import VERSION
 

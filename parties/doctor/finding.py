@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from configs.horizontal_file import HorizontalConfig
+from configs.federated_file import HorizontalConfig
 from configs.schema import Config
 from configs.seat import Chair, Seat
 from parties.errors import PartyError, StorageError, exit_code

@@ -2,7 +2,7 @@
 
 from typing import Any, assert_never
 
-from configs.horizontal import Horizontal, SecureAggregation
+from configs.federated import SecureAggregation
 
 SIMULATED = "a simulation: its machines see every update, and nothing is masked or encrypted"
 _SUM = "a sum still says what it says of everybody in it; no (ε, δ) is claimed"

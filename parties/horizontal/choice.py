@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Literal, Protocol, assert_never
 
 from configs.client_unlearning import AscentPlan, ClientMethod, Stage, Variant
-from configs.horizontal import Horizontal, Rule
+from configs.federated import Rule
+from configs.horizontal import Horizontal
 from models.server_optimisers import FedAdagrad, FedAdam, FedAvg, FedAvgM, ServerOptimiser
 from parties.horizontal.clusters import dealt
 from parties.horizontal.learning.distillation import Distillation, Gate

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from configs.errors import ConfigError
-from configs.horizontal_file import HorizontalConfig
+from configs.federated_file import HorizontalConfig
 from configs.seat import Data, Seat
 from parties.data import read_holding
 from parties.horizontal.learning.learner import AT_ONCE

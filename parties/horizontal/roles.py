@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from configs.horizontal_file import HorizontalConfig
+from configs.federated_file import HorizontalConfig
 from parties.durable import write
 from parties.errors import StorageError
 from parties.horizontal.client import run_client

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from configs.horizontal_file import HorizontalConfig
+from configs.federated_file import HorizontalConfig
 from configs.seat import Seat
 from parties.horizontal.learning.backdoor import plant
 from parties.horizontal.learning.learner import Shelf

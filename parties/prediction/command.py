@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from threading import Event
 
-    from configs.horizontal_file import HorizontalConfig
+    from configs.federated_file import HorizontalConfig
     from configs.schema import Config
     from parties.join import Port
     from parties.party import Party
@@ -93,7 +93,7 @@ def predict(  # noqa: PLR0913  a command has the options that it has
 
 def _predict(run: _Run, told: Teller) -> None:
     from configs.any_file import read_any
-    from configs.horizontal_file import HorizontalConfig
+    from configs.federated_file import HorizontalConfig
     from parties.folder import alone
 
     config = read_any(run.config, run.changes)

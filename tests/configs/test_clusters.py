@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from configs.errors import ConfigError
+from configs.federated_file import read_horizontal
 from configs.horizontal import Horizontal
-from configs.horizontal_file import read_horizontal
 
 CONFIG = """
 federation = "wards"

@@ -8,8 +8,8 @@ import pytest
 
 from configs.client_unlearning import ClientMethod
 from configs.errors import ConfigError
+from configs.federated_file import read_horizontal
 from configs.hidden_updates import LEAVING, SINGLE
-from configs.horizontal_file import read_horizontal
 from parties.horizontal.choice import method
 
 GOOD = """

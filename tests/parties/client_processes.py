@@ -9,7 +9,7 @@ from threading import Thread
 
 from kills import ROOT, Running
 
-from configs.horizontal_file import HorizontalConfig, read_horizontal
+from configs.federated_file import HorizontalConfig, read_horizontal
 from parties.simulate import _free_port
 from protocol.keyring import issue, make_authority
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from configs.horizontal_file import HorizontalConfig, read_horizontal
+from configs.federated_file import HorizontalConfig, read_horizontal
 from parties.horizontal.client import run_client
 from parties.horizontal.door import Door
 from parties.horizontal.hub_cohort import HubCohort, Manner

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 
 from configs.errors import ConfigError
 from configs.experiments import Changes, Title
-from configs.horizontal_file import read_horizontal
+from configs.federated_file import read_horizontal
 from configs.problems import problem
 from configs.table import Count, Table
 from configs.toml_file import read_toml

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from configs.errors import ConfigError
-from configs.horizontal import Simulation
+from configs.federated import Simulation
 from parties.horizontal.cohort import Score
 from parties.horizontal.learning.lesson import Learned
 from parties.horizontal.simulation.pool import Posted, Task, carry_out

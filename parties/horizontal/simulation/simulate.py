@@ -5,8 +5,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from configs.horizontal import Simulation
-from configs.horizontal_file import read_horizontal
+from configs.federated import Simulation
+from configs.federated_file import read_horizontal
 from parties.horizontal.aggregation import SIMULATED
 from parties.horizontal.learning.personal import has_own
 from parties.horizontal.record import Record, checkpoints

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from configs.errors import ConfigError
+from configs.federated_file import SIMULATED, HorizontalConfig, read_horizontal
 from configs.horizontal import Own
-from configs.horizontal_file import SIMULATED, HorizontalConfig, read_horizontal
 from configs.seat import Seat
 from parties.horizontal.learning.backdoor import plant
 from parties.horizontal.learning.learner import Learner

@@ -23,7 +23,7 @@ from test_hub_cohort import (
 )
 
 from configs.client_unlearning import Stage
-from configs.horizontal_file import HorizontalConfig
+from configs.federated_file import HorizontalConfig
 from parties.errors import PolicyError
 from parties.horizontal.client import run_client
 from parties.horizontal.cohort import Member

@@ -10,7 +10,7 @@ import pytest
 import torch
 from clients import CLIENTS
 
-from configs.horizontal_file import HorizontalConfig, read_horizontal
+from configs.federated_file import HorizontalConfig, read_horizontal
 from parties.errors import PolicyError
 from parties.horizontal.choice import clusters, training
 from parties.horizontal.client import run_client

@@ -12,7 +12,7 @@ from test_hub_cohort import CONFIG, cohort, local, prepared, untouched
 from test_personal import PLANS, build
 
 from configs.errors import ConfigError
-from configs.horizontal_file import read_horizontal
+from configs.federated_file import read_horizontal
 from parties.horizontal.evaluation.lent import FORGOTTEN, RETAINED, Lender, whole
 from parties.horizontal.learning.distillation import Distillation
 from parties.horizontal.learning.learner import Learner

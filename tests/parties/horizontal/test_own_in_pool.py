@@ -8,7 +8,7 @@ import torch
 from test_hub_cohort import CONFIG
 from torch import Tensor
 
-from configs.horizontal_file import read_horizontal
+from configs.federated_file import read_horizontal
 from parties.horizontal.cohort import Member
 from parties.horizontal.learning.lesson import Lesson
 from parties.horizontal.learning.networks import fresh

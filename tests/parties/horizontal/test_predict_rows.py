@@ -8,7 +8,7 @@ import torch
 from client_processes import SERVER, Wood
 from typer.testing import CliRunner, Result
 
-from configs.horizontal_file import read_horizontal
+from configs.federated_file import read_horizontal
 from parties.cli import app
 from parties.data import read_holding
 from parties.horizontal.kept import Kept

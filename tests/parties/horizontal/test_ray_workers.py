@@ -11,8 +11,8 @@ import torch
 from test_hub_cohort import CONFIG
 
 from configs.errors import ConfigError
-from configs.horizontal import Simulation
-from configs.horizontal_file import read_horizontal
+from configs.federated import Simulation
+from configs.federated_file import read_horizontal
 from parties.horizontal.cohort import Member
 from parties.horizontal.learning.lesson import Lesson
 from parties.horizontal.learning.networks import fresh

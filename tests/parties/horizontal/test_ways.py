@@ -6,8 +6,8 @@ from typing import get_args
 import pytest
 
 from configs.client_unlearning import ClientMethod
+from configs.federated_file import read_horizontal
 from configs.horizontal import Horizontal
-from configs.horizontal_file import read_horizontal
 from parties.horizontal.choice import method
 from parties.horizontal.methods.fedgkt import FedGkt
 from parties.horizontal.methods.fedmm import FedMm

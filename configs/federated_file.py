@@ -1,20 +1,24 @@
-"""A horizontal config: the agreement, and the seats that stand in it or beside it."""
+"""A config of a server and its clients: the agreement, and the seats that stand in it or beside."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from configs.errors import ConfigError
+from configs.federated import Federated
 from configs.horizontal import Horizontal
+from configs.language import Language
+from configs.language_seat import LanguageServerSeat, TextSeat
 from configs.schema import changed, checked, refusal, validated
 from configs.seat import Chair, Seat
 from configs.toml_file import read_toml
 
 SIMULATED = "client"  # the seat of all simulated clients
+MODES: dict[str, type[Horizontal | Language]] = {"horizontal": Horizontal, "llm": Language}
 
 
 @dataclass(frozen=True, slots=True)
-class HorizontalConfig:
+class FederatedConfig:
     """One file.
 
     Attributes:
@@ -22,7 +26,7 @@ class HorizontalConfig:
     """
 
     path: Path
-    agreement: Horizontal
+    agreement: Federated
     inline: Mapping[str, Chair]
     notices: list[str] = field(default_factory=list)
 
@@ -51,15 +55,29 @@ class HorizontalConfig:
         )
 
 
-def is_horizontal(path: Path, changes: Sequence[str] = ()) -> bool:
-    """Whether a config is of this mode; what is wrong with it is told when it is read."""
+@dataclass(frozen=True, slots=True)
+class HorizontalConfig(FederatedConfig):
+    """A file whose clients learn a network on rows."""
+
+    agreement: Horizontal
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageConfig(FederatedConfig):
+    """A file whose clients learn a language model."""
+
+    agreement: Language
+
+
+def is_federated(path: Path, changes: Sequence[str] = ()) -> bool:
+    """Whether a config is of these modes; what is wrong with it is told when it is read."""
     raw = read_toml(path, [])
     for change in changes:
         changed(raw, change)
-    return raw.get("mode") == "horizontal"
+    return raw.get("mode") in MODES
 
 
-def read_horizontal(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig:
+def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig | LanguageConfig:
     """Read ``path``; ``changes`` are settings like ``training.rounds=5``.
 
     Raises:
@@ -73,7 +91,7 @@ def read_horizontal(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig
     seats = raw.pop("seats", {})
     if not isinstance(seats, dict):
         raise ConfigError(f"{path}: seats must be tables, [seats.<party>]")
-    agreement = checked(Horizontal, raw, "", problems)
+    agreement = checked(MODES.get(str(raw.get("mode")), Horizontal), raw, "", problems)
     inline = {
         name: checked(_kind(agreement, name), each, f"seats.{name}.", problems)
         for name, each in seats.items()
@@ -83,11 +101,39 @@ def read_horizontal(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig
     strangers = sorted(set(seats) - {agreement.hub, *agreement.spokes, SIMULATED})
     if strangers:
         raise refusal(path, [f"[seats.{name}] is no party" for name in strangers])
-    return HorizontalConfig(
-        path, agreement, {n: each for n, each in inline.items() if each}, notices
-    )
+    known = {n: each for n, each in inline.items() if each}
+    if isinstance(agreement, Language):
+        return LanguageConfig(path, agreement, known, notices)
+    return HorizontalConfig(path, agreement, known, notices)
 
 
-def _kind(agreement: Horizontal | None, name: str) -> type[Chair]:
-    """What a party's seat has; the server's has no data."""
-    return Chair if agreement is not None and name == agreement.hub else Seat
+def read_horizontal(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig:
+    """Read a config whose clients learn a network on rows.
+
+    Raises:
+        ConfigError: it is of another mode, or see ``read_federated``.
+    """
+    config = read_federated(path, changes)
+    if not isinstance(config, HorizontalConfig):
+        raise ConfigError(f"{path}: mode is {config.agreement.mode!r}, not 'horizontal'")
+    return config
+
+
+def read_language(path: Path, changes: Sequence[str] = ()) -> LanguageConfig:
+    """Read a config whose clients learn a language model.
+
+    Raises:
+        ConfigError: it is of another mode, or see ``read_federated``.
+    """
+    config = read_federated(path, changes)
+    if not isinstance(config, LanguageConfig):
+        raise ConfigError(f"{path}: mode is {config.agreement.mode!r}, not 'llm'")
+    return config
+
+
+def _kind(agreement: Federated | None, name: str) -> type[Chair]:
+    """What a party's seat has; the server's of networks on rows has no data."""
+    hub = agreement is not None and name == agreement.hub
+    if isinstance(agreement, Language):
+        return LanguageServerSeat if hub else TextSeat
+    return Chair if hub else Seat

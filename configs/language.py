@@ -1,0 +1,164 @@
+"""The agreement of a run that teaches a language model: a server, and clients with texts."""
+
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from configs.federated import Asked, Federated, Teaching
+from configs.language_unlearning import TextUnlearning
+from configs.table import Count, Fraction, Name, Positive, Table
+
+Digest: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+SEVEN = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+class BaseModel(Table):
+    """The model that everybody has before the first round, in a folder of its own."""
+
+    digest: Digest | None = None  # `vfl language digest FOLDER`; simulations may leave it out
+    precision: Literal["float32", "bfloat16"] = "float32"
+    quantised: Literal["none", "8-bit", "4-bit"] = "none"  # bitsandbytes, on a GPU
+    chat: bool = False  # whether questions are put into the tokenizer's chat template
+    length: Annotated[int, Field(ge=8, le=1_000_000)] = 512  # tokens of a text, at most
+
+
+class Lora(Table):
+    """Low-rank adapters, and how the server merges them."""
+
+    kind: Literal["lora"]
+    rank: Count = 32
+    alpha: Positive = 64.0
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    modules: Annotated[tuple[str, ...], Field(min_length=1)] = SEVEN
+    # The mean of the factors; of their products, cut to the rank; or of B, with A as it was drawn.
+    merging: Literal["factors", "product_svd", "freeze_A"] = "factors"
+
+
+class FullTuning(Table):
+    """All weights are taught, and cross."""
+
+    kind: Literal["full"]
+
+
+Tuning: TypeAlias = Annotated[Lora | FullTuning, Field(discriminator="kind")]
+
+
+class OwnTexts(Table):
+    """Every client brings its own texts."""
+
+    kind: Literal["own"] = "own"
+
+
+class DealtTexts(Table):
+    """One corpus: dealt in equal shards at random, or whole authors to clients."""
+
+    kind: Literal["shards", "authors"]
+
+
+class TextsAtOne(Table):
+    """The texts that will be forgotten lie at one client, the others are dealt to all."""
+
+    kind: Literal["one"]
+    client: Name
+
+
+TextPartition: TypeAlias = Annotated[
+    OwnTexts | DealtTexts | TextsAtOne, Field(discriminator="kind")
+]
+
+
+class TextRounds(Teaching):
+    """Federated fine-tuning; the defaults are Oblivionis' (paper 000), but for who takes part."""
+
+    rounds: Count = 10
+    epochs: Count = 5
+    batch: Count = 32
+    learning_rate: Positive = 8e-5
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    optimiser: Literal["adamw", "sgd"] = "adamw"
+    clip: Positive | None = 1.0  # norm of a step's gradient
+
+
+class TextRequest(Asked):
+    """Which texts must be forgotten, and when that is asked."""
+
+    rows: Literal["all", "flagged"] = "all"  # flagged: those that the corpus or the seat names
+    round: Count | None = None  # of the training, after which it comes; None: after the last
+
+    @model_validator(mode="after")
+    def _not_everything(self) -> Self:
+        if self.client is None and self.rows == "all" and self.fraction == 1:
+            raise ValueError('name the client that leaves, or rows = "flagged", or a fraction')
+        return self
+
+
+class TextEvaluation(Table):
+    """What is measured beside the clients' own figures."""
+
+    benchmark: Literal["none", "tofu", "muse"] = "none"  # its files are named in the server's seat
+    rows: Count | None = None  # of every set of questions, at most; None: all
+    tokens: Count = 200  # that an answer may have
+    batch: Count = 32  # questions at a time
+    relearn: Annotated[int, Field(ge=0)] = 0  # steps of the relearning attack; 0: it is not made
+    relearn_share: Fraction = 0.05  # of the forgotten texts that the attacker has
+    quantise: bool = False  # also measure each model rounded to 8 and to 4 bits
+
+
+class Language(Federated):
+    """One run, as all parties must describe it."""
+
+    mode: Literal["llm"]
+    model: BaseModel = BaseModel()
+    tuning: Tuning = Lora(kind="lora")
+    partition: TextPartition = OwnTexts()
+    # Of a client's unflagged texts that nobody learns from, for tests and as a reference.
+    held: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    training: TextRounds = TextRounds()
+    unlearn: tuple[TextRequest, ...] = ()
+    unlearning: TextUnlearning = TextUnlearning()
+    evaluation: TextEvaluation = TextEvaluation()
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What a trained model must have in common with those who use it, as JSON."""
+        return self.model_dump(mode="json", include={"federation", "model", "tuning"})
+
+    @model_validator(mode="after")
+    def _base_is_named(self) -> Self:
+        apart = [name for name, each in self.parties.items() if each.role == "client"]
+        if apart and self.model.digest is None:
+            raise ValueError(
+                "model.digest says which model all begin with; read it off the folder: "
+                "vfl language digest FOLDER"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _requests_come_in_time(self) -> Self:
+        for each in self.unlearn:
+            if each.round is not None and each.round > self.training.rounds:
+                raise ValueError(
+                    f"request {each.name!r} comes after round {each.round}, and the training has "
+                    f"{self.training.rounds}"
+                )
+        if isinstance(self.partition, TextsAtOne) and self.partition.client not in self.spokes:
+            raise ValueError(f"partition.client {self.partition.client!r} is no client")
+        return self
+
+    @model_validator(mode="after")
+    def _sums_are_enough(self) -> Self:
+        sums, tuning = self.aggregation, self.tuning
+        if sums.kind == "none":
+            return self
+        if isinstance(tuning, Lora) and tuning.merging == "product_svd":
+            raise ValueError(
+                "tuning.merging 'product_svd' needs single clients' factors, which "
+                f"aggregation.kind = {sums.kind!r} hides; legal with it: factors, freeze_A"
+            )
+        if self.unlearn and any(each.client is not None for each in self.unlearn):
+            raise ValueError(
+                f"aggregation.kind = {sums.kind!r} hides single updates, and a round in which one "
+                "client forgets beside the same round without it would show that client's: "
+                'name no client in the requests (rows = "flagged")'
+            )
+        return self

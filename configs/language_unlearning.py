@@ -1,0 +1,91 @@
+"""The settings of unlearning by language models: one table a method, and what is compared."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from configs.table import Count, Positive, Table
+
+TextMethod: TypeAlias = Literal[
+    "fine-tune", "grad-ascent", "grad-diff", "npo", "simnpo", "rmu", "primal-dual"
+]
+
+
+class TextStage(Table):
+    """Rounds of one stage; what is absent is the training's."""
+
+    rounds: Annotated[int, Field(ge=0, lt=2**31)] = 5
+    learning_rate: Positive | None = None
+    epochs: Count = 1
+    batch: Count | None = None
+
+
+class Forgetting(Table):
+    """What all methods have: the rounds that unlearn, and those that recover."""
+
+    unlearn: TextStage = TextStage()
+    recover: TextStage = TextStage(rounds=0)
+    # In a round that unlearns: everybody, those without forgotten texts learning theirs; or the
+    # leaving alone, as the released program of Oblivionis does it.
+    who: Literal["all", "leaving"] = "all"
+    # Whose step the server takes: the plain mean's, or that of training.rule with its memory.
+    through: Literal["mean", "rule"] = "mean"
+
+
+class GradDiffPlan(Forgetting):
+    """Gradient ascent on forgotten texts beside descent on those that stay."""
+
+    gamma: Positive = 1.0
+    alpha: Annotated[float, Field(ge=0)] = 1.0
+    retain: Literal["nll", "kl"] = "nll"
+
+
+class NpoPlan(GradDiffPlan):
+    """Negative preference optimisation (Zhang et al. 2024)."""
+
+    beta: Positive = 0.1
+
+
+class SimNpoPlan(GradDiffPlan):
+    """Negative preference without a reference model (Fan et al. 2024)."""
+
+    beta: Positive = 4.5
+    delta: Annotated[float, Field(ge=0)] = 0.0
+    gamma: Positive = 0.125
+
+
+class RmuPlan(Forgetting):
+    """Representation misdirection (Li et al. 2024)."""
+
+    layer: Count | None = None  # whose outputs are steered, from 1; None: the one in the middle
+    steering: Positive = 2.0  # c
+    gamma: Positive = 1.0
+    alpha: Annotated[float, Field(ge=0)] = 1.0
+
+
+class PrimalDualPlan(Forgetting):
+    """FedORA's constraint on forgotten texts, priced by a dual variable."""
+
+    score: Literal["preference", "entropy"] = "preference"
+    # γ: what the mean score of forgotten texts must reach; None: what those who stay score on
+    # texts that nobody learned from.
+    threshold: float | None = None
+    step_size: Positive = 0.5  # σ
+    price: Annotated[float, Field(ge=0)] = 0.5  # Ω before the first round
+    alpha: Annotated[float, Field(ge=0)] = 1.0
+    retain: Literal["nll", "kl"] = "nll"
+
+
+class TextUnlearning(Table):
+    """What is run for every request."""
+
+    method: TextMethod = "npo"
+    compare: tuple[TextMethod, ...] = ("fine-tune",)
+    retrains: Annotated[int, Field(ge=1)] = 1
+    fine_tune: TextStage = TextStage()
+    grad_ascent: Forgetting = Forgetting()
+    grad_diff: GradDiffPlan = GradDiffPlan()
+    npo: NpoPlan = NpoPlan()
+    simnpo: SimNpoPlan = SimNpoPlan()
+    rmu: RmuPlan = RmuPlan()
+    primal_dual: PrimalDualPlan = PrimalDualPlan()
