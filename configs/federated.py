@@ -1,6 +1,6 @@
 """What every agreement between a server and its clients has, whatever they teach."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -87,6 +87,11 @@ class Federated(Table):
     unlearn: tuple[Asked, ...] = ()
     limits: Limits = Limits()
     simulation: Simulation = Simulation()
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What a trained model must have in common with those who use it, as JSON."""
+        raise NotImplementedError
 
     @property
     def hub(self) -> str:

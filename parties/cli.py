@@ -31,7 +31,7 @@ from parties.teller import Teller, prepare_output
 from parties.usage import Command, Commands, check_hub
 
 if TYPE_CHECKING:
-    from configs.federated_file import HorizontalConfig
+    from configs.federated_file import FederatedConfig
     from configs.schema import Config
     from parties.seating import Place
     from parties.simulate import Plan
@@ -137,16 +137,16 @@ def _run_party(run: _Run, told: Teller) -> None:
 
 
 def _play(
-    config: "Config | HorizontalConfig",
+    config: "Config | FederatedConfig",
     seat: str,
     place: "Place",
     hub: str | None,
     show: "Listener",
 ) -> dict[str, Any] | None:
     """Run one party of either mode; each is imported where it is played."""
-    from configs.federated_file import HorizontalConfig
+    from configs.federated_file import FederatedConfig
 
-    if isinstance(config, HorizontalConfig):
+    if isinstance(config, FederatedConfig):
         from parties.horizontal import roles as horizontal
 
         return horizontal.play(config, seat, place, hub, show)
@@ -205,10 +205,10 @@ def _simulate(
 
 def _processes(plan: "Plan", listener: "Listener") -> dict[str, Any]:
     from configs.any_file import read_any
-    from configs.federated_file import HorizontalConfig
+    from configs.federated_file import FederatedConfig
 
     config = read_any(plan.config, plan.changes)
-    if isinstance(config, HorizontalConfig) and config.agreement.clients:
+    if isinstance(config, FederatedConfig) and config.agreement.clients:
         from parties.horizontal.simulation.simulate import simulate as pooled
 
         return pooled(plan, listener)

@@ -118,7 +118,8 @@ def _findings(visit: _Visit) -> Iterator["Finding"]:
 
 def _examined(visit: _Visit) -> "Examined | HorizontalExamined":
     from configs.any_file import read_any
-    from configs.federated_file import HorizontalConfig
+    from configs.errors import ConfigError
+    from configs.federated_file import FederatedConfig, HorizontalConfig
     from parties.doctor.finding import Examined, HorizontalExamined
 
     config = read_any(visit.config, visit.changes)
@@ -132,6 +133,11 @@ def _examined(visit: _Visit) -> "Examined | HorizontalExamined":
             config=config, name=visit.seat, seat=seat, folder=folder,
             certificates=certificates, out=visit.out, address=address,
         )  # fmt: skip
+    if isinstance(config, FederatedConfig):
+        raise ConfigError(
+            f"{visit.config}: the doctor does not know language models yet",
+            "vfl simulate with training.rounds=1 shows whether a seat can be taken",
+        )
     return Examined(
         config=config, name=visit.seat, seat=config.seat(visit.seat), folder=folder,
         certificates=certificates, out=visit.out, address=address,

@@ -17,7 +17,7 @@ from typing import Any
 from cryptography import x509
 
 from configs.any_file import read_any
-from configs.federated_file import HorizontalConfig
+from configs.federated_file import FederatedConfig
 from configs.schema import Config
 from parties.errors import Failed
 from parties.options import Begin
@@ -41,7 +41,7 @@ class Plan:
 
 
 @contextmanager
-def certified(plan: Plan) -> Iterator[tuple[Config | HorizontalConfig, tuple[str, ...], Path]]:
+def certified(plan: Plan) -> Iterator[tuple[Config | FederatedConfig, tuple[str, ...], Path]]:
     """The config with every party's key pinned, the changes that pin it, and the key folder."""
     config = read_any(plan.config, plan.changes)
     federation = config.agreement.federation

@@ -10,7 +10,7 @@ from pathlib import Path
 from configs.agreement import Agreement, Request
 from configs.evaluation import Backdoor
 from configs.experiments import Experiment, Experiments, inline
-from configs.federated_file import HorizontalConfig
+from configs.federated_file import FederatedConfig
 from configs.horizontal import Horizontal
 from configs.schema import Config, canonical, read_config
 from parties.report import VERSION
@@ -121,7 +121,7 @@ def _forget(request: Request | None, backdoor: Backdoor | None) -> tuple[str, ..
     return (f"unlearn={inline([table])}",)
 
 
-def digest(config: Config | HorizontalConfig, *, processes: bool) -> str:
+def digest(config: Config | FederatedConfig, *, processes: bool) -> str:
     """What names a run's folder: everything that its figures depend on, as far as it is declared.
 
     The program is known by its version and that of its metrics; the digest of its sources stands in

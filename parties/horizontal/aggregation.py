@@ -2,7 +2,8 @@
 
 from typing import Any, assert_never
 
-from configs.federated import SecureAggregation
+from configs.federated import Federated, SecureAggregation
+from configs.horizontal import Horizontal
 
 SIMULATED = "a simulation: its machines see every update, and nothing is masked or encrypted"
 _SUM = "a sum still says what it says of everybody in it; no (ε, δ) is claimed"
@@ -10,14 +11,19 @@ _SUM = "a sum still says what it says of everybody in it; no (ε, δ) is claimed
 _ROWS = ", and with SFU inputs of the layers, the first of which are rows of those who stay"
 
 
-def promise(agreement: Horizontal) -> dict[str, Any]:
-    """The settings of the sums, and what they promise, in words."""
-    plan = agreement.aggregation
-    told: dict[str, Any] = {"kind": plan.kind, "promise": _words(plan)}
-    ways = agreement.unlearning
+def with_inputs(agreement: Horizontal) -> dict[str, Any]:
+    """The same where some ways to unlearn tell more."""
+    told, ways = promise(agreement), agreement.unlearning
     run = (ways.method, *ways.compare, *(each.method for each in ways.also))
     if agreement.unlearn and "sfu" in run:
         told["promise"] += _ROWS
+    return told
+
+
+def promise(agreement: Federated) -> dict[str, Any]:
+    """The settings of the sums, and what they promise, in words."""
+    plan = agreement.aggregation
+    told: dict[str, Any] = {"kind": plan.kind, "promise": _words(plan)}
     if plan.kind != "none":
         told["least"] = plan.least
     if plan.kind == "ckks":

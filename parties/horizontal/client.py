@@ -13,7 +13,8 @@ from parties.errors import public
 from parties.held import NOTHING
 from parties.horizontal.cohort import Whose
 from parties.horizontal.kept import Kept
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.learning.lesson import NothingToLearn
+from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.client_sums import ClientSums
 from parties.horizontal.words import DELIVERED, KINDS, Gathering, parts, understood
 from parties.resume import Losses
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from parties.horizontal.secure.client_ciphers import ClientCiphers
 
 
-def run_client(party: HorizontalParty, connect: Callable[[], Line]) -> None:
+def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
     """Join and answer until the server says goodbye; come back when the line is lost."""
     kept, lessons = Kept(party), count()
     losses = Losses(party, lambda: next(lessons))
@@ -40,7 +41,7 @@ def run_client(party: HorizontalParty, connect: Callable[[], Line]) -> None:
             losses.bear(error)
 
 
-def _session(party: HorizontalParty, channel: Channel, kept: Kept) -> None:
+def _session(party: FederatedParty, channel: Channel, kept: Kept) -> None:
     try:
         answerer = Answerer(party, channel, kept)
         while answerer.answer(channel.receive(party.agreement.limits.idle_seconds)):
@@ -55,7 +56,7 @@ def _session(party: HorizontalParty, channel: Channel, kept: Kept) -> None:
 class Answerer:
     """A client between greeting and goodbye."""
 
-    def __init__(self, party: HorizontalParty, channel: Channel, kept: Kept) -> None:
+    def __init__(self, party: FederatedParty, channel: Channel, kept: Kept) -> None:
         self._party, self._channel, self._kept = party, channel, kept
         self._sums = _sums(party, channel)
         self._slots: dict[str, Tensor] = {}
@@ -104,7 +105,7 @@ class Answerer:
         slots = {name: self._slot(name) for name in ("model", *teach.slots)}
         try:
             found = self._kept.answer(kind, lesson, slots)
-        except ValueError as error:
+        except NothingToLearn as error:
             raise RemoteProtocolError(
                 f"teaches {kind} rows, of which {self._party.name} has none"
             ) from error
@@ -138,7 +139,7 @@ class Answerer:
         return self._slots[name]
 
 
-def _sums(party: HorizontalParty, channel: Channel) -> "ClientSums | ClientCiphers":
+def _sums(party: FederatedParty, channel: Channel) -> "ClientSums | ClientCiphers":
     """Our side of sums in which no update is seen; TenSEAL is loaded where it is agreed on."""
     if party.agreement.aggregation.kind != "ckks":
         return ClientSums(party, channel)

@@ -6,7 +6,7 @@ from time import monotonic
 from parties import join
 from parties.errors import at_the_door
 from parties.horizontal.cohort import needed
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.party import FederatedParty
 from protocol.channel import Channel
 from protocol.errors import IdentityError, PeerSilent, ProtocolError
 from protocol.phases import Side
@@ -17,7 +17,7 @@ BRIEF = 0.001  # seconds: whoever dialled already
 class Door:
     """Greets whoever dials, in one session for the whole run."""
 
-    def __init__(self, party: HorizontalParty, port: join.Port) -> None:
+    def __init__(self, party: FederatedParty, port: join.Port) -> None:
         self._party, self._port = party, port
         self._session = party.entropy(16)
         self._seated: dict[str, Channel] = {}

@@ -1,24 +1,25 @@
-"""What a party keeps when a run is over: the delivered model, whole, for ``vfl predict``."""
+"""What a party keeps when a run is over: the delivered model, for ``vfl predict``."""
 
+from collections.abc import Mapping
 from hashlib import sha256
 
 import torch
 from safetensors.torch import save
-from torch import nn
+from torch import Tensor
 
 from parties.durable import write
 from parties.final import MANIFEST, MODEL
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.party import FederatedParty
 from parties.save import canonical
 
 
-def save_model(party: HorizontalParty, network: nn.Module, run: bytes) -> None:
-    """Write a network and the manifest that names its digest; ``run`` is 16 bytes.
+def save_model(party: FederatedParty, model: Mapping[str, Tensor], run: bytes) -> None:
+    """Write a model and the manifest that names its digest; ``run`` is 16 bytes.
 
     Raises:
         StorageError: the file system refuses.
     """
-    parts = {name: each.detach().contiguous() for name, each in network.state_dict().items()}
+    parts = {name: each.detach().contiguous() for name, each in model.items()}
     content = save(parts)
     manifest = {
         "party": party.name,

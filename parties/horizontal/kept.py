@@ -14,13 +14,10 @@ from parties.checkpoint import Content
 from parties.errors import StorageError
 from parties.horizontal.cohort import Kind, Score, Whose
 from parties.horizontal.final import save_model
-from parties.horizontal.learning.learner import Learner, nowhere
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
-from parties.horizontal.learning.networks import build
-from parties.horizontal.learning.personal import part, personal, whole
-from parties.horizontal.learning.seat_taking import requested
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.party import FederatedParty
 from parties.horizontal.record import checkpoints
+from parties.horizontal.subjects import pupil
 from protocol.errors import RemoteProtocolError
 
 _RUN = re.compile("[0-9a-f]{32}")
@@ -29,18 +26,15 @@ START = 1  # before the first number, which counts as any other: also then rows 
 
 
 class Kept:
-    """A client's learner, whose state outlives the process.
+    """A client that is taught, whose state outlives the process.
 
     Raises:
         StorageError, IntegrityError: what an unfinished run left cannot be used.
     """
 
-    def __init__(self, party: HorizontalParty) -> None:
-        self._party = party
-        network = build(party.agreement, "shape")
-        plan = personal(party.agreement, network)
-        self._learner = Learner(party.name, network, party.shelf, party.agreement.seed, plan)
-        self.size = sum(each.numel() for each in network.parameters())
+    def __init__(self, party: FederatedParty) -> None:
+        self._party, self._learner = party, pupil(party)
+        self.size = self._learner.size
         self._files, self._number = checkpoints(party), START
         self._run, self._request = "", ""
         self._purged: dict[str, list[str]] = {}
@@ -74,13 +68,11 @@ class Kept:
 
     def attend(self, name: str) -> bool:
         """Which rows are meant from now on; whether the agreement has such a request."""
-        plan, learner = self._party.agreement, self._learner
-        request = next((each for each in plan.unlearn if each.name == name), None)
-        if request is None:
+        if not self._learner.attend(name):
             return False
-        self._request, done = name, name in self._purged
-        shelf = learner.shelf
-        shelf.forgotten = nowhere() if done else requested(plan, request, learner.name, shelf)
+        self._request = name
+        if name in self._purged:
+            self._learner.dismiss()
         return True
 
     def purge(self) -> list[str]:
@@ -99,9 +91,9 @@ class Kept:
 
     def _remove(self) -> None:
         learner = self._learner
-        gone = learner.shelf.purge()
+        gone = learner.purge()
         self._purged[self._request] = [f"{gone} rows"] if gone else []
-        if not len(learner.shelf.rows):
+        if not learner.holds:
             learner.own = None
         learner.lines = {learner.line: learner.own}
         self._write()
@@ -114,8 +106,7 @@ class Kept:
         """
         if not _RUN.fullmatch(self._run):
             raise RemoteProtocolError("delivers a model of no run")
-        self._learner.become(model)
-        save_model(self._party, self._learner.network, bytes.fromhex(self._run))
+        save_model(self._party, self._learner.delivered(model), bytes.fromhex(self._run))
 
     def clear(self) -> None:
         """The run is over."""
@@ -131,9 +122,8 @@ class Kept:
         values, learner = content.values, self._learner
         self._run, learner.line = values["run"], values["line"]
         lines: list[str] = values["lines"]
-        network, plan = learner.network, learner.personal
         learner.lines = {
-            name: whole(network, plan, content.tensors[name][_VALUE])
+            name: learner.unpacked(content.tensors[name][_VALUE])
             if name in content.tensors
             else None
             for name in lines
@@ -141,7 +131,7 @@ class Kept:
         learner.own = learner.lines.get(learner.line)
         for name, said in values["purged"]:
             self.attend(name)
-            learner.shelf.purge()
+            learner.purge()
             self._purged[name] = said
         self._request = ""
         self._party.watch.note(f"going on from checkpoint {self._number}")
@@ -156,7 +146,7 @@ class Kept:
             "purged": [[name, said] for name, said in self._purged.items()],
         }
         own = {
-            name: {_VALUE: part(learner.network, learner.personal, each)}
+            name: {_VALUE: learner.packed(each)}
             for name, each in learner.lines.items()
             if each is not None
         }

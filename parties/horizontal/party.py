@@ -1,7 +1,8 @@
-"""One party of a horizontal run: what the server and every client have at hand."""
+"""One party beside a server: what the server and every client have at hand."""
 
 from dataclasses import dataclass, field
 
+from configs.federated import Federated
 from configs.horizontal import Horizontal
 from parties.horizontal.learning.learner import Shelf, no_rows
 from parties.party import Seated
@@ -13,7 +14,14 @@ def empty() -> Shelf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HorizontalParty(Seated):
+class FederatedParty(Seated):
+    """A seat taken, whatever is taught."""
+
+    agreement: Federated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HorizontalParty(FederatedParty):
     """A seat taken; the server's shelf is empty."""
 
     agreement: Horizontal

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from configs.schema import canonical
 from parties.checkpoint import Checkpoints, Content
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.party import FederatedParty
 from parties.journal import Entry, Journal, told
 from parties.plain import Tensors, to_plain
 
@@ -21,7 +21,7 @@ class Record:
         start: names this start of the server.
     """
 
-    def __init__(self, party: HorizontalParty, checkpoints: Checkpoints, run: bytes) -> None:
+    def __init__(self, party: FederatedParty, checkpoints: Checkpoints, run: bytes) -> None:
         self._party, self._checkpoints = party, checkpoints
         held = checkpoints.held()
         self._number = max(held.numbers, default=0)
@@ -86,7 +86,7 @@ class Record:
         return monotonic() - self._saved >= self._party.agreement.limits.checkpoint_seconds
 
 
-def checkpoints(party: HorizontalParty) -> Checkpoints:
+def checkpoints(party: FederatedParty) -> Checkpoints:
     """Where a party keeps what it can go on from."""
     bare = {n: each.model_copy(update={"pins": ()}) for n, each in party.agreement.parties.items()}
     plan = party.agreement.model_copy(update={"parties": bare})

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from configs.federated_file import HorizontalConfig
+from configs.federated_file import FederatedConfig
 from parties.durable import write
 from parties.errors import StorageError
 from parties.horizontal.client import run_client
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.party import FederatedParty
 from parties.horizontal.record import checkpoints
 from parties.horizontal.report.page import page
-from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.seating import take_federated_seat
 from parties.horizontal.server import run_server
 from parties.options import Begin
 from parties.report import METRICS, REPORT
@@ -22,10 +22,10 @@ from protocol.grpc_line import Server, dial
 
 
 def play(
-    config: HorizontalConfig, name: str, place: Place, address: str | None, listener: Listener
+    config: FederatedConfig, name: str, place: Place, address: str | None, listener: Listener
 ) -> dict[str, Any] | None:
     """Run one party; the server's metrics are returned and written."""
-    party = take_horizontal_seat(config, name, place, listener)
+    party = take_federated_seat(config, name, place, listener)
     where, agreement = hub_address(party.seat, name, address), config.agreement
     if place.begin is Begin.FRESH:
         checkpoints(party).clear()
@@ -36,7 +36,7 @@ def play(
         return run_server(party, server, lambda metrics: publish(place.out, party, metrics))
 
 
-def listen(party: HorizontalParty, address: str) -> Server:
+def listen(party: FederatedParty, address: str) -> Server:
     """The server's port; raises ``StorageError`` when it cannot be had."""
     clients = party.agreement.spokes
     try:
@@ -45,14 +45,14 @@ def listen(party: HorizontalParty, address: str) -> Server:
         raise StorageError(str(error), error.hint) from error
 
 
-def publish(out: Path, party: HorizontalParty, metrics: dict[str, Any]) -> None:
+def publish(out: Path, party: FederatedParty, metrics: dict[str, Any]) -> None:
     """Write the metrics of a run and its report."""
     folder, known = out / party.agreement.federation, finite(metrics)
     write(folder / METRICS, canonical(known))
     write(folder / REPORT, page(known).encode())
 
 
-def _admit(party: HorizontalParty, certificate: object) -> str:
+def _admit(party: FederatedParty, certificate: object) -> str:
     """The client that a visitor's certificate names; raises ``IdentityError``."""
     name = party.trust.check(certificate, party.now())  # type: ignore[arg-type]
     if name not in party.agreement.spokes:

@@ -6,17 +6,30 @@ from pathlib import Path
 
 import torch
 
-from configs.federated_file import HorizontalConfig
+from configs.federated_file import FederatedConfig, HorizontalConfig
 from configs.seat import Seat
 from parties.horizontal.learning.backdoor import plant
 from parties.horizontal.learning.learner import Shelf
 from parties.horizontal.learning.seat_taking import read_shelf
-from parties.horizontal.party import HorizontalParty, empty
+from parties.horizontal.party import FederatedParty, HorizontalParty, empty
 from parties.identity import identify
 from parties.ledger import Ledger
 from parties.save import next_incarnation
 from parties.seating import Place
 from parties.watch import Listener, Watch
+
+
+def take_federated_seat(
+    config: FederatedConfig, name: str, place: Place, listener: Listener
+) -> FederatedParty:
+    """Read the seat, its data and its certificates.
+
+    Raises:
+        ConfigError, DataError, IdentityError, StorageError: what cannot be used, and why.
+    """
+    if isinstance(config, HorizontalConfig):
+        return take_horizontal_seat(config, name, place, listener)
+    raise TypeError(f"no seat of {type(config).__name__}")
 
 
 def take_horizontal_seat(

@@ -7,18 +7,15 @@ from importlib.metadata import version
 from typing import Any
 
 from torch import Tensor
-from torch.nn.utils import vector_to_parameters
 
-from configs.horizontal import Horizontal, Leaving
+from configs.federated import Asked, Federated
 from parties import join
 from parties.errors import PolicyError, public
 from parties.horizontal.aggregation import promise
-from parties.horizontal.choice import ORIGINAL, clusters, training, ways
+from parties.horizontal.choice import ORIGINAL
 from parties.horizontal.clusters import Tracks
 from parties.horizontal.cohort import Cohort, Member
 from parties.horizontal.door import Door
-from parties.horizontal.evaluation.figures import figures
-from parties.horizontal.evaluation.lent import Lender
 from parties.horizontal.evaluation.outcome import (
     Against,
     Diary,
@@ -27,36 +24,35 @@ from parties.horizontal.evaluation.outcome import (
     Stage,
     Unlearned,
     against,
-    read,
     unlearn,
 )
 from parties.horizontal.final import save_model
 from parties.horizontal.history import StoredRounds
 from parties.horizontal.hub_cohort import HubCohort, Manner
-from parties.horizontal.learning.networks import build, fresh
-from parties.horizontal.learning.personal import has_own
 from parties.horizontal.methods.method import Method
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.methods.retrain import Retrain
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.party import FederatedParty
 from parties.horizontal.record import Record, checkpoints
 from parties.horizontal.report import VERSION
 from parties.horizontal.scene import Scene, Turn
-from parties.horizontal.training import NAME, Trained, train
+from parties.horizontal.subjects import subject
+from parties.horizontal.training import Span, Trained, train
 
 Publish = Callable[[dict[str, Any]], None]
 TRIES = 3  # to hear from every client whom a request concerns
 LIBRARIES = ("vfl", "torch", "numpy", "grpcio", "protobuf", "cryptography")
 
 
-def run_server(party: HorizontalParty, port: join.Port, publish: Publish) -> dict[str, Any]:
+def run_server(party: FederatedParty, port: join.Port, publish: Publish) -> dict[str, Any]:
     """Wait for the clients, train, carry out every request; the metrics of the run."""
     door, agreement = Door(party, port), party.agreement
     manner = _manner(party)
     channels = door.open()
     cohort = HubCohort(agreement.spokes, channels, door.arrivals, manner, party.watch.warn)
     try:
-        server = Server(party, cohort, Record(party, checkpoints(party), door.session))
+        record = Record(party, checkpoints(party), door.session)
+        server = Server(party, cohort, record)
         metrics = server.story()
         publish(metrics)
         cohort.deliver(server.delivered())
@@ -70,7 +66,7 @@ def run_server(party: HorizontalParty, port: join.Port, publish: Publish) -> dic
     return metrics
 
 
-def _manner(party: HorizontalParty) -> Manner:
+def _manner(party: FederatedParty) -> Manner:
     agreement, sums = party.agreement, party.agreement.aggregation
     return Manner(
         agreement.training.quorum,
@@ -85,29 +81,32 @@ def _manner(party: HorizontalParty) -> Manner:
 class Server:
     """A server with its clients and its record."""
 
-    def __init__(self, party: HorizontalParty, cohort: Cohort, record: Record) -> None:
+    def __init__(self, party: FederatedParty, cohort: Cohort, record: Record) -> None:
         self._party, self._cohort, self.record = party, cohort, record
-        self._agreement = party.agreement
+        self._agreement, self._subject = party.agreement, subject(party)
         self._delivered: Tensor | None = None
         self._line = ""  # of what of the delivered model is the clients' own
-        self._lender: Lender | None = None  # of the present request
+        self._gone: Sequence[Member] = ()  # of the present request
 
     def story(self) -> dict[str, Any]:
-        """Train, then carry out every request."""
-        trained = self.record.once(NAME, Trained, self._train)
-        model, self._line = trained.model, trained.line
-        self._cohort.follow(self._line, None)
-        requests = []
-        for request in self._agreement.unlearn:
-            model, told = self._carry_out(request, model)
-            requests.append(told)
+        """Train, and carry out every request when it comes."""
+        model, rounds, requests = self._subject.fresh(ORIGINAL), list[dict[str, Any]](), []
+        members, begin = [Member(name) for name in self._agreement.spokes], 0
+        for end, due in arrivals(self._agreement):
+            if end > begin:
+                model = self._train(Span(begin, end, model, members, self._history()), rounds)
+                begin = end
+            for request in due:
+                model, staying, told = self._carry_out(request, model, end)
+                members = [Member(each.client) for each in staying]
+                requests.append(told)
         if requests:  # it remembers who has left, and nobody asks for it any more
             StoredRounds(self._party.state / "history", 0).clear()
         self._delivered = model
         return {
             "version": VERSION,
             "run": self._run(),
-            "training": {"rounds": trained.rounds},
+            "training": {"rounds": rounds},
             "requests": requests,
             "traffic": self._party.ledger.by_phase(),
             "peers": self._party.ledger.by_peer(),
@@ -121,29 +120,25 @@ class Server:
         """
         if self._delivered is None:
             raise LookupError("no story, no model")
-        network = build(self._agreement, "shape")
-        vector_to_parameters(self._delivered.clone(), network.parameters())
-        save_model(self._party, network, self.record.run)
+        save_model(self._party, self._subject.delivered(self._delivered), self.record.run)
         return self._delivered
 
     def _run(self) -> dict[str, Any]:
         agreement = self._agreement
         return {
             "federation": agreement.federation,
-            "mode": "horizontal",
+            "mode": agreement.mode,
             "clients": len(agreement.spokes),
-            "parameters": fresh(agreement, ORIGINAL).numel(),
+            "parameters": self._subject.fresh(ORIGINAL).numel(),
             "aggregation": promise(agreement),
-            "partition": agreement.partition.kind,
-            "personal": agreement.personal.kind,
             "rule": agreement.training.rule.kind,
             "share": agreement.training.share,
-            "revert": agreement.evaluation.revert,
             "seed": agreement.seed,
             "session": self.record.run.hex(),
             "agreement": self._party.digest.hex(),
             "seconds": self._party.ledger.elapsed,
             "software": {name: version(name) for name in LIBRARIES},
+            **self._subject.told(),
         }
 
     def _new_line(self, name: str, parent: str | None) -> str:
@@ -156,22 +151,33 @@ class Server:
         self._cohort.follow(line, parent)
         return line
 
-    def _train(self) -> Trained:
-        line = self._new_line(ORIGINAL, None)
-        return train(self._party, self._cohort, self.record, line)
+    def _train(self, span: Span, rounds: list[dict[str, Any]]) -> Tensor:
+        def work() -> Trained:
+            line = self._new_line(span.name, self._line or None)
+            return train(self._party, self._subject, self._cohort, self.record, span, line)
+
+        trained = self.record.once(span.name, Trained, work)
+        self._line = trained.line
+        self._cohort.follow(self._line, None)
+        rounds += trained.rounds
+        return trained.model
+
+    def _history(self) -> StoredRounds:
+        return StoredRounds(self._party.state / "history", self._subject.history)
 
     def _tracks(self) -> Tracks | None:
-        groups = clusters(self._agreement)
+        groups = self._subject.clusters
         return Tracks(self._party.state / "clusters", groups) if groups else None
 
-    def _carry_out(self, request: Leaving, original: Tensor) -> tuple[Tensor, dict[str, Any]]:
-        agreement, name = self._agreement, request.name
+    def _carry_out(
+        self, request: Asked, original: Tensor, rounds: int
+    ) -> tuple[Tensor, list[Member], dict[str, Any]]:
+        name = request.name
         self._cohort.attend(name)
         leaving, staying = self._members(name, original)
-        self._lender = lender(agreement, leaving)
+        self._gone = leaving
         # Where nobody has such rows there is nothing to forget, and the model stays as it is.
-        chosen = agreement.unlearning.method if leaving else ORIGINAL
-        all_ways = ways(agreement) if leaving else []
+        all_ways = self._subject.ways(rounds) if leaving else []
         found = [self._untouched(name, original)]
         unlearned = []
         for way in all_ways:
@@ -184,10 +190,10 @@ class Server:
         self._cohort.follow(self._line, None)
         self.record.keep()  # once rows are gone, nothing can be asked of them again
         purged = self._cohort.purge()
-        beside = figures(found, {each.client for each in leaving})
-        return delivered, {
+        beside = self._subject.figures(found, [each.client for each in leaving])
+        told = {
             "name": name,
-            "chosen": chosen,
+            "chosen": all_ways[0].name if all_ways else ORIGINAL,
             "leaving": [str(each) for each in leaving],
             "staying": len({each.client for each in staying}),
             "methods": [
@@ -196,6 +202,7 @@ class Server:
             ],
             "purged": purged,
         }
+        return delivered, staying, told
 
     def _scene(
         self,
@@ -204,9 +211,7 @@ class Server:
         staying: Sequence[Member],
         tell: Callable[[Turn], None],
     ) -> Scene:
-        every = self._agreement.history.every
-        history = StoredRounds(self._party.state / "history", every) if every else None
-        make = partial(fresh, self._agreement)
+        history, make = self._history() if self._subject.history else None, self._subject.fresh
         tracks = self._tracks()
         return Scene(self._cohort, original, leaving, staying, make, history, tell, tracks)
 
@@ -228,20 +233,23 @@ class Server:
         found = record.once(f"{request}: {way.name}", Unlearned, work)
         self._cohort.follow(found.line, None)
         scores = record.once(f"{name} read", Scores, partial(self._read, found.model))
+        marks = self._marks(request, way.name, found.model)
         stages = {}
         if found.between is not None:
             half = partial(self._read, found.between)
             stages["unlearned"] = record.once(f"{name} unlearned", Scores, half)
-        if self._agreement.evaluation.revert:
+        if self._subject.revert:
             further = partial(self._reverted, name, found, scene)
             stages["reverted"] = record.once(f"{name} reverted", Scores, further)
-        guarantee, turns = way.guarantee.value, found.turns
-        return found, Outcome(way.name, guarantee, found.seconds, found.size, scores, stages, turns)
+        guarantee, turns, size = way.guarantee.value, found.turns, found.size
+        return found, Outcome(
+            way.name, guarantee, found.seconds, size, scores, stages, turns, marks
+        )
 
     def _reverted(self, name: str, found: Unlearned, scene: Stage) -> Scores:
         """The scores after further rounds of those who stay: what was forgotten may come back."""
-        rounds = self._agreement.evaluation.revert
-        course = replace(training(self._agreement, f"{name} revert"), rounds=rounds)
+        rounds = self._subject.revert
+        course = replace(self._subject.training(f"{name} revert"), rounds=rounds)
         self._party.watch.phase(f"{name}, reverting test", rounds)
         self._new_line(f"{name} reverted", found.line)
         after = recover(scene(lambda _: self._party.watch.step()), found.model, course)
@@ -254,10 +262,10 @@ class Server:
 
         They learn to answer, and what is their own would learn on ``line``, too: it goes aside.
         """
-        if not self._agreement.evaluation.conflicts:
+        if not self._subject.conflicts:
             return None
         staying = scene(lambda _: None).staying
-        course, own = training(self._agreement, f"{name} conflicts"), has_own(self._agreement)
+        course, own = self._subject.training(f"{name} conflicts"), self._subject.own
 
         def ask(number: int, before: Tensor, after: Tensor) -> tuple[int, float]:
             if not own:
@@ -288,18 +296,25 @@ class Server:
 
     def _untouched(self, request: str, model: Tensor) -> Outcome:
         scores = self.record.once(f"{request}: original", Scores, partial(self._read, model))
-        return Outcome(ORIGINAL, None, 0.0, 0, scores)
+        marks = self._marks(request, ORIGINAL, model)
+        return Outcome(ORIGINAL, None, 0.0, 0, scores, marks=marks)
+
+    def _marks(self, request: str, name: str, model: Tensor) -> dict[str, Any]:
+        def work() -> dict[str, Any]:
+            return self._subject.marks(name, model)
+
+        return self.record.once(f"{request} {name} marks", dict, work)
 
     def _read(self, model: Tensor) -> Scores:
-        return read(self._cohort, model, self._lender)
+        return self._subject.read(self._cohort, model, self._gone)
 
 
-def lender(agreement: Horizontal, leaving: Sequence[Member]) -> Lender | None:
-    """Who lends its model to those who leave; None: nobody, as agreed."""
-    if agreement.evaluation.by is None:
-        return None
-    stays = Member(agreement.evaluation.by, "retained")
-    return Lender(stays, [each.client for each in leaving], training(agreement, "lent").lesson)
+def arrivals(agreement: Federated) -> list[tuple[int, list[Asked]]]:
+    """After which rounds of the training requests come, and which; at last the end of it."""
+    last, when = agreement.training.rounds, dict[int, list[Asked]]()
+    for each in agreement.unlearn:
+        when.setdefault(getattr(each, "round", None) or last, []).append(each)
+    return sorted({last: list[Asked](), **when}.items())
 
 
 def members(cohort: Cohort, request: str, model: Tensor) -> tuple[list[Member], list[Member]]:

@@ -1,20 +1,19 @@
 """The training of a run: a server that was killed takes it up where it was written."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
 
 from models.server_optimisers import moments, with_moments
-from parties.horizontal.choice import ORIGINAL, clusters, training
+from parties.horizontal.choice import ORIGINAL
 from parties.horizontal.clusters import Tracks
 from parties.horizontal.cohort import Cohort, Member
-from parties.horizontal.history import StoredRounds
-from parties.horizontal.learning.networks import fresh
-from parties.horizontal.learning.personal import has_own
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.party import FederatedParty
 from parties.horizontal.record import Record
-from parties.horizontal.rounds import Round, run
+from parties.horizontal.rounds import NOTHING_KEPT, Keeper, Round, run
+from parties.horizontal.subject import Subject
 
 NAME = "training"  # of the work, in the record
 
@@ -45,28 +44,51 @@ class Begun:
     moments: dict[str, Tensor] = field(default_factory=dict)
 
 
-def train(party: HorizontalParty, cohort: Cohort, record: Record, line: str) -> Trained:
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Some rounds of the training, between two requests.
+
+    Attributes:
+        first, last: the round that it begins with, and the one before which it ends.
+        model: the model that it begins with, ``[d]``.
+        members: who has rows to learn from.
+        keeper: of the history.
+    """
+
+    first: int
+    last: int
+    model: Tensor
+    members: Sequence[Member]
+    keeper: Keeper = NOTHING_KEPT
+
+    @property
+    def name(self) -> str:
+        """Of the work, in the record."""
+        return f"{NAME} from {self.first}" if self.first else NAME
+
+
+def train(
+    party: FederatedParty, subject: Subject, cohort: Cohort, record: Record, span: Span, line: str
+) -> Trained:
     """Train on a line of models; with clusters, the mean of theirs."""
-    agreement, watch = party.agreement, party.watch
-    groups = clusters(agreement)
+    watch, groups = party.watch, subject.clusters
     # What is the clients' own has gone on since it was written.
-    begun = None if groups or has_own(agreement) else record.unfinished(NAME, Begun)
-    begun = begun or Begun(fresh(agreement, ORIGINAL))
-    course, rounds = training(agreement, ORIGINAL), list(begun.rounds)
+    begun = None if groups or subject.own else record.unfinished(span.name, Begun)
+    begun = begun or Begun(span.model)
+    course, rounds = subject.training(ORIGINAL), list(begun.rounds)
     rule = with_moments(course.rule, begun.moments)
-    watch.phase(NAME, (course.rounds - len(rounds)) * max(1, len(groups)))
+    watch.phase(NAME, (span.last - span.first - len(rounds)) * max(1, len(groups)))
 
     def told(each: Round) -> None:
         watch.step()
         absent = [str(member) for member in each.mean.absent]
         rounds.append({"round": each.number, "loss": each.mean.loss, "absent": absent})
         if not groups:
-            record.stand(NAME, lambda: Begun(each.model, rounds, moments(each.rule)))
+            record.stand(span.name, lambda: Begun(each.model, rounds, moments(each.rule)))
 
     if groups:
         tracks = Tracks(party.state / "clusters", groups)
         return Trained(tracks.train(cohort, begun.model, course, told), rounds, line)
-    rest = replace(course, first=len(rounds), rule=rule)
-    members = [Member(name) for name in agreement.spokes]
-    history = StoredRounds(party.state / "history", agreement.history.every)
-    return Trained(run(cohort, begun.model, members, rest, told, history), rounds, line)
+    rest = replace(course, first=span.first + len(rounds), rounds=span.last, rule=rule)
+    model = run(cohort, begun.model, span.members, rest, told, span.keeper)
+    return Trained(model, rounds, line)

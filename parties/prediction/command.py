@@ -93,7 +93,8 @@ def predict(  # noqa: PLR0913  a command has the options that it has
 
 def _predict(run: _Run, told: Teller) -> None:
     from configs.any_file import read_any
-    from configs.federated_file import HorizontalConfig
+    from configs.errors import ConfigError
+    from configs.federated_file import FederatedConfig, HorizontalConfig
     from parties.folder import alone
 
     config = read_any(run.config, run.changes)
@@ -101,6 +102,11 @@ def _predict(run: _Run, told: Teller) -> None:
     if isinstance(config, HorizontalConfig):
         _whole(run, config, told)
         return
+    if isinstance(config, FederatedConfig):
+        raise ConfigError(
+            f"{run.config}: a language model answers no rows",
+            "merge its adapters: vfl language merge",
+        )
     role = config.agreement.parties[run.seat].role
     _refuse_words(run, role)
     folder = run.runs / config.agreement.federation / run.seat

@@ -47,6 +47,7 @@ class Outcome:
         scores: of the model.
         stages: of the model before its recovery (``unlearned``), and after the rounds of a
             reverting test (``reverted``).
+        marks: what the server measured by itself.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Outcome:
     scores: Scores
     stages: dict[str, Scores] = field(default_factory=dict)
     turns: list[dict[str, Any]] = field(default_factory=list)
+    marks: dict[str, Any] = field(default_factory=dict)
 
 
 Against: TypeAlias = Callable[[int, Tensor, Tensor], tuple[int, float]]

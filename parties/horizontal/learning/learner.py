@@ -1,5 +1,6 @@
 """One client's work: answer a lesson from the rows that it holds, and nothing is kept of it."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
@@ -17,9 +18,17 @@ from parties.horizontal.learning.distillation import Pace
 from parties.horizontal.learning.duel import Game, duel
 from parties.horizontal.learning.gated import GatedTransfer
 from parties.horizontal.learning.inspect import fisher, inputs
-from parties.horizontal.learning.lesson import Learned, Lesson, Pupil, Rows, Slots, learn
+from parties.horizontal.learning.lesson import (
+    Learned,
+    Lesson,
+    NothingToLearn,
+    Pupil,
+    Rows,
+    Slots,
+    learn,
+)
 from parties.horizontal.learning.odds import counted
-from parties.horizontal.learning.personal import Personal, drawn
+from parties.horizontal.learning.personal import Personal, drawn, part, whole
 from parties.schedule import Index, key, permutation, torch_seed
 from unlearning.audit.forgetting import label_odds
 from unlearning.horizontal.noise import error_maximising, error_minimising
@@ -83,9 +92,20 @@ class Shelf:
         return np.setdiff1d(np.arange(len(self.rows)), self.forgotten)
 
 
+Meant = Callable[[Shelf, str], Index | None]  # by a request; None: there is no such request
+
+
+def nobody(_shelf: Shelf, _request: str) -> None:
+    """No request is known."""
+
+
 @dataclass(slots=True)
 class Learner:
-    """A client: its name, its network, its shelf, and what of the model is its own."""
+    """A client: its name, its network, its shelf, and what of the model is its own.
+
+    Attributes:
+        meant: the places among the training rows that a request names.
+    """
 
     name: str
     network: nn.Module
@@ -95,6 +115,45 @@ class Learner:
     own: Tensor | None = None
     lines: dict[str, Tensor | None] = field(default_factory=dict)  # of other lines of models
     line: str = "original"
+    meant: Meant = nobody
+
+    @property
+    def size(self) -> int:
+        """See ``Taught``."""
+        return sum(each.numel() for each in self.network.parameters())
+
+    @property
+    def holds(self) -> bool:
+        """See ``Taught``."""
+        return bool(len(self.shelf.rows))
+
+    def attend(self, request: str) -> bool:
+        """See ``Taught``."""
+        meant = self.meant(self.shelf, request)
+        if meant is not None:
+            self.shelf.forgotten = meant
+        return meant is not None
+
+    def dismiss(self) -> None:
+        """See ``Taught``."""
+        self.shelf.forgotten = nowhere()
+
+    def purge(self) -> int:
+        """See ``Taught``."""
+        return self.shelf.purge()
+
+    def packed(self, own: Tensor) -> Tensor:
+        """See ``Taught``."""
+        return part(self.network, self.personal, own)
+
+    def unpacked(self, kept: Tensor) -> Tensor:
+        """See ``Taught``."""
+        return whole(self.network, self.personal, kept)
+
+    def delivered(self, model: Tensor) -> dict[str, Tensor]:
+        """See ``Taught``."""
+        self.become(model)
+        return dict(self.network.state_dict())
 
     def follow(self, line: str, parent: str | None) -> None:
         """Go over to another line of models; see ``Cohort.follow``."""
@@ -123,11 +182,11 @@ class Learner:
         """Do what a lesson says with rows of one kind.
 
         Raises:
-            ValueError: there are none.
+            NothingToLearn: there are none.
         """
         rows = self.shelf.of(kind)
         if not len(rows):
-            raise ValueError(f"{self.name} has no {kind} rows")
+            raise NothingToLearn(f"{self.name} has no {kind} rows")
         own = replace(lesson, stream=f"{lesson.stream} {self.name} {kind}")
         pupil = self._pupil(self.network)
         if isinstance(self.network, GpflNetwork):

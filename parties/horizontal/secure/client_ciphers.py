@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from parties.errors import PolicyError
 from parties.horizontal.learning.lesson import Learned
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.encryption.ckks import MOST, CkksError, longest
 from parties.horizontal.secure.encryption.client import CkksClient, SumKey, Terms, blocks
 from parties.horizontal.secure.sums import admitted, refuse_alone, weighed
@@ -35,7 +35,7 @@ def listed(names: Sequence[str]) -> bytes:
 class ClientCiphers:
     """The sum that is under way, if one is; nothing is said without encryption."""
 
-    def __init__(self, party: HorizontalParty, channel: Channel) -> None:
+    def __init__(self, party: FederatedParty, channel: Channel) -> None:
         self._party, self._channel = party, channel
         self._sum: CkksClient | None = None
         self._terms: Terms | None = None

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parties.horizontal.learning.lesson import Learned
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.masking.client import MaskingClient, MaskingError
 from parties.horizontal.secure.masking.pair_keys import Publics
 from parties.horizontal.secure.sums import admitted, refuse_alone, weighed
@@ -22,7 +22,7 @@ PURPOSE = "mask keys"
 class ClientSums:
     """The sum that is under way, if one is; where the agreement has masks, nothing goes without."""
 
-    def __init__(self, party: HorizontalParty, channel: Channel) -> None:
+    def __init__(self, party: FederatedParty, channel: Channel) -> None:
         self._party, self._channel = party, channel
         self._masks = party.agreement.aggregation.kind == "masks"
         self._sum: MaskingClient | None = None

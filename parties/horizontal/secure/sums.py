@@ -6,7 +6,7 @@ the mean by rows without anybody's rows or loss.
 
 import torch
 
-from configs.horizontal import Horizontal
+from configs.federated import Federated
 from parties.errors import PolicyError
 from parties.horizontal.learning.lesson import Learned
 from parties.horizontal.secure.masking.fixed_point import MOST, Overflow, Words, encoded
@@ -16,7 +16,7 @@ from protocol.errors import RemoteProtocolError
 CONTEXT = 32  # bytes
 
 
-def admitted(agreement: Horizontal, gather: vfl_pb2.Gather, known: set[bytes]) -> tuple[str, ...]:
+def admitted(agreement: Federated, gather: vfl_pb2.Gather, known: set[bytes]) -> tuple[str, ...]:
     """The members of a new sum, whose context joins those that are ``known``.
 
     Raises:

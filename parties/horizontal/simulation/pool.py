@@ -19,8 +19,7 @@ from torch import Tensor
 
 from parties.horizontal.cohort import Kind, Mean, Member, Score, Summing, Whose
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
-from parties.horizontal.learning.personal import part, whole
-from parties.horizontal.simulation.stock import Source, Standing, Stock
+from parties.horizontal.simulation.stock import Source, Standing, Stock, read_stock
 
 SHARED = Path("/dev/shm")  # noqa: S108  memory; elsewhere the usual temporary folder
 POSTED = 8  # newest vectors that stay
@@ -90,17 +89,16 @@ def carry_out(task: Task, fetch: Callable[[Posted], Tensor]) -> Learned | Score:
     """A task, in the process that got it; ``fetch`` reads what was posted."""
     learner = _stock(task.source).learner(task.client, task.standing)
     slots = {name: fetch(posted) for name, posted in task.slots}
-    plan, network = learner.personal, learner.network
-    learner.own = None if task.own is None else whole(network, plan, fetch(task.own))
+    learner.own = None if task.own is None else learner.unpacked(fetch(task.own))
     if task.lesson is not None:
         found = learner.answer(task.kind, task.lesson, slots)
-        return found if found.own is None else replace(found, own=part(network, plan, found.own))
+        return found if found.own is None else replace(found, own=learner.packed(found.own))
     return learner.measure(task.kind, slots["model"], task.whose)
 
 
 @lru_cache(maxsize=1)
 def _stock(source: Source) -> Stock:
-    return Stock.read(source)
+    return read_stock(source)
 
 
 def _carry_out(task: Task) -> Learned | Score:

@@ -6,15 +6,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from configs.federated import Simulation
-from configs.federated_file import read_horizontal
+from configs.federated_file import read_federated
 from parties.horizontal.aggregation import SIMULATED
-from parties.horizontal.learning.personal import has_own
 from parties.horizontal.record import Record, checkpoints
 from parties.horizontal.roles import publish
-from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.seating import take_federated_seat
 from parties.horizontal.server import Server
 from parties.horizontal.simulation.pool import PoolCohort, Processes, Workers
 from parties.horizontal.simulation.stock import Source
+from parties.horizontal.subjects import subject
 from parties.options import Begin
 from parties.seating import Place
 from parties.simulate import Plan, pinned
@@ -24,7 +24,7 @@ from protocol.keyring import issue, make_authority
 
 def simulate(plan: Plan, listener: Listener) -> dict[str, Any]:
     """Run the server and all simulated clients; the metrics of the run."""
-    config = read_horizontal(plan.config, plan.changes)
+    config = read_federated(plan.config, plan.changes)
     agreement = config.agreement
     with TemporaryDirectory(prefix="vfl-certs-") as folder:
         keys = Path(folder) / "certs"
@@ -32,16 +32,17 @@ def simulate(plan: Plan, listener: Listener) -> dict[str, Any]:
         issue(keys, agreement.federation, agreement.hub)
         pin = pinned(keys, agreement.hub)
         place = Place(plan.out, plan.data, keys, plan.begin)
-        known = read_horizontal(plan.config, (*plan.changes, pin))
-        party = take_horizontal_seat(known, agreement.hub, place, listener)
-    if plan.begin is Begin.FRESH or has_own(agreement):  # in memory alone
+        known = read_federated(plan.config, (*plan.changes, pin))
+        party = take_federated_seat(known, agreement.hub, place, listener)
+    if plan.begin is Begin.FRESH or subject(party).own:  # in memory alone
         checkpoints(party).clear()
     source = Source(plan.config, plan.changes, plan.data)
     cohort = PoolCohort(
         agreement.spokes, source, workers(agreement.simulation), agreement.training.quorum
     )
     try:
-        server = Server(party, cohort, Record(party, checkpoints(party), party.entropy(16)))
+        record = Record(party, checkpoints(party), party.entropy(16))
+        server = Server(party, cohort, record)
         metrics = server.story()
     finally:
         cohort.close()

@@ -3,20 +3,23 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import torch
 from torch import nn
 
 from configs.errors import ConfigError
-from configs.federated_file import SIMULATED, HorizontalConfig, read_horizontal
+from configs.federated_file import SIMULATED, HorizontalConfig, read_federated
 from configs.horizontal import Own
 from configs.seat import Seat
 from parties.horizontal.learning.backdoor import plant
 from parties.horizontal.learning.learner import Learner
 from parties.horizontal.learning.networks import build
-from parties.horizontal.learning.personal import personal
-from parties.horizontal.learning.seat_taking import Whole, read_whole, requested, shelf_of
+from parties.horizontal.learning.seat_taking import Whole, read_whole, shelf_of
+from parties.horizontal.network_subject import learner
+from parties.horizontal.subject import Taught
 
+T = TypeVar("T", bound=Taught)
 LIVE = 4  # clients of one process whose rows are laid out at a time
 
 
@@ -36,48 +39,68 @@ class Standing:
     request: str | None = None
     purged: tuple[str, ...] = ()
 
+    def taken(self, client: T) -> T:
+        """The client, once it has been told all this."""
+        for name in self.purged:
+            client.attend(name)
+            client.purge()
+        if self.request is not None:
+            client.attend(self.request)
+        return client
 
-class Stock:
-    """The data set, read once, and the network; clients are laid out when they are asked for."""
+
+class Stock(Protocol):
+    """Clients that are laid out when they are asked for."""
+
+    def learner(self, client: str, standing: Standing) -> Taught:
+        """A client as it stands."""
+
+
+def read_stock(source: Source) -> Stock:
+    """From its files.
+
+    Raises:
+        ConfigError: simulated clients share one data set, which must be dealt.
+    """
+    config = read_federated(source.config, source.changes)
+    if isinstance(config, HorizontalConfig):
+        return RowStock.read(config, source.data)
+    raise TypeError(f"no stock of {type(config).__name__}")
+
+
+class RowStock:
+    """The data set, read once, and the network."""
 
     def __init__(self, config: HorizontalConfig, whole: Whole, network: nn.Module) -> None:
         self._config, self._whole, self._network = config, whole, network
         self._laid_out = lru_cache(LIVE)(self._learner)
 
     @classmethod
-    def read(cls, source: Source) -> "Stock":
+    def read(cls, config: HorizontalConfig, data: Path | None) -> "RowStock":
         """From its files.
 
         Raises:
             ConfigError: simulated clients share one data set, which must be dealt.
         """
-        config = read_horizontal(source.config, source.changes)
         if isinstance(config.agreement.partition, Own):
             raise ConfigError(
-                f"{source.config}: simulated clients have one data set, and partition is 'own'",
+                f"{config.path}: simulated clients have one data set, and partition is 'own'",
                 'say how it is dealt: partition = {kind = "iid"}, "pathological" or "dirichlet"',
             )
         seat = config.seat(f"{SIMULATED}-0")
         if not isinstance(seat, Seat):
-            raise ConfigError(f"{source.config}: [seats.{SIMULATED}] has no data")
+            raise ConfigError(f"{config.path}: [seats.{SIMULATED}] has no data")
         torch.set_num_threads(seat.threads)
-        folder = source.data or config.path.parent / (seat.folder or Path())
+        folder = data or config.path.parent / (seat.folder or Path())
         whole = read_whole(config.agreement, seat.data, folder, lambda _: None)
         return cls(config, whole, build(config.agreement, "shape"))
 
-    def learner(self, client: str, standing: Standing) -> Learner:
-        """A client as it stands."""
+    def learner(self, client: str, standing: Standing) -> Taught:
+        """See ``Stock``."""
         return self._laid_out(client, standing)
 
     def _learner(self, client: str, standing: Standing) -> Learner:
         agreement = self._config.agreement
         shelf = shelf_of(agreement, client, self._whole)
-        known = {each.name: each for each in agreement.unlearn}
         plant(agreement, client, shelf)
-        for name in standing.purged:
-            shelf.forgotten = requested(agreement, known[name], client, shelf)
-            shelf.purge()
-        if standing.request is not None:
-            shelf.forgotten = requested(agreement, known[standing.request], client, shelf)
-        plan = personal(agreement, self._network)
-        return Learner(client, self._network, shelf, agreement.seed, plan)
+        return standing.taken(learner(agreement, client, self._network, shelf))

@@ -25,7 +25,7 @@ from parties.horizontal.simulation.pool import (
     carry_out,
 )
 from parties.horizontal.simulation.simulate import simulate
-from parties.horizontal.simulation.stock import Source, Standing, Stock
+from parties.horizontal.simulation.stock import Source, Standing, read_stock
 from parties.seating import Place
 from parties.simulate import Plan
 from protocol.keyring import issue, make_authority
@@ -70,7 +70,7 @@ def test_only_what_is_own_is_kept_and_means_are_those_of_clients_that_keep_all(
     tmp_path: Path,
 ) -> None:
     source, here = written(tmp_path), Here()
-    agreement, stock = read_horizontal(source.config).agreement, Stock.read(source)
+    agreement, stock = read_horizontal(source.config).agreement, read_stock(source)
     members, model = [Member(name) for name in agreement.spokes], fresh(agreement, "original")
     cohort = PoolCohort(agreement.spokes, source, here, 1.0)
     alone = LocalCohort({name: stock.learner(name, Standing()) for name in agreement.spokes})

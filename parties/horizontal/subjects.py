@@ -1,0 +1,19 @@
+"""Which subject an agreement is about: the one place that knows them all."""
+
+from parties.horizontal.network_subject import NetworkSubject, taught
+from parties.horizontal.party import FederatedParty, HorizontalParty
+from parties.horizontal.subject import Subject, Taught
+
+
+def subject(party: FederatedParty) -> Subject:
+    """What the server of this run teaches."""
+    if isinstance(party, HorizontalParty):
+        return NetworkSubject(party.agreement)
+    raise TypeError(f"{type(party).__name__} teaches nothing")
+
+
+def pupil(party: FederatedParty) -> Taught:
+    """The client that a party is."""
+    if isinstance(party, HorizontalParty):
+        return taught(party)
+    raise TypeError(f"{type(party).__name__} learns nothing")
