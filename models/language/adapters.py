@@ -94,7 +94,7 @@ def merge(model: PeftModel) -> PreTrainedModel:
         LanguageModelError: a sum is not finite.
     """
     try:
-        found: PreTrainedModel = model.merge_and_unload(safe_merge=True)  # type: ignore[operator]
+        found: PreTrainedModel = model.merge_and_unload(safe_merge=True)
     except ValueError as error:
         raise LanguageModelError(
             f"the adapters cannot be merged: {error}", hint="they diverged; take an earlier round"

@@ -125,10 +125,10 @@ def _config(folder: Path) -> dict[str, Any]:
 
 def _check_kind(folder: Path, config: dict[str, Any]) -> None:
     """Refuse what is no causal language model of transformers' own."""
-    kind = config.get("model_type")
+    kind = str(config.get("model_type"))
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise LanguageModelError(
-            f"{folder / CONFIG}: {kind!r} is no type of causal language model that transformers "
+            f"{folder / CONFIG}: {kind} is no type of causal language model that transformers "
             "has; code that a folder brings along is never run",
             hint="use a type such as llama, qwen2, mistral or gpt2",
         )

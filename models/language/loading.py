@@ -58,7 +58,7 @@ def load_language_model(
     examined = examine(folder)
     tokenizer = load_tokenizer(folder)
     model = _model(examined, precision, place, quantisation)
-    rows = model.get_input_embeddings().weight.shape[0]
+    rows = len(model.get_input_embeddings().weight)  # type: ignore[arg-type]
     if len(tokenizer) > rows:
         raise LanguageModelError(
             f"{folder}: the tokenizer has {len(tokenizer)} tokens and the model {rows}",
@@ -67,7 +67,8 @@ def load_language_model(
     model.config.pad_token_id = tokenizer.pad_token_id
     if model.generation_config is not None:
         model.generation_config.pad_token_id = tokenizer.pad_token_id
-    return LanguageModel(model.eval(), tokenizer, examined.digest())
+    model.train(False)
+    return LanguageModel(model, tokenizer, examined.digest())
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -122,7 +123,7 @@ def _model(
     folder: ModelFolder, precision: Precision, device: torch.device, quantisation: Quantisation
 ) -> PreTrainedModel:
     try:
-        model, report = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder.path,
             local_files_only=True,
             trust_remote_code=False,
@@ -136,6 +137,7 @@ def _model(
             f"{folder.path}: the model cannot be built from its files: {_first_line(error)}",
             hint="config.json and the weights must be of one model",
         ) from error
+    model, report = loaded
     lost = sorted({*map(str, report["missing_keys"]), *_names(report["mismatched_keys"])})
     if lost:
         # They would be drawn at random, and every party would draw others.
@@ -152,7 +154,7 @@ def _quantised(
 ) -> dict[str, Any]:
     if quantisation == "none":
         return {}
-    settings = BitsAndBytesConfig(
+    settings = BitsAndBytesConfig(  # type: ignore[no-untyped-call]
         load_in_8bit=quantisation == "int8",
         load_in_4bit=quantisation == "int4",
         bnb_4bit_quant_type="nf4",

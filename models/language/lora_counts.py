@@ -1,0 +1,96 @@
+"""How many numbers low-rank adapters have, exactly, from a model's config alone.
+
+r · Σ (in + out) over the adapted modules of all layers: A is ``[r, in]`` and B ``[out, r]``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig
+
+from models.language.adapters import PROJECTIONS
+from models.language.errors import LanguageModelError
+
+
+@dataclass(frozen=True, slots=True)
+class LoraCount:
+    """Trainable and all numbers of an adapted model (paper 000, Table 1)."""
+
+    adapters: int
+    base: int  # a tied weight counts once
+
+    @property
+    def model(self) -> int:
+        """Base and adapters, which the paper's column "Model" adds up."""
+        return self.base + self.adapters
+
+    @property
+    def share(self) -> float:
+        """The adapters' share of that sum."""
+        return self.adapters / self.model
+
+    @property
+    def bytes_each_way(self) -> int:
+        """What one client sends, or receives, in a round: float32 numbers, framing left out."""
+        return 4 * self.adapters
+
+
+def lora_count(
+    config: PreTrainedConfig, rank: int = 32, modules: Sequence[str] = PROJECTIONS
+) -> LoraCount:
+    """Count for any causal language model; no weight is made.
+
+    Raises:
+        LanguageModelError: the model lacks one of the modules.
+    """
+    model = without_weights(config)
+    sides = [(name, side) for name, side in _sides(model) if name in modules]
+    absent = sorted(set(modules) - {name for name, _ in sides})
+    if absent:
+        raise LanguageModelError(
+            f"a {config.model_type} has no linear module {', '.join(absent)}",
+            hint=f"it has {', '.join(sorted({name for name, _ in _sides(model)}))}",
+        )
+    base = sum(parameter.numel() for parameter in model.parameters())
+    return LoraCount(rank * sum(side for _, side in sides), base)
+
+
+def without_weights(config: PreTrainedConfig) -> nn.Module:
+    """Build a causal language model of shapes only, on torch's meta device."""
+    with torch.device("meta"):
+        found: nn.Module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    return found
+
+
+def public_configs() -> dict[str, LlamaConfig]:
+    """The shapes of the paper's base models, as their publishers' configs have them."""
+    third = {"num_key_value_heads": 8, "vocab_size": 128256}
+    return {
+        "Llama-3.2-1B": _llama(2048, 8192, 16, 32, tie_word_embeddings=True, head_dim=64, **third),
+        "Llama-3.2-3B": _llama(3072, 8192, 28, 24, tie_word_embeddings=True, head_dim=128, **third),
+        "Llama-3.1-8B": _llama(4096, 14336, 32, 32, **third),
+        "Llama-2-7B": _llama(4096, 11008, 32, 32, vocab_size=32000),
+    }
+
+
+def _llama(hidden: int, between: int, layers: int, heads: int, **others: int) -> LlamaConfig:
+    return LlamaConfig(
+        hidden_size=hidden,
+        intermediate_size=between,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        **others,
+    )
+
+
+def _sides(model: nn.Module) -> list[tuple[str, int]]:
+    """The last name of every linear module, and its in + out."""
+    found = []
+    for name, module in model.named_modules():
+        weight = getattr(module, "weight", None)
+        if isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D":
+            assert isinstance(weight, torch.Tensor)
+            found.append((name.rpartition(".")[2], sum(weight.shape)))
+    return found
