@@ -5,7 +5,6 @@ All parties draw the same first A from a seed that they share, so that it need n
 begins at zero, so that the adapted model begins as the base.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from math import sqrt
@@ -125,21 +124,23 @@ def adapted_modules(model: nn.Module) -> list[str]:
     return [name for name, module in model.named_modules() if hasattr(module, "lora_A")]
 
 
+def linear_modules(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """The last name and the weight of every linear map, Conv1D of GPT-2 and its kin included."""
+    return [
+        (name.rpartition(".")[2], module.get_parameter("weight"))
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+    ]
+
+
 def _check_modules(model: nn.Module, lora: Lora) -> None:
-    known = {name.rpartition(".")[2] for name in _linear(model)}
+    known = {name for name, _ in linear_modules(model)}
     absent = [name for name in lora.modules if name not in known]
     if absent:
         raise LanguageModelError(
             f"the model has no linear module {', '.join(absent)}",
             hint=f"this model has {', '.join(sorted(known))}",
         )
-
-
-def _linear(model: nn.Module) -> Iterator[str]:
-    for name, module in model.named_modules():
-        # Conv1D is GPT-2's linear map, which peft knows too.
-        if isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D":
-            yield name
 
 
 def _as_peft(model: object) -> PeftModel:

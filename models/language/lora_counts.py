@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig
 
-from models.language.adapters import PROJECTIONS
+from models.language.adapters import PROJECTIONS, linear_modules
 from models.language.errors import LanguageModelError
 
 
@@ -46,15 +46,16 @@ def lora_count(
         LanguageModelError: the model lacks one of the modules.
     """
     model = without_weights(config)
-    sides = [(name, side) for name, side in _sides(model) if name in modules]
-    absent = sorted(set(modules) - {name for name, _ in sides})
+    known = linear_modules(model)
+    absent = sorted(set(modules) - {name for name, _ in known})
     if absent:
         raise LanguageModelError(
             f"a {config.model_type} has no linear module {', '.join(absent)}",
-            hint=f"it has {', '.join(sorted({name for name, _ in _sides(model)}))}",
+            hint=f"it has {', '.join(sorted({name for name, _ in known}))}",
         )
     base = sum(parameter.numel() for parameter in model.parameters())
-    return LoraCount(rank * sum(side for _, side in sides), base)
+    sides = (sum(weight.shape) for name, weight in known if name in modules)  # in + out
+    return LoraCount(rank * sum(sides), base)
 
 
 def without_weights(config: PreTrainedConfig) -> nn.Module:
@@ -83,14 +84,3 @@ def _llama(hidden: int, between: int, layers: int, heads: int, **others: int) ->
         num_attention_heads=heads,
         **others,
     )
-
-
-def _sides(model: nn.Module) -> list[tuple[str, int]]:
-    """The last name of every linear module, and its in + out."""
-    found = []
-    for name, module in model.named_modules():
-        weight = getattr(module, "weight", None)
-        if isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D":
-            assert isinstance(weight, torch.Tensor)
-            found.append((name.rpartition(".")[2], sum(weight.shape)))
-    return found
