@@ -88,7 +88,7 @@ def _read_settings(folder: Path) -> Lora:
         raise LanguageModelError(
             f"{path}: peft_type {told.get('peft_type')!r} cannot be read", hint="LORA can be"
         )
-    usual: dict[str, Any] = LoraConfig().to_dict()
+    usual: dict[str, Any] = LoraConfig().to_dict()  # type: ignore[no-untyped-call]
     odd = [name for name, value in told.items() if name not in _FREE and value != usual.get(name)]
     if odd:
         raise LanguageModelError(

@@ -8,6 +8,7 @@ begins at zero, so that the adapted model begins as the base.
 from dataclasses import dataclass
 from hashlib import sha256
 from math import sqrt
+from warnings import catch_warnings, filterwarnings
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -57,7 +58,7 @@ def adapt(model: PreTrainedModel, lora: Lora, seed: int) -> PeftModel:
         task_type="CAUSAL_LM",
     )
     # peft draws from torch's global generator, which is left as it was; its draws are replaced.
-    found = seeded(seed, lambda: _as_peft(get_peft_model(model, settings)))
+    found = seeded(seed, lambda: _put_on(model, settings))
     with torch.no_grad():
         for name, parameter in found.named_parameters():
             if ".lora_A." in name:
@@ -143,7 +144,11 @@ def _check_modules(model: nn.Module, lora: Lora) -> None:
         )
 
 
-def _as_peft(model: object) -> PeftModel:
-    if not isinstance(model, PeftModel):
-        raise TypeError(f"peft made a {type(model).__name__}")
-    return model
+def _put_on(model: PreTrainedModel, settings: LoraConfig) -> PeftModel:
+    with catch_warnings():
+        # peft asks transformers by a name that the latter gave another.
+        filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+        found = get_peft_model(model, settings)
+    if not isinstance(found, PeftModel):
+        raise TypeError(f"peft made a {type(found).__name__}")
+    return found

@@ -5,6 +5,7 @@ r · Σ (in + out) over the adapted modules of all layers: A is ``[r, in]`` and 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -61,26 +62,38 @@ def lora_count(
 def without_weights(config: PreTrainedConfig) -> nn.Module:
     """Build a causal language model of shapes only, on torch's meta device."""
     with torch.device("meta"):
-        found: nn.Module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        made: Any = AutoModelForCausalLM
+        found: nn.Module = made.from_config(config, trust_remote_code=False)
     return found
 
 
 def public_configs() -> dict[str, LlamaConfig]:
     """The shapes of the paper's base models, as their publishers' configs have them."""
-    third = {"num_key_value_heads": 8, "vocab_size": 128256}
     return {
-        "Llama-3.2-1B": _llama(2048, 8192, 16, 32, tie_word_embeddings=True, head_dim=64, **third),
-        "Llama-3.2-3B": _llama(3072, 8192, 28, 24, tie_word_embeddings=True, head_dim=128, **third),
-        "Llama-3.1-8B": _llama(4096, 14336, 32, 32, **third),
-        "Llama-2-7B": _llama(4096, 11008, 32, 32, vocab_size=32000),
+        "Llama-3.2-1B": _llama(2048, 8192, 16, 32, 8, 128256, tied=True),
+        "Llama-3.2-3B": _llama(3072, 8192, 28, 24, 8, 128256, tied=True),
+        "Llama-3.1-8B": _llama(4096, 14336, 32, 32, 8, 128256, tied=False),
+        "Llama-2-7B": _llama(4096, 11008, 32, 32, 32, 32000, tied=False),
     }
 
 
-def _llama(hidden: int, between: int, layers: int, heads: int, **others: int) -> LlamaConfig:
+def _llama(
+    hidden: int,
+    between: int,
+    layers: int,
+    heads: int,
+    key_heads: int,
+    vocabulary: int,
+    *,
+    tied: bool,
+) -> LlamaConfig:
+    """All of these have heads of hidden / heads columns."""
     return LlamaConfig(
         hidden_size=hidden,
         intermediate_size=between,
         num_hidden_layers=layers,
         num_attention_heads=heads,
-        **others,
+        num_key_value_heads=key_heads,
+        vocab_size=vocabulary,
+        tie_word_embeddings=tied,
     )

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from models.language.adapters import adapted_modules
 from models.language.errors import LanguageModelError
@@ -30,10 +31,9 @@ def rounded(weight: Tensor, bits: Bits, group: int | None = None) -> Tensor:
         raise LanguageModelError(f"a matrix of floating-point weights is rounded, not {kind}")
     if group is not None and group < 1:
         raise LanguageModelError(f"a group of {group} inputs", hint=f"{GROUP} is usual")
-    parts = weight.float().split(group or weight.shape[1], dim=1)
-    return torch.cat([_rounded(part, 2 ** (bits - 1) - 1) for part in parts], dim=1).to(
-        weight.dtype
-    )
+    parts = torch.split(weight.float(), group or weight.shape[1], dim=1)
+    steps = 2 ** (bits - 1) - 1
+    return torch.cat([_rounded(part, steps) for part in parts], dim=1).to(weight.dtype)
 
 
 def rounded_model(model: Model, bits: Bits, group: int | None = None) -> Model:
@@ -50,7 +50,7 @@ def rounded_model(model: Model, bits: Bits, group: int | None = None) -> Model:
             "the model has adapters that are not merged", hint="merge them, then round the weights"
         )
     found = deepcopy(model)
-    head = found.get_output_embeddings() if hasattr(found, "get_output_embeddings") else None
+    head = found.get_output_embeddings() if isinstance(found, PreTrainedModel) else None
     with torch.no_grad():
         for module in found.modules():
             if isinstance(module, nn.Linear) and module is not head:
