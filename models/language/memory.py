@@ -1,0 +1,138 @@
+"""How much memory training will need, told before it is needed, from the model's config alone.
+
+The parts add up to the peak within a backward pass with AdamW. Activations are counted as torch
+keeps them for Llama and its kin with its own attention, which keeps no matrix of all pairs of
+tokens; an architecture with other layers needs more or less. Letters: s = bytes of a number in the
+model's precision; per token and layer h = hidden, f = intermediate, q and v = columns of all query
+and of all value heads; r = rank.
+"""
+
+import os
+from dataclasses import dataclass, fields
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig
+
+from models.language.adapters import Lora, linear_modules
+from models.language.loading import PRECISIONS, Precision, Quantisation
+from models.language.lora_counts import without_weights
+
+PROCESS = 600_000_000  # bytes of Python and its libraries with nothing loaded
+_FULL = 4  # bytes of float32, which adapters have in every precision
+# Bytes of one quantised weight; 4 bits have one float32 scale for 64 weights.
+_QUANTISED: dict[Quantisation, float] = {"int8": 1.0, "int4": 0.5 + 4 / 64}
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What is to be trained and how; without ``lora`` every weight is."""
+
+    batch: int  # sequences in one pass
+    length: int  # tokens of the longest
+    lora: Lora | None = None
+    precision: Precision = "float32"
+    quantisation: Quantisation = "none"
+    copies: int = 2  # of what is trained: the model received, the update to send
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """Bytes by what needs them."""
+
+    process: int
+    weights: int
+    gradients: int
+    moments: int  # of AdamW, two for every trained number
+    copies: int
+    activations: int
+    logits: int  # logits, their logarithms and gradients: of length x vocabulary
+
+    @property
+    def total(self) -> int:
+        """The sum of the parts."""
+        return sum(getattr(self, field.name) for field in fields(self))
+
+    def sentence(self, available: int | None = None) -> str:
+        """Say the total, rounded up to GB, what there is, and what needs most."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        largest = max(parts, key=lambda name: parts[name])
+        most = f"most of it for {largest} ({_gigabytes(parts[largest])} GB)"
+        need = f"this needs about {_gigabytes(self.total)} GB"
+        if available is None:
+            return f"{need}, {most}"
+        return f"{need}; you have {available / 1e9:.{0 if available >= 1e10 else 1}f}, {most}"
+
+
+def estimate(config: PreTrainedConfig, training: Training) -> MemoryEstimate:
+    """Estimate the peak; no weight is made."""
+    model = without_weights(config)
+    size = PRECISIONS[training.precision].itemsize
+    lora = training.lora
+    known = linear_modules(model)
+    sides = [(w.shape[1], sum(w.shape)) for name, w in known if lora and name in lora.modules]
+    adapters = lora.rank * sum(both for _, both in sides) if lora else 0
+    base = sum(parameter.numel() for parameter in model.parameters())
+    trained = _FULL * adapters if lora else size * base
+    inner = sum(w.numel() for name, w in known if name != "lm_head")
+    less = inner * (size - _QUANTISED.get(training.quantisation, size))
+    tokens = training.batch * training.length
+    kept = _kept_per_token(config, size, lora, [side for side, _ in sides])
+    pairs = training.batch * training.length**2  # the mask of padded batches
+    return MemoryEstimate(
+        process=PROCESS,
+        weights=int(size * base - less) + _FULL * adapters,
+        gradients=trained,
+        moments=2 * trained,
+        copies=training.copies * trained,
+        activations=tokens * kept + size * pairs,
+        logits=tokens * 3 * _FULL * int(_of(config, "vocab_size", 0)),
+    )
+
+
+def available_memory(device: str = "cpu") -> int | None:
+    """Bytes that are free on a device, or left to this container; None where nobody says."""
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next((int(x.split()[1]) << 10 for x in lines if "MemAvailable" in x), free)
+        limit, used = (path.read_text().strip() for path in _LIMITS if path.exists())
+    except (OSError, ValueError):
+        return None
+    return min(free, int(limit) - int(used)) if limit.isdecimal() else free
+
+
+def _kept_per_token(
+    config: PreTrainedConfig, size: int, lora: Lora | None, inputs: list[int]
+) -> int:
+    """Bytes kept for the backward pass, per token, in all layers; ``inputs`` of adapted maps."""
+    h, heads = _of(config, "hidden_size", 0), _of(config, "num_attention_heads", 1)
+    f = _of(config, "intermediate_size", 4 * h)
+    width = _of(config, "head_dim", h // heads)
+    q, v = heads * width, _of(config, "num_key_value_heads", heads) * width
+    # gate, its SiLU and up; keys and values; queries and their outcome; two norms in float32 with
+    # their roots, and the attention's logarithm of each head's sum.
+    layer = size * (3 * f + 2 * v + 2 * q) + _FULL * (2 * h + 2 + heads)
+    if lora is None:
+        # Gradients of weights also need what went into them.
+        layer += size * (f + 4 * h)
+    adapters = 0
+    if lora is not None:
+        # The input in float32 and the mask of what was dropped, and the r columns between A and B.
+        each = _FULL * (2 if lora.dropout else 1)
+        adapters = sum(each * side + _FULL * lora.rank for side in inputs)
+    return int(layer * _of(config, "num_hidden_layers", 1) + adapters)
+
+
+def _of(config: PreTrainedConfig, name: str, otherwise: int) -> int:
+    found: Any = getattr(config, name, None)
+    return otherwise if found is None else int(found)
+
+
+def _gigabytes(count: int) -> str:
+    return str(ceil(count / 1e9)) if count >= 1e10 else f"{count / 1e9:.1f}"
