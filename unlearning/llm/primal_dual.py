@@ -14,7 +14,9 @@ which NPO and its like do not have. γ comes from texts never seen: the same sco
 held-out answers, under this model or a reference that saw neither.
 
 In a federation one price is for all. Clients that hold rows of D_u descend L at the price they were
-told, the others L_r. Averaging dilutes the pull of few such clients; the price makes up for it.
+told, the others L_r. Averaging dilutes the pull of few such clients; the price makes up for it. An
+answer known by heart hardly moves at first (its slope is in 1 − p), so the price winds up and the
+answer then overshoots γ, as far as the score's ceiling lets it; Ω_max bounds that.
 """
 
 import math
