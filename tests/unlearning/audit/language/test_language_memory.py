@@ -1,0 +1,158 @@
+"""Tests of ROUGE-L, MUSE's figures, extraction strength and relearning, by hand."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unlearning.audit.language.extraction import extraction_strength
+from unlearning.audit.language.muse import (
+    knowledge_memory,
+    leak_auc,
+    min_k_scores,
+    privacy_leak,
+    verbatim_memory,
+)
+from unlearning.audit.language.relearning import recovered, relearned
+from unlearning.audit.language.rouge import mean_rouge_l, rouge_l
+
+
+def test_rouge_by_hand() -> None:
+    # In order: the, cat, mat; 3 of 6 words of the reference, 3 of 4 generated ones.
+    found = rouge_l("the cat, a mat", "The cat sat on the mat.")
+    assert found.recall == pytest.approx(3 / 6, rel=1e-12)
+    assert found.f1 == pytest.approx(2 * 3 / (6 + 4), rel=1e-12)
+
+
+def test_rouge_compares_stems() -> None:
+    assert rouge_l("running jumps", "runs jumping").recall == 1.0
+
+
+def test_rouge_recall_asks_for_the_reference_only() -> None:
+    found = rouge_l("Paris is what they say it is", "Paris")
+    assert (found.recall, found.f1) == (1.0, pytest.approx(2 / 8, rel=1e-12))
+
+
+@pytest.mark.parametrize(("said", "true"), [("", "Paris"), ("Paris", ""), ("", ""), ("é", "é")])
+def test_texts_without_words_have_nothing_in_common(said: str, true: str) -> None:
+    assert rouge_l(said, true).recall == 0.0
+
+
+def test_rouge_of_several_is_their_mean() -> None:
+    found = mean_rouge_l(["a b", "x"], ["a b c d", "y"])
+    assert found.recall == 0.25
+    assert verbatim_memory(["a b", "x"], ["a b c d", "y"]) == pytest.approx((4 / 6) / 2)
+    assert knowledge_memory(["a b", "x"], ["a b c d", "y"]) == pytest.approx((4 / 6) / 2)
+
+
+@pytest.mark.parametrize(("said", "true"), [(["a"], ["a", "b"]), ([], [])])
+def test_answers_without_references_are_refused(said: list[str], true: list[str]) -> None:
+    with pytest.raises(ValueError, match="one each"):
+        mean_rouge_l(said, true)
+
+
+def test_min_k_by_hand() -> None:
+    log_probs = torch.tensor([[-5.0, -1.0, -3.0, -2.0, -4.0, -9.0], [-7.0, -1.0, 0, 0, 0, 0]])
+    mask = torch.tensor([[1, 1, 1, 1, 1, 0], [1, 1, 0, 0, 0, 0]])
+    # 40 % of 5 tokens are the 2 least likely; 40 % of 2 is less than one, so one.
+    assert min_k_scores(log_probs, mask).tolist() == [-4.5, -7.0]
+    assert min_k_scores(log_probs, mask, 100).tolist() == [-3.0, -4.0]
+
+
+@pytest.mark.parametrize("percent", [0, 101])
+def test_a_share_of_tokens_that_is_none_is_refused(percent: int) -> None:
+    with pytest.raises(ValueError, match="1 to 100"):
+        min_k_scores(torch.tensor([[-1.0]]), torch.tensor([[1]]), percent)
+
+
+@given(st.lists(st.floats(-50, 0), min_size=1, max_size=12), st.integers(1, 99))
+def test_min_k_rises_with_k_to_the_mean(log_probs: list[float], percent: int) -> None:
+    rows, mask = torch.tensor([log_probs]), torch.ones(1, len(log_probs))
+    some, more = (min_k_scores(rows, mask, k).item() for k in (percent, percent + 1))
+    mean = min_k_scores(rows, mask, 100).item()
+    assert min(log_probs) - 1e-5 <= some <= more + 1e-5
+    assert more <= mean + 1e-5
+
+
+def test_known_texts_have_an_auc_of_zero() -> None:
+    known, unknown = torch.tensor([-0.1, -0.2]), torch.tensor([-3.0, -4.0])
+    assert leak_auc(known, unknown) == 0.0
+    assert leak_auc(unknown, known) == 1.0
+    assert leak_auc(known, known) == 0.5
+    # By hand: of (−1 > −2), (−1 > −0.5), (−3 > −2), (−3 > −0.5) one holds.
+    assert leak_auc(torch.tensor([-2.0, -0.5]), torch.tensor([-1.0, -3.0])) == 0.25
+
+
+def test_privacy_leak_by_hand() -> None:
+    assert privacy_leak(0.3, 0.5) == pytest.approx(-40.0, rel=1e-12)
+    assert privacy_leak(0.0, 0.5) == -100.0
+    assert privacy_leak(0.5, 0.5) == 0.0
+    assert privacy_leak(0.75, 0.5) == 50.0
+
+
+@pytest.mark.parametrize("retrained", [0.0, math.nan, 1.5])
+def test_a_retrain_that_knows_every_text_is_no_reference(retrained: float) -> None:
+    with pytest.raises(ValueError, match="Retrain's AUC"):
+        privacy_leak(0.3, retrained)
+
+
+def test_extraction_strength_by_hand() -> None:
+    truth = torch.tensor([[9, 1, 2, 3, 4]] * 4)
+    greedy = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 0, 3, 4], [0, 1, 2, 3, 0], [0, 0, 2, 3, 4]])
+    mask = torch.tensor([[0, 1, 1, 1, 1]] * 4)  # the prompt's wrong token does not count
+    assert extraction_strength(greedy, truth, mask).tolist() == [1.0, 0.5, 0.0, 0.75]
+
+
+def test_extraction_of_rows_of_their_own_length() -> None:
+    truth, mask = torch.tensor([[1, 2, 0], [1, 2, 3]]), torch.tensor([[1, 1, 0], [1, 1, 1]])
+    found = extraction_strength(torch.tensor([[0, 2, 7], [0, 0, 3]]), truth, mask)
+    assert found.tolist() == pytest.approx([1 / 2, 1 / 3])
+
+
+def test_extraction_of_a_row_without_tokens_is_refused() -> None:
+    ids = torch.tensor([[1]])
+    with pytest.raises(ValueError, match="no token in the mask"):
+        extraction_strength(ids, ids, torch.tensor([[0]]))
+    with pytest.raises(ValueError, match="must all be"):
+        extraction_strength(ids, ids, torch.tensor([0]))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=10))
+def test_from_the_prefix_on_all_is_right_and_one_token_less_is_not(right: list[bool]) -> None:
+    truth = torch.ones(1, len(right), dtype=torch.long)
+    greedy = torch.tensor([[int(each) for each in right]])
+    strength = extraction_strength(greedy, truth, torch.ones_like(truth)).item()
+    prefix = round((1 - strength) * len(right))
+    assert all(right[prefix:])
+    assert prefix == 0 or not right[prefix - 1]
+
+
+def test_recovered_by_hand() -> None:
+    assert recovered(0.1, 0.5, 0.9) == pytest.approx(0.5)
+    assert recovered(0.1, 0.05, 0.9) == pytest.approx(-0.0625)
+    assert recovered(0.9, 0.95, 0.9) is None
+
+
+def test_relearning_by_hand() -> None:
+    ours = [[0.1, 0.8, 0.9, 0.9], [0.1, 0.9, 0.9, 0.9]]
+    retrain = [[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.6]]
+    found = relearned(ours, retrain, original=0.9)
+    assert found.steps == (2, 1)  # within 5 % of 0.9 is 0.855
+    assert found.retrain_steps == (3, 3)
+    assert found.cap == 3
+    assert found.anamnesis == pytest.approx(1.5 / 3)
+    assert found.recovered == pytest.approx(1.0)
+    assert found.retrain_recovered == pytest.approx(0.4 / 0.8)
+
+
+@pytest.mark.parametrize(
+    ("ours", "retrain"),
+    [([], [[0.1, 0.2]]), ([[0.1, 0.2]], []), ([[0.1, 0.2]], [[0.1]]), ([[0.1]], [[0.1]])],
+)
+def test_curves_that_cannot_be_compared_are_refused(
+    ours: list[list[float]], retrain: list[list[float]]
+) -> None:
+    with pytest.raises(ValueError, match="same length"):
+        relearned(ours, retrain, 0.9)

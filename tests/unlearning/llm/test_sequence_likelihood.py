@@ -1,0 +1,145 @@
+"""Tests of the sequence likelihood: the shift, ignored labels, and how little it remembers."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.functional import cross_entropy
+
+from unlearning.llm.likelihood import Nll, sequence_nll, token_log_probs
+from unlearning.llm.retain import kl_reference_model, retain_nll, weighted
+
+# Position t predicts token t + 1: the last position's logits predict nothing.
+PROBABILITIES = [
+    [[0.5, 0.25, 0.25], [0.2, 0.3, 0.5], [0.1, 0.8, 0.1], [0.9, 0.05, 0.05]],
+    [[0.6, 0.2, 0.2], [0.25, 0.5, 0.25], [0.3, 0.3, 0.4], [0.9, 0.05, 0.05]],
+]
+LABELS = torch.tensor([[-100, 0, 2, 1], [-100, -100, 1, -100]])
+
+
+def logits() -> Tensor:
+    return torch.tensor(PROBABILITIES, dtype=torch.float64).log().requires_grad_()
+
+
+def random_rows(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(0, 11, (3, 7), generator=generator)
+    labels[0, :3], labels[1, 5:] = -100, -100
+    return torch.randn(3, 7, 11, generator=generator, dtype=dtype), labels
+
+
+def test_sums_and_means_by_hand() -> None:
+    found = sequence_nll(logits(), LABELS)
+    # Row 0: p = 0.5, 0.5, 0.8; row 1: the token at place 2, of which place 1 says 0.5.
+    wanted = [-math.log(0.2), -math.log(0.5)]
+    assert found.total.tolist() == pytest.approx(wanted, rel=1e-12)
+    assert found.tokens.tolist() == [3, 1]
+    assert found.mean.tolist() == pytest.approx([wanted[0] / 3, wanted[1]], rel=1e-12)
+    assert found.token_mean.item() == pytest.approx(sum(wanted) / 4, rel=1e-12)
+    assert retain_nll(found).item() == found.token_mean.item()
+
+
+def test_token_log_probs_by_hand() -> None:
+    log_probs, counted = token_log_probs(logits(), LABELS)
+    assert counted.tolist() == [[True, True, True], [False, True, False]]
+    assert log_probs.exp()[counted].tolist() == pytest.approx([0.5, 0.5, 0.8, 0.5], rel=1e-12)
+    assert log_probs[~counted].tolist() == [0.0, 0.0]
+    assert not log_probs.requires_grad
+
+
+def test_batch_mean_is_that_of_torch_on_shifted_tokens() -> None:
+    scores, labels = random_rows(torch.float64)
+    wanted = cross_entropy(scores[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+    assert sequence_nll(scores, labels).token_mean.item() == pytest.approx(wanted.item(), rel=1e-12)
+
+
+def test_gradient_agrees_with_finite_differences() -> None:
+    scores, labels = random_rows(torch.float64)
+    leaf = scores[:, :, :4].clone().requires_grad_()
+    small = labels.where(labels < 0, labels % 4)
+    assert torch.autograd.gradcheck(lambda x: sequence_nll(x, small).total, (leaf,))
+
+
+def test_the_backward_pass_keeps_nothing_but_the_logits() -> None:
+    scores, labels = random_rows(torch.bfloat16)
+    leaf = scores.requires_grad_()
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        found = sequence_nll(leaf, labels).token_mean
+    kept.pop(leaf.untyped_storage().data_ptr(), None)
+    assert sum(kept.values()) <= labels.untyped_storage().nbytes() + 64
+    found.backward()
+    assert leaf.grad is not None
+    assert leaf.grad.dtype == torch.bfloat16
+
+
+def test_half_precision_is_summed_at_single() -> None:
+    scores, labels = random_rows(torch.bfloat16)
+    found = sequence_nll(scores, labels).total
+    assert found.dtype == torch.float32
+    wanted = sequence_nll(scores.double(), labels).total
+    assert found.tolist() == pytest.approx(wanted.tolist(), rel=1e-6)
+
+
+def test_rows_without_an_answer_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"rows \[1\] of the batch have no label token"):
+        sequence_nll(logits(), torch.tensor([[-100, 0, 2, 1], [1, -100, -100, -100]]))
+
+
+def test_shifted_labels_are_refused() -> None:
+    with pytest.raises(ValueError, match="unshifted"):
+        sequence_nll(logits(), LABELS[:, 1:])
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(ValueError, match="no sequences"):
+        sequence_nll(logits()[:0], LABELS[:0])
+
+
+def at_place_0(p: list[float]) -> Tensor:
+    rows = torch.tensor([[p, [0.6, 0.3, 0.1]]], dtype=torch.float64)
+    return rows.log().requires_grad_()
+
+
+def test_kl_to_the_reference_by_hand() -> None:
+    labels = torch.tensor([[-100, 0]])
+    reference, model = at_place_0([0.7, 0.2, 0.1]), at_place_0([0.5, 0.3, 0.2])
+    found = kl_reference_model(reference, model, labels)
+    assert found.item() == pytest.approx(0.085123, abs=5e-7)
+    assert kl_reference_model(model, reference, labels).item() == pytest.approx(0.092033, abs=5e-7)
+    found.backward()
+    # ∂KL(p‖q)/∂z = q − p at the one place that counts.
+    assert reference.grad is None
+    assert model.grad is not None
+    assert model.grad[0, 0].tolist() == pytest.approx([-0.2, 0.1, 0.1], abs=1e-12)
+    assert model.grad[0, 1].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_kl_is_a_mean_over_label_tokens_of_the_batch() -> None:
+    scores, labels = random_rows(torch.float64)
+    other = scores.roll(1, dims=2)
+    p, q = scores[:, :-1].log_softmax(2), other[:, :-1].log_softmax(2)
+    by_token = (p.exp() * (p - q)).sum(dim=2)[labels[:, 1:] != -100]
+    found = kl_reference_model(scores, other, labels)
+    assert found.item() == pytest.approx(by_token.mean().item(), rel=1e-12)
+    assert kl_reference_model(scores, scores, labels).item() == pytest.approx(0.0, abs=1e-15)
+
+
+def test_two_terms_are_weighted() -> None:
+    forget, retain = torch.tensor(3.0), torch.tensor(5.0)
+    assert weighted(forget, retain).item() == 8.0
+    assert weighted(forget, retain, gamma=0.125, alpha=2.0).item() == 10.375
+
+
+def test_a_mean_by_token_weighs_long_answers_more() -> None:
+    found = Nll(torch.tensor([6.0, 1.0]), torch.tensor([3, 1]))
+    assert found.token_mean.item() == 7 / 4
+    assert found.mean.tolist() == [2.0, 1.0]
