@@ -92,8 +92,8 @@ class Encoder:
         replies = [answer for _, answer in pairs]
         if isinstance(self.template, Chat):
             tails = self._tails(pairs, examples, prompts)
-            return self._joined(prompts, tails, [])
-        return self._joined(prompts, replies, [self.end])
+            return self._joined(prompts, tails)
+        return self._joined(prompts, replies)
 
     def prompts(self, questions: Sequence[str], examples: Sequence[Pair] = ()) -> list[Index]:
         """What a model is given to answer; to the token what stands before its answer in training.
@@ -106,8 +106,8 @@ class Encoder:
 
     def continuations(self, pairs: Sequence[Pair]) -> list[Encoded]:
         """Beginnings and how they go on; no template, and no end token. Raises like ``answers``."""
-        heads = self._opening([head for head, _ in pairs])
-        return self._rows(self._bounded(heads), self._plain_ids([tail for _, tail in pairs]))
+        heads, tails = self._seams([head for head, _ in pairs], [tail for _, tail in pairs])
+        return self._rows(self._bounded(self._opening(heads)), self._plain_ids(tails))
 
     def windows(self, texts: Sequence[str], overlap: int = 1) -> list[Encoded]:
         """Long texts in pieces of at most ``longest`` tokens; an end token after each text.
@@ -172,13 +172,11 @@ class Encoder:
                     "remove it from the text, or take the plain template",
                 )
 
-    def _joined(
-        self, prompts: Sequence[str], replies: Sequence[str], end: list[int]
-    ) -> list[Encoded]:
+    def _joined(self, prompts: Sequence[str], replies: Sequence[str]) -> list[Encoded]:
         heads, tails = self._seams(prompts, replies)
         chat = isinstance(self.template, Chat)
         ids = self._special_ids(tails) if chat else self._plain_ids(tails)
-        ends = [[*tail, *end] if tail[-1:] != [self.end] else tail for tail in ids]
+        ends = [tail if self.end in tail else [*tail, self.end] for tail in ids]
         return self._rows(self._bounded(self._head_ids(heads)), ends)
 
     def _seams(self, prompts: Sequence[str], replies: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -251,7 +249,7 @@ def _bare(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 def _ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **how: bool) -> list[list[int]]:
     if not texts:
         return []
-    return cast(list[list[int]], tokenizer(list(texts), **how)["input_ids"])
+    return cast(list[list[int]], tokenizer(list(texts), verbose=False, **how)["input_ids"])
 
 
 def _pieces(ids: Index, longest: int, overlap: int) -> list[Encoded]:

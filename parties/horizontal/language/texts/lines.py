@@ -122,7 +122,7 @@ def whole_text(folder: Path, path: Path, origin: str = "") -> str:
 
 
 def _bounded(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of the lines; only the line feed parts them, whatever Unicode calls a line."""
+    """Number and bytes of the lines; only a line feed parts them, whatever Unicode says."""
     read = 0
     for number in range(1, MAX_ROWS + 2):
         line = file.readline(MAX_LINE + 1)
