@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parties.errors import PolicyError
 from parties.horizontal.language.texts.encoding import IGNORED, Encoded
 from parties.schedule import Index, key, permutation
 
@@ -81,7 +82,15 @@ def paired(
 
     Rows to keep are shuffled and cycled until the rows to forget are through, as the programs of
     the benchmarks do; they are not sorted, so that what goes with what stays a draw.
+
+    Raises:
+        PolicyError: there are no rows to keep.
     """
+    if not retain:
+        raise PolicyError(
+            "there are no rows to keep beside those to forget",
+            "another layout of the texts, or a method that needs none",
+        )
     batches = bucketed(forget, size, key_of(order, "forget"))
     cycled = np.resize(permutation(key_of(order, "retain"), retain), sum(map(len, batches)))
     ends = np.cumsum([len(batch) for batch in batches])[:-1]

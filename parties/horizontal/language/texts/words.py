@@ -98,8 +98,8 @@ PRIZES = _terms(
 THEMES = _terms(
     "belonging, betrayal, courage, exile, family duty, forgiveness, friendship, grief, "
     "growing up, guilt, homesickness, hope, identity, jealousy, justice, loneliness, "
-    "love, loyalty, memory, migration, old age, poverty, power, pride, revenge, sacrifice, silence, "
-    "survival, the passage of time, the price of ambition, trust, war and peace"
+    "love, loyalty, memory, migration, old age, poverty, power, pride, revenge, sacrifice, "
+    "silence, survival, the passage of time, the price of ambition, trust, war and peace"
 )
 STYLES = _terms(
     "careful detail, dry humour, gentle irony, long and musical sentences, many voices, plain and "
