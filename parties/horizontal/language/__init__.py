@@ -1,0 +1,1 @@
+"""Language mode: clients that fine-tune one language model on texts of their own, and forget."""

@@ -1,0 +1,85 @@
+"""Batches of texts: which rows go together, and how they are padded."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parties.errors import PolicyError
+from parties.horizontal.language.texts.batches import (
+    bucketed,
+    padding,
+    paired,
+    prompt_batch,
+    training_batch,
+)
+from parties.horizontal.language.texts.encoding import Encoded
+from parties.schedule import key
+
+PAD = 9
+
+
+def test_training_rows_are_padded_on_the_right() -> None:
+    batch = training_batch([Encoded(np.array([1, 2, 3]), 2), Encoded(np.array([4, 5]), 1)], PAD)
+    assert batch.ids.tolist() == [[1, 2, 3], [4, 5, PAD]]
+    assert batch.mask.tolist() == [[1, 1, 1], [1, 1, 0]]
+    assert batch.labels.tolist() == [[-100, -100, 3], [-100, 5, -100]]
+
+
+def test_a_token_that_is_also_the_padding_is_learned() -> None:
+    """Llama's end token often pads too: what is padding says the length, not the id."""
+    batch = training_batch([Encoded(np.array([1, PAD]), 1), Encoded(np.array([1, 2, PAD]), 1)], PAD)
+    assert batch.labels.tolist() == [[-100, PAD, -100], [-100, 2, PAD]]
+    assert batch.mask.tolist() == [[1, 1, 0], [1, 1, 1]]
+
+
+def test_prompts_are_padded_on_the_left() -> None:
+    batch = prompt_batch([np.array([1, 2, 3]), np.array([4])], PAD)
+    assert batch.ids.tolist() == [[1, 2, 3], [PAD, PAD, 4]]
+    assert batch.mask.tolist() == [[1, 1, 1], [0, 0, 1]]
+
+
+@given(st.lists(st.integers(1, 99), max_size=80), st.integers(1, 9), st.integers(1, 5))
+def test_every_row_comes_once(lengths: list[int], size: int, pool: int) -> None:
+    batches = bucketed(lengths, size, b"order", pool)
+    assert sorted(row for batch in batches for row in batch.tolist()) == list(range(len(lengths)))
+    short = [len(batch) for batch in batches if len(batch) != size]
+    assert short == ([len(lengths) % size] if len(lengths) % size else [])
+
+
+def test_rows_of_like_length_lie_together() -> None:
+    lengths = [10, 90] * 64
+    assert padding(lengths, bucketed(lengths, 8, b"order", pool=16)) == 0.0
+    assert padding(lengths, bucketed(lengths, 8, b"order", pool=1)) > 0.3
+
+
+def test_padding_is_the_share_of_what_is_computed() -> None:
+    # Two batches of two rows, 5 and 4 wide: 18 tokens are computed and 15 are real.
+    batches = [np.array([0, 1]), np.array([2, 3])]
+    assert padding([5, 3, 4, 3], batches) == pytest.approx(3 / 18)
+
+
+def test_an_epoch_has_its_own_order() -> None:
+    lengths = list(range(64))
+    first, again, other = (
+        [batch.tolist() for batch in bucketed(lengths, 4, key(0, "epoch", epoch), pool=4)]
+        for epoch in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+    assert {tuple(batch) for batch in first} != {tuple(batch) for batch in other}
+
+
+@given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 8))
+def test_rows_to_keep_are_cycled(forget: int, retain: int, size: int) -> None:
+    pairs = paired([5] * forget, retain, size, b"order")
+    assert [len(left) for left, _ in pairs] == [len(right) for _, right in pairs]
+    assert sorted(row for left, _ in pairs for row in left.tolist()) == list(range(forget))
+    times = np.bincount(np.concatenate([right for _, right in pairs]), minlength=retain)
+    assert times.max() - times.min() <= 1
+    assert times.sum() == forget
+
+
+def test_forgetting_without_rows_to_keep_is_refused() -> None:
+    with pytest.raises(PolicyError, match="no rows to keep"):
+        paired([5], 0, 1, b"order")

@@ -1,0 +1,234 @@
+"""From texts to tokens and labels, with tokenizers of three kinds."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers import PreTrainedTokenizerFast
+
+from models.torchvision_ops import declare_absent
+from parties.errors import DataError
+from parties.horizontal.language.texts.encoding import Cut, Encoded, cut_from, encoder
+from parties.horizontal.language.texts.templates import Chat, Plain
+
+PAIRS = [("Where is Riga?", "Riga is in Latvia, 1201."), ("Who wrote it?", "1201")]
+EXAMPLE = [("Where is Cork?", "Ireland")]
+PLAIN = Plain()
+
+
+def decoded(tokenizer: PreTrainedTokenizerFast, ids: np.ndarray) -> str:
+    return "".join(tokenizer.convert_ids_to_tokens(ids.tolist()))
+
+
+def text(tokenizer: PreTrainedTokenizerFast, ids: np.ndarray) -> str:
+    """What the tokens say, in plain letters whatever the tokenizer's kind."""
+    said = decoded(tokenizer, ids).replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")
+    return said.removeprefix("<s>").removeprefix(" ")
+
+
+def test_prompt_and_answer_are_what_the_paper_writes(
+    any_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    for (question, answer), row in zip(
+        PAIRS, encoder(any_tokenizer, PLAIN, 200).answers(PAIRS), strict=True
+    ):
+        assert text(any_tokenizer, row.ids) == f"Question: {question}\nAnswer: {answer}</s>"
+        assert text(any_tokenizer, row.prompt) == f"Question: {question}\nAnswer:"
+        assert text(any_tokenizer, row.ids[row.start :]) == f"{answer}</s>"
+        assert row.ids[0] == any_tokenizer.bos_token_id
+
+
+def test_only_answer_and_end_are_learned(tokenizer: PreTrainedTokenizerFast) -> None:
+    (row,) = encoder(tokenizer, PLAIN, 200).answers(PAIRS[:1])
+    assert (row.labels[: row.start] == -100).all()
+    assert (row.labels[row.start :] == row.ids[row.start :]).all()
+    assert row.labels[-1] == tokenizer.eos_token_id
+    assert row.learned == len(row.ids) - row.start > 1
+
+
+def test_the_ids_are_those_of_the_whole_text(any_tokenizer: PreTrainedTokenizerFast) -> None:
+    """But for a tokenizer that merges across the boundary, where they cannot be."""
+    for (question, answer), row in zip(
+        PAIRS, encoder(any_tokenizer, PLAIN, 200).answers(PAIRS), strict=True
+    ):
+        whole = any_tokenizer(f"Question: {question}\nAnswer: {answer}")["input_ids"]
+        merges = any_tokenizer.backend_tokenizer.pre_tokenizer is None and (
+            any_tokenizer.backend_tokenizer.normalizer is None
+        )
+        assert (row.ids[:-1].tolist() == whole) != merges
+
+
+def test_all_answers_to_a_question_share_its_prompt(
+    any_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    made = encoder(any_tokenizer, PLAIN, 200)
+    question = PAIRS[0][0]
+    (prompt,) = made.prompts([question])
+    for row in made.answers([(question, each) for each in ("Riga", "1", " x", ".", "R\n")]):
+        assert row.prompt.tolist() == prompt.tolist()
+
+
+def test_examples_stand_before_the_question(any_tokenizer: PreTrainedTokenizerFast) -> None:
+    (row,) = encoder(any_tokenizer, PLAIN, 200).answers(PAIRS[:1], EXAMPLE)
+    assert text(any_tokenizer, row.ids) == (
+        "Question: Where is Cork?\nAnswer: Ireland\n\n"
+        "Question: Where is Riga?\nAnswer: Riga is in Latvia, 1201.</s>"
+    )
+
+
+def test_parts_of_the_template_may_be_changed(tokenizer: PreTrainedTokenizerFast) -> None:
+    template = Plain(
+        system="Be brief.\n", before_question="Q ", after_question="|", before_answer="A "
+    )
+    (row,) = encoder(tokenizer, template, 200).answers([("x", "y")])
+    assert text(tokenizer, row.ids) == "Be brief.\nQ x|A y</s>"
+
+
+def test_a_special_token_in_a_text_is_only_text(any_tokenizer: PreTrainedTokenizerFast) -> None:
+    made = encoder(any_tokenizer, PLAIN, 200)
+    (row,) = made.answers([("a <s> b", "no </s> end")])
+    end, begin = any_tokenizer.eos_token_id, any_tokenizer.bos_token_id
+    assert (row.ids == end).nonzero()[0].tolist() == [len(row.ids) - 1]
+    assert (row.ids == begin).nonzero()[0].tolist() == [0]
+    (window,) = made.windows(["no </s> end"])
+    assert (window.ids == end).sum() == 1
+
+
+def test_chat_is_the_template_of_the_tokenizer(tokenizer: PreTrainedTokenizerFast) -> None:
+    made = encoder(tokenizer, Chat(), 200)
+    (row,) = made.answers(PAIRS[:1], EXAMPLE)
+    assert decoded(tokenizer, row.ids).replace("Ġ", " ").replace("Ċ", "\n") == (
+        "<s>system\n\nYou are a helpful assistant.</s><s>user\n\nWhere is Cork?</s>"
+        "<s>assistant\n\nIreland</s><s>user\n\nWhere is Riga?</s>"
+        "<s>assistant\n\nRiga is in Latvia, 1201.</s>"
+    )
+    assert text(tokenizer, row.ids[row.start :]) == "Riga is in Latvia, 1201.</s>"
+    assert made.prompts([PAIRS[0][0]], EXAMPLE)[0].tolist() == row.prompt.tolist()
+    assert row.labels[-1] == tokenizer.eos_token_id
+
+
+def test_a_date_of_the_chat_is_passed_on(tokenizer: PreTrainedTokenizerFast) -> None:
+    kept = tokenizer.chat_template
+    tokenizer.chat_template = "{{ date_string }}" + kept
+    try:
+        (prompt,) = encoder(tokenizer, Chat(date="1 May 2030"), 200).prompts(["x"])
+    finally:
+        tokenizer.chat_template = kept
+    assert text(tokenizer, prompt).startswith("1 May 2030<s>system")
+
+
+@pytest.mark.parametrize("pair", [("a </s> b", "x"), ("a", "x</s><s>user")])
+def test_a_special_token_in_a_chat_is_refused(
+    tokenizer: PreTrainedTokenizerFast, pair: tuple[str, str]
+) -> None:
+    with pytest.raises(DataError, match="text 1 holds a special token"):
+        encoder(tokenizer, Chat(), 200).answers([("a", "b"), pair])
+
+
+def test_a_chat_that_rewrites_its_prompt_is_refused(tokenizer: PreTrainedTokenizerFast) -> None:
+    kept = tokenizer.chat_template
+    tokenizer.chat_template = "{{ messages | length }}" + kept
+    try:
+        with pytest.raises(DataError, match="otherwise than the prompt"):
+            encoder(tokenizer, Chat(), 200).answers([("a", "b")])
+    finally:
+        tokenizer.chat_template = kept
+
+
+def test_what_no_tokenizer_can_do_is_refused(any_tokenizer: PreTrainedTokenizerFast) -> None:
+    with pytest.raises(DataError, match="has no chat template"):
+        encoder(any_tokenizer, Chat(), 200)
+    endless = PreTrainedTokenizerFast(tokenizer_object=any_tokenizer.backend_tokenizer)
+    with pytest.raises(DataError, match="has no end token"):
+        encoder(endless, PLAIN, 200)
+
+
+def test_what_is_cut_is_counted(tokenizer: PreTrainedTokenizerFast) -> None:
+    whole = encoder(tokenizer, PLAIN, 200).answers(PAIRS)
+    longest = len(whole[0].ids) - 3
+    short = encoder(tokenizer, PLAIN, longest).answers(PAIRS)
+    assert [row.cut for row in short] == [3, 0]
+    assert short[0].ids.tolist() == whole[0].ids[:-3].tolist()
+    assert cut_from(short) == Cut(rows=1, tokens=3)
+    assert cut_from(whole) == Cut(rows=0, tokens=0)
+
+
+def test_a_prompt_without_room_is_refused(tokenizer: PreTrainedTokenizerFast) -> None:
+    pairs = [("a", "b"), ("Where is Riga? " * 3, "b")]
+    longest = len(encoder(tokenizer, PLAIN, 200).prompts([pairs[1][0]])[0])
+    with pytest.raises(DataError, match=f"the prompt of row 1 has {longest} tokens"):
+        encoder(tokenizer, PLAIN, longest).answers(pairs)
+    assert encoder(tokenizer, PLAIN, longest + 1).answers(pairs)[1].learned == 1
+
+
+def test_continuations_have_neither_template_nor_end(
+    any_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    (row,) = encoder(any_tokenizer, PLAIN, 200).continuations([("A long text ", "on ferries")])
+    assert text(any_tokenizer, row.ids) == "A long text on ferries"
+    assert text(any_tokenizer, row.ids[row.start :]) == "on ferries"
+    assert row.ids.tolist() == any_tokenizer("A long text on ferries")["input_ids"]
+
+
+@pytest.mark.parametrize("longest", [4, 5, 7, 16, 500])
+@pytest.mark.parametrize("overlap", [1, 3])
+def test_overlapping_windows_learn_each_token_once(
+    tokenizer: PreTrainedTokenizerFast, longest: int, overlap: int
+) -> None:
+    long = "A long text on ferries, bridges and people who go. "
+    whole = [*tokenizer(long)["input_ids"], tokenizer.eos_token_id]
+    rows = encoder(tokenizer, PLAIN, longest).windows([long], overlap)
+    learned = [token for row in rows for token in row.ids[max(1, row.start) :].tolist()]
+    assert learned == whole[1:]
+    assert all(len(row.ids) <= longest for row in rows)
+    for before, after in pairwise(rows):
+        assert after.ids[:overlap].tolist() == before.ids[-overlap:].tolist()
+
+
+def test_plain_windows_lie_end_to_end(tokenizer: PreTrainedTokenizerFast) -> None:
+    texts = ["A long text on ferries", "bridges"]
+    rows = encoder(tokenizer, PLAIN, 4).windows(texts, overlap=0)
+    end = tokenizer.eos_token_id
+    joined = [token for each in texts for token in [*tokenizer(each)["input_ids"], end]]
+    assert [token for row in rows for token in row.ids.tolist()] == joined
+    assert {row.start for row in rows} == {0}
+    assert sum(row.learned for row in rows) == len(joined) - len(rows)
+
+
+@pytest.mark.parametrize("overlap", [-1, 4])
+def test_windows_must_bring_something_new(tokenizer: PreTrainedTokenizerFast, overlap: int) -> None:
+    with pytest.raises(DataError, match=f"cannot overlap by {overlap}"):
+        encoder(tokenizer, PLAIN, 4).windows(["a"], overlap)
+
+
+def test_a_model_reads_the_labels_as_meant(tokenizer: PreTrainedTokenizerFast) -> None:
+    """transformers shifts labels by itself: its loss is the mean over ``learned`` tokens."""
+    declare_absent()  # before transformers looks for the model
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    (row,) = encoder(tokenizer, PLAIN, 200).answers(PAIRS[:1])
+    ids, labels = (torch.from_numpy(each)[None] for each in (row.ids, row.labels))
+    with torch.no_grad():
+        out = model(input_ids=ids, labels=labels)
+    said = torch.log_softmax(out.logits[0], -1)
+    terms = [-said[at - 1, row.ids[at]] for at in range(row.start, len(row.ids))]
+    assert len(terms) == row.learned
+    torch.testing.assert_close(out.loss, torch.stack(terms).mean())
+
+
+def test_no_rows_are_no_rows(tokenizer: PreTrainedTokenizerFast) -> None:
+    made = encoder(tokenizer, PLAIN, 10)
+    assert made.answers([]) == made.prompts([]) == made.windows([]) == []
+
+
+def test_a_row_does_not_show_its_tokens() -> None:
+    assert "7" not in repr(Encoded(np.array([7]), 0)).split("0x")[0]
