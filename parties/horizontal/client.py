@@ -120,7 +120,8 @@ class Answerer:
         whose: Whose = "sent" if read.sent else "own"
         found = self._kept.measure(KINDS[read.rows], self._slot("model"), whose)
         self._channel.send(
-            vfl_pb2.Measured(rows=found.rows, right=found.right, loss=found.loss, odds=found.odds)
+            vfl_pb2.Measured(rows=found.rows, right=found.right, loss=found.loss, odds=found.odds,
+                chance=found.chance)
         )
 
     def _attend(self, name: str) -> None:

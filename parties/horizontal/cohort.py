@@ -63,6 +63,7 @@ class Score:
     right: int
     loss: float  # sum
     odds: tuple[int, ...] = ()  # see ``odds.counted``; none without rows
+    chance: float = 0.0  # of texts: the sum of their probabilities, each to the power of 1 / tokens
 
 
 class Cohort(Protocol):

@@ -238,7 +238,7 @@ class HubCohort:
             change = slots["model"].new_zeros(size)
         if len(change) != size and aim not in OTHERWISE:
             raise RemoteProtocolError(f"said {len(change)} numbers of a model of {size}")
-        return Learned(change, learned.rows, learned.loss, learned.steps)
+        return Learned(change, learned.rows, learned.loss, learned.steps, tokens=learned.tokens)
 
     def _vector(
         self, channel: Channel, dtype: np.dtype[Any]
@@ -272,7 +272,7 @@ class HubCohort:
         whole = len(odds) == BINS and sum(odds) == found.rows if found.rows else not odds
         if not whole or found.right > found.rows:
             raise RemoteProtocolError(f"measured {sum(odds)} odds of {found.rows} rows")
-        return Score(found.rows, found.right, found.loss, odds)
+        return Score(found.rows, found.right, found.loss, odds, found.chance)
 
     def _tell(self, bodies: Mapping[str, Body]) -> dict[str, Body]:
         """Say each client its own; no answer follows."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from parties.horizontal.cohort import Kind
 from parties.horizontal.learning.distillation import Distillation, Gate
 from parties.horizontal.learning.lesson import Aim, Lesson
+from parties.horizontal.text_words import text_said, text_understood
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 from protocol.message import Message
@@ -42,6 +43,7 @@ AIMS: dict[Aim, "vfl_pb2.Aim"] = {
     "classes": vfl_pb2.TELL_CLASSES,
     "worst-noise": vfl_pb2.WORST_NOISE,
     "best-noise": vfl_pb2.BEST_NOISE,
+    "text": vfl_pb2.TEXT,
 }
 MODES: dict[Mode, "vfl_pb2.TeacherMode"] = {
     "literal": vfl_pb2.LITERAL,
@@ -87,6 +89,7 @@ def said(lesson: Lesson, kind: Kind, slots: tuple[str, ...]) -> vfl_pb2.Teach:
         distil=_distil(lesson),
         gate=_gate(lesson),
         noise=_noise(lesson),
+        text=None if lesson.text is None else text_said(lesson.text),
     )
 
 
@@ -185,6 +188,7 @@ def understood(teach: vfl_pb2.Teach) -> tuple[Kind, Lesson]:
         distil=_distillation(teach.distil) if teach.HasField("distil") else None,
         gate=_gating(teach.gate) if teach.HasField("gate") else None,
         noise=_noises(teach.noise) if teach.HasField("noise") else None,
+        text=text_understood(teach.text) if teach.HasField("text") else None,
     )
     return kind, lesson
 

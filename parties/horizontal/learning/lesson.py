@@ -12,6 +12,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from models.gpfl import GpflNetwork
 from parties.horizontal.learning.distillation import Distillation, Gate
 from parties.horizontal.learning.personal import SHARED, Personal, chosen, mask
+from parties.horizontal.learning.text_lesson import TextLesson
 from parties.schedule import Index, key, permutation
 from unlearning.horizontal.forgetting_teachers import Mode, kl_student_teacher, second_term
 from unlearning.horizontal.noise import Noise
@@ -20,7 +21,7 @@ from unlearning.horizontal.unlearning_loss import unlearning_cross_entropy
 Aim: TypeAlias = Literal[
     "learn", "unlearn", "climb", "ascend", "teachers",
     "distil", "gated", "worst-noise", "best-noise",
-    "fisher", "inputs", "descriptor", "classes",
+    "fisher", "inputs", "descriptor", "classes", "text",
 ]  # fmt: skip
 Slots = Mapping[str, Tensor]  # vectors that the server sent: model, anchor, fisher, teacher, second
 
@@ -39,7 +40,8 @@ class Lesson:
             With the second line no row is read: Mimir's losses or GKT's on generated images, or
             cross entropy on noise on which the teacher errs most, or least. With the last nothing
             is learned: what crosses is the diagonal Fisher information, the layers' inputs on one
-            batch, the client's own parameters, or which classes it holds, ``[classes]``, 0 or 1.
+            batch, the client's own parameters, or which classes it holds, ``[classes]``, 0 or 1;
+            or the lesson is about texts, and ``text`` says how.
         stream: names the order of the rows, with the client's name.
         steps: so many and no more; None: all epochs.
         proximal: μ of FedProx, towards the model that was sent; of ``ascend`` the elastic one's.
@@ -62,6 +64,7 @@ class Lesson:
     distil: Distillation | None = None
     gate: Gate | None = None
     noise: Noise | None = None
+    text: TextLesson | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class Learned:
         rows: that it was learned from.
         loss: mean over all steps.
         own: all parameters after it, of which some never leave the client; it keeps them.
+        tokens: of texts that passed the model.
     """
 
     change: Tensor
@@ -80,6 +84,7 @@ class Learned:
     loss: float
     steps: int
     own: Tensor | None = None
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ class ClientSums:
         """
         if not self._masks:
             rows, loss = found.rows, found.loss
-            return found.change, vfl_pb2.Learned(rows=rows, loss=loss, steps=found.steps)
+            told = vfl_pb2.Learned(rows=rows, loss=loss, steps=found.steps, tokens=found.tokens)
+            return found.change, told
         if self._sum is None or self._dealt is None:
             raise refuse_alone("masks")
         words = weighed(found, BITS, len(self._members))

@@ -1,0 +1,230 @@
+"""A client of a language model: answer a lesson from the texts that it holds."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parties.horizontal.cohort import Kind, Score, Whose
+from parties.horizontal.language.objective import Forgetting, nll
+from parties.horizontal.language.room import Room
+from parties.horizontal.language.shelf import TextShelf, nowhere
+from parties.horizontal.language.texts.batches import Batch, bucketed, paired, training_batch
+from parties.horizontal.language.texts.encoding import Encoded
+from parties.horizontal.learning.lesson import Learned, Lesson, NothingToLearn, Slots
+from parties.horizontal.learning.odds import counted
+from parties.horizontal.learning.text_lesson import TextLesson
+from parties.schedule import Index, key, torch_seed
+
+AT_ONCE = 32  # texts whose likelihoods are computed at a time
+Meant = Callable[[TextShelf, str], Index | None]  # by a request; None: there is no such request
+
+
+@dataclass(slots=True)
+class LanguageLearner:
+    """See ``Taught``; nothing of the model is a client's own."""
+
+    name: str
+    room: Room
+    shelf: TextShelf
+    seed: int
+    meant: Meant
+    own: Tensor | None = None
+    line: str = "original"
+    lines: dict[str, Tensor | None] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """See ``Taught``."""
+        return self.room.layout.size
+
+    @property
+    def holds(self) -> bool:
+        """See ``Taught``."""
+        return bool(self.shelf.rows)
+
+    def follow(self, line: str, parent: str | None) -> None:
+        """See ``Taught``; whatever the line, nothing is our own."""
+        del parent
+        self.line, self.lines[line] = line, None
+
+    def attend(self, request: str) -> bool:
+        """See ``Taught``."""
+        meant = self.meant(self.shelf, request)
+        if meant is not None:
+            self.shelf.forgotten = meant
+        return meant is not None
+
+    def dismiss(self) -> None:
+        """See ``Taught``."""
+        self.shelf.forgotten = nowhere()
+
+    def purge(self) -> int:
+        """See ``Taught``."""
+        return self.shelf.purge()
+
+    def packed(self, own: Tensor) -> Tensor:
+        """See ``Taught``."""
+        return own
+
+    def unpacked(self, kept: Tensor) -> Tensor:
+        """See ``Taught``."""
+        return kept
+
+    def delivered(self, model: Tensor) -> dict[str, Tensor]:
+        """See ``Taught``."""
+        return self.room.layout.named(model)
+
+    @torch.no_grad()
+    def measure(self, kind: Kind, model: Tensor, whose: Whose = "own") -> Score:
+        """See ``Taught``: right are answers whose every token is the likeliest.
+
+        The loss is the sum of the answers' mean nats a token, the chance that of their exp(-).
+        """
+        del whose
+        rows = self.shelf.of(kind)
+        if not rows:
+            return Score(0, 0, 0.0)
+        self.room.take(model)
+        self.room.model.eval()
+        found = [_likelihoods(self.room, rows[at : at + AT_ONCE]) for at in _starts(rows)]
+        means = torch.cat([mean for mean, _ in found])
+        right = sum(int(exact) for _, exact in found)
+        chances = (-means).exp()
+        odds = counted(torch.logit(chances.double(), eps=1e-12))
+        return Score(len(rows), right, float(means.sum()), odds, float(chances.sum()))
+
+    def answer(self, kind: Kind, lesson: Lesson, slots: Slots) -> Learned:
+        """See ``Taught``.
+
+        Raises:
+            NothingToLearn: there are no rows of this kind, or none that stay beside those that go.
+            ValueError: the lesson is not about texts.
+        """
+        rows, plan = self.shelf.of(kind), lesson.text
+        if plan is None:
+            raise ValueError(f"aim {lesson.aim!r} is not for texts")
+        if not rows:
+            raise NothingToLearn(f"{self.name} has no {kind} texts")
+        self.room.take(slots["model"])
+        before = self.room.vector()
+        stream = f"{lesson.stream} {self.name} {kind}"
+        forgets = kind == "forgotten" and plan.objective != "learn"
+        losses = list(
+            self._forget(rows, lesson, plan, stream, slots)
+            if forgets
+            else self._learn(rows, lesson, plan, stream, before)
+        )
+        beside = len(self.shelf.of("retained")) if forgets else 0
+        tokens = sum(tokens for _, tokens in losses)
+        mean = sum(loss for loss, _ in losses) / len(losses)
+        change = self.room.vector() - before
+        return Learned(change, len(rows) + beside, mean, len(losses), tokens=tokens)
+
+    def _learn(
+        self, rows: list[Encoded], lesson: Lesson, plan: TextLesson, stream: str, before: Tensor
+    ) -> Iterator[tuple[float, int]]:
+        """Every step's loss and tokens."""
+        all_rows = rows + self.shelf.public
+        lengths = [len(each.ids) for each in all_rows]
+        steps = _Steps(self.room, lesson, plan, before, torch_seed(self.seed, stream))
+        for epoch in range(lesson.epochs):
+            order = key(self.seed, "batches", stream, epoch)
+            for places in bucketed(lengths, lesson.batch, order):
+                batch = training_batch([all_rows[at] for at in places], self.room.pad)
+                loss = nll(self.room.model, batch).token_mean
+                yield steps.descend(loss), int(batch.mask.sum())
+
+    def _forget(
+        self, rows: list[Encoded], lesson: Lesson, plan: TextLesson, stream: str, slots: Slots
+    ) -> Iterator[tuple[float, int]]:
+        kept = self.shelf.of("retained") + self.shelf.public
+        before = slots.get("teacher", slots["model"])
+        objective = Forgetting(self.room, plan, before, torch_seed(self.seed, "steering"))
+        steps = _Steps(self.room, lesson, plan, slots["model"], torch_seed(self.seed, stream))
+        lengths = [len(each.ids) for each in rows]
+        for epoch in range(lesson.epochs):
+            order = key(self.seed, "batches", stream, epoch)
+            for lost, stays in _pairs(lengths, kept, lesson.batch, order):
+                forget = training_batch([rows[at] for at in lost], self.room.pad)
+                beside = [kept[at] for at in stays]
+                retain = training_batch(beside, self.room.pad) if beside else None
+                tokens = int(forget.mask.sum()) + (int(retain.mask.sum()) if retain else 0)
+                yield steps.descend(objective.loss(forget, retain)), tokens
+
+
+class _Steps:
+    """The optimiser of one lesson; dropout is drawn under ``seed``."""
+
+    def __init__(
+        self, room: Room, lesson: Lesson, plan: TextLesson, anchor: Tensor, seed: int
+    ) -> None:
+        self._room, self._lesson = room, lesson
+        self._block = [each for each in room.model.parameters() if each.requires_grad]
+        self._anchor = room.layout.named(anchor) if lesson.proximal else {}
+        rate, decay = lesson.learning_rate, lesson.weight_decay
+        self._optimiser: torch.optim.Optimizer
+        if plan.optimiser == "adamw":
+            self._optimiser = torch.optim.AdamW(self._block, rate, weight_decay=decay)
+        else:
+            self._optimiser = torch.optim.SGD(
+                self._block, rate, momentum=lesson.momentum, weight_decay=decay
+            )
+        room.model.train()
+        torch.manual_seed(seed)
+
+    def descend(self, loss: Tensor) -> float:
+        """One step; the loss before it."""
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self._lesson.proximal:
+            self._pull()
+        if self._lesson.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self._block, self._lesson.clip)
+        self._optimiser.step()
+        return loss.item()
+
+    @torch.no_grad()
+    def _pull(self) -> None:
+        """FedProx: add μ (θ − θ_sent) to the gradient."""
+        for each, anchor in zip(self._block, self._anchor.values(), strict=True):
+            if each.grad is not None:
+                each.grad.add_(each - anchor.to(each), alpha=self._lesson.proximal)
+
+
+def _pairs(
+    lengths: Sequence[int], kept: Sequence[Encoded], size: int, order: bytes
+) -> Iterator[tuple[Index, Index]]:
+    if kept:
+        yield from paired(lengths, len(kept), size, order)
+    else:
+        yield from ((each, nowhere()) for each in bucketed(lengths, size, order))
+
+
+def _starts(rows: Sequence[Any]) -> range:
+    return range(0, len(rows), AT_ONCE)
+
+
+def _likelihoods(room: Room, rows: Sequence[Encoded]) -> tuple[Tensor, int]:
+    """Mean nats a token of every answer, ``[rows]``, and how many are the likeliest throughout."""
+    batch: Batch = training_batch(rows, room.pad)
+    logits = room.model(
+        input_ids=batch.ids.to(room.device),
+        attention_mask=batch.mask.to(room.device),
+        use_cache=False,
+    ).logits.cpu()
+    labels = batch.labels[:, 1:]
+    told = labels.ne(-100)
+    right = logits[:, :-1].argmax(dim=2).eq(labels) | ~told
+    log_p = logits[:, :-1].float().log_softmax(dim=2)
+    each = log_p.gather(2, labels.clamp_min(0).unsqueeze(2)).squeeze(2) * told
+    means = -each.sum(dim=1) / told.sum(dim=1).clamp_min(1)
+    return means, int(right.all(dim=1).sum())
+
+
+def empty_flags(rows: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Nothing is flagged."""
+    return np.zeros(rows, np.bool_)

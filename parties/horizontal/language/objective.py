@@ -1,0 +1,119 @@
+"""The loss of one step: what a client with forgotten texts descends, and what the others do."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, assert_never
+
+import torch
+from torch import Tensor
+
+from parties.horizontal.language.room import Room
+from parties.horizontal.language.texts.batches import Batch
+from parties.horizontal.learning.text_lesson import TextLesson
+from unlearning.llm.forgetting_scores import Preference, preference_scores
+from unlearning.llm.gradient_ascent import gradient_ascent
+from unlearning.llm.likelihood import Nll, sequence_nll
+from unlearning.llm.npo import npo
+from unlearning.llm.primal_dual import init, lagrangian
+from unlearning.llm.retain import kl_reference_model, retain_nll, weighted
+from unlearning.llm.rmu import rmu_forget, rmu_retain, steering
+from unlearning.llm.simnpo import simnpo
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """What a lesson that forgets needs beside its batches.
+
+    Attributes:
+        before: the model before unlearning, ``[d]``, a frozen twin of which is made on demand.
+        seed: of RMU's direction, the same at all clients.
+    """
+
+    room: Room
+    lesson: TextLesson
+    before: Tensor
+    seed: int
+
+    def loss(self, forget: Batch, retain: Batch | None) -> Tensor:
+        """The scalar to descend.
+
+        Raises:
+            ValueError: the objective needs texts that stay, and there are none.
+        """
+        if self.lesson.objective == "rmu":
+            return self._misdirected(forget, _there(retain))
+        ours = nll(self.room.model, forget)
+        match self.lesson.objective:
+            case "grad-ascent":
+                return gradient_ascent(ours)
+            case "grad-diff":
+                return self._beside(gradient_ascent(ours), _there(retain))
+            case "npo":
+                reference = nll(self._twin, forget, taught=False).total
+                return self._beside(npo(ours, reference, self.lesson.beta), _there(retain))
+            case "simnpo":
+                plan = self.lesson
+                return self._beside(simnpo(ours, plan.beta, plan.delta), _there(retain))
+            case "primal-dual":
+                kept, plan = self._retained(_there(retain)), self.lesson
+                scores = preference_scores(ours, Preference(ceiling=plan.ceiling))
+                dual = init(0.0, plan.ceiling, plan.price)  # γ only shifts the loss
+                return lagrangian(plan.alpha * kept, scores, dual)
+            case "learn":
+                return retain_nll(ours)
+        assert_never(self.lesson.objective)
+
+    @cached_property
+    def _twin(self) -> Any:
+        return self.room.twin(self.before)
+
+    def _beside(self, forget: Tensor, retain: Batch) -> Tensor:
+        return weighted(forget, self._retained(retain), self.lesson.gamma, self.lesson.alpha)
+
+    def _retained(self, retain: Batch) -> Tensor:
+        if self.lesson.retain == "nll":
+            return retain_nll(nll(self.room.model, retain))
+        ours = _outputs(self.room.model, retain).logits
+        with torch.no_grad():
+            theirs = _outputs(self._twin, retain).logits
+        return kl_reference_model(theirs, ours, retain.labels.to(ours.device))
+
+    def _misdirected(self, forget: Batch, retain: Batch) -> Tensor:
+        layers = int(self.room.model.config.num_hidden_layers)
+        layer = self.lesson.layer or (layers + 1) // 2
+        if layer > layers:
+            raise ValueError(f"layer {layer} of a model that has {layers}")
+        lost, kept = (_hidden(self.room.model, each, layer) for each in (forget, retain))
+        with torch.no_grad():
+            frozen = _hidden(self._twin, retain, layer)
+        target = steering(lost.shape[2], self.lesson.steering, self.seed).to(lost)
+        lost_mask, kept_mask = (each.labels.ne(-100).to(lost.device) for each in (forget, retain))
+        away = rmu_forget(lost, target, lost_mask)
+        stays = rmu_retain(kept, frozen, kept_mask)
+        return weighted(away, stays, self.lesson.gamma, self.lesson.alpha)
+
+
+def nll(model: Any, batch: Batch, *, taught: bool = True) -> Nll:
+    """The negative log-likelihoods of a batch's answers; without a gradient if not ``taught``."""
+    with torch.set_grad_enabled(taught):
+        logits = _outputs(model, batch).logits
+        return sequence_nll(logits, batch.labels.to(logits.device))
+
+
+def _hidden(model: Any, batch: Batch, layer: int) -> Tensor:
+    """The outputs of one layer, ``[batch, tokens, width]``."""
+    found: Tensor = _outputs(model, batch, output_hidden_states=True).hidden_states[layer]
+    return found
+
+
+def _outputs(model: Any, batch: Batch, **how: bool) -> Any:
+    device = next(model.parameters()).device
+    return model(
+        input_ids=batch.ids.to(device), attention_mask=batch.mask.to(device), use_cache=False, **how
+    )
+
+
+def _there(retain: Batch | None) -> Batch:
+    if retain is None:
+        raise ValueError("the objective needs texts that stay beside those that go")
+    return retain

@@ -1,0 +1,107 @@
+"""The model that a process has laid out: the base with what is taught of it, as one vector."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+import models.language  # noqa: F401  before transformers, see there
+from configs.language import Language, Lora
+from models.language.adapters import Lora as Adapters
+from models.language.adapters import adapt, freeze_a
+from models.language.errors import LanguageModelError
+from models.language.loading import load_language_model
+from models.language.trainable import Layout, trainable, tune_all, values, write
+from parties.errors import PolicyError
+from parties.horizontal.language.texts.encoding import Encoder, encoder
+from parties.horizontal.language.texts.templates import Chat, Plain
+from parties.schedule import torch_seed
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Room:
+    """A model, its tokenizer's encoder, and how what is taught lies in a vector ``[d]``.
+
+    Attributes:
+        start: what is taught before the first round; the same at everybody.
+        digest: of the base's files, in hex.
+    """
+
+    model: "PreTrainedModel | PeftModel"
+    encoder: Encoder
+    layout: Layout
+    start: Tensor
+    pad: int
+    digest: str
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is computed."""
+        return next(self.model.parameters()).device
+
+    def take(self, vector: Tensor) -> None:
+        """Become this model.
+
+        Raises:
+            LanguageModelError: it is not finite, or of another length.
+        """
+        write(self.model, self.layout.named(vector))
+
+    def vector(self) -> Tensor:
+        """What is taught as it is now, ``[d]`` float32."""
+        return self.layout.flat(values(self.model)).float()
+
+    def twin(self, vector: Tensor) -> "PreTrainedModel | PeftModel":
+        """A second model beside this one, which nobody teaches."""
+        other = deepcopy(self.model)
+        write(other, self.layout.named(vector))
+        return other.requires_grad_(False).eval()
+
+
+@lru_cache(maxsize=1)
+def furnish(agreement: Language, base: Path, device: str) -> Room:
+    """Load the base model and make what is taught of it.
+
+    Raises:
+        LanguageModelError: the folder cannot be used.
+        PolicyError: it is not the model that was agreed on.
+    """
+    plan = agreement.model
+    loaded = load_language_model(base, plan.precision, device, plan.quantised)
+    if plan.digest not in (None, loaded.digest):
+        raise PolicyError(
+            f"the base model in {base} has the digest {loaded.digest[:12]}…, and the agreement says "
+            f"{str(plan.digest)[:12]}…",
+            "all begin with one model: copy its folder from whoever wrote the agreement",
+        )
+    model = _taught(agreement, loaded.model)
+    layout = Layout.of(trainable(model))
+    template = Chat() if plan.chat else Plain()
+    pad = loaded.tokenizer.pad_token_id
+    if not isinstance(pad, int):
+        raise LanguageModelError(f"{base}: the tokenizer has no token to pad with")
+    start = layout.flat(values(model)).float()
+    known = encoder(loaded.tokenizer, template, plan.length)
+    return Room(model, known, layout, start, pad, loaded.digest)
+
+
+def _taught(agreement: Language, model: "PreTrainedModel") -> "PreTrainedModel | PeftModel":
+    plan = agreement.tuning
+    if not isinstance(plan, Lora):
+        tune_all(model)
+        return model
+    how = Adapters(
+        rank=plan.rank, alpha=plan.alpha, dropout=plan.dropout, modules=tuple(plan.modules)
+    )
+    adapted = adapt(model, how, torch_seed(agreement.seed, "adapters"))
+    if plan.merging == "freeze_A":
+        freeze_a(adapted)
+    return adapted

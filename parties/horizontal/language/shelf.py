@@ -1,0 +1,58 @@
+"""A client's texts as tokens: those it learns, those kept apart, and those that must go."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.horizontal.cohort import Kind
+from parties.horizontal.language.texts.encoding import Encoded
+from parties.schedule import Index
+
+
+def nowhere() -> Index:
+    """No places."""
+    return np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class TextShelf:
+    """See ``learning.learner.Shelf``.
+
+    Attributes:
+        rows: for training.
+        flagged: which of ``rows`` a request for what is flagged means, ``[rows]``.
+        held: texts of the same kind from which nobody learns.
+        public: texts that everybody may know; they are learned beside ``rows`` and never forgotten.
+        forgotten: places among ``rows`` that must go.
+    """
+
+    rows: list[Encoded]
+    flagged: NDArray[np.bool_]
+    held: list[Encoded] = field(default_factory=list)
+    public: list[Encoded] = field(default_factory=list)
+    forgotten: Index = field(default_factory=nowhere)
+
+    def of(self, kind: Kind) -> list[Encoded]:
+        """The texts of one kind; there are no triggers, and nobody chooses settings by texts."""
+        match kind:
+            case "learn":
+                return self.rows
+            case "held":
+                return self.held
+            case "forgotten":
+                return [self.rows[at] for at in self.forgotten]
+            case "retained":
+                return [self.rows[at] for at in self._retained()]
+            case "validation" | "stamped" | "planted":
+                return []
+
+    def purge(self) -> int:
+        """Drop the forgotten texts for good; how many they were."""
+        gone, stay = len(self.forgotten), self._retained()
+        self.rows, self.flagged = [self.rows[at] for at in stay], self.flagged[stay]
+        self.forgotten = nowhere()
+        return gone
+
+    def _retained(self) -> Index:
+        return np.setdiff1d(np.arange(len(self.rows)), self.forgotten)
