@@ -1,11 +1,12 @@
 """Every way to forget a client, on digits: what its stages do, and what they must not."""
 
 from dataclasses import replace
+from math import log
 from pathlib import Path
 
 import pytest
 import torch
-from clients import CLIENTS, LESSON, accuracy, fresh, learners, network, scene, trained
+from clients import CLIENTS, LESSON, accuracy, fresh, learners, loss, network, scene, trained
 from torch import Tensor
 
 from parties.errors import PolicyError
@@ -65,6 +66,12 @@ def test_without_the_projection_others_lose() -> None:
 def test_a_direction_that_all_like_does_not_forget() -> None:
     _, turns = carried_out(fedosd("common-descent"))
     assert accuracy(unlearned(turns), OWN) > accuracy(trained(), OWN) - 0.2
+
+
+def test_plain_ascent_goes_on_beyond_a_uniform_guess() -> None:
+    _, turns = carried_out(fedosd("ascent"))
+    assert not any(each.skipped for each in turns)
+    assert loss(turns[-1].model, OWN[0]) > 3 * log(10) > loss(trained(), OWN[0])
 
 
 def test_recovery_brings_the_others_back_and_goes_away_from_the_original() -> None:
