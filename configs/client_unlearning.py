@@ -90,7 +90,7 @@ class AscentPlan(Table):
     recover: Stage = Stage()
     stops: bool = True  # FU-PGA and SFU, at the loss of a uniform guess
     strength: Positive = 1.0  # of EWC-SGA
-    far: Positive = 2.2  # of FU-PGA
+    far: Positive = 2.2  # of FU-PGA: the *squared* distance to the client's model that ends it
     energy: Fraction = 0.99  # of SFU
 
 

@@ -132,7 +132,7 @@ def _ascent(
             return EwcSga(climb, course(held.recover, "recover"))
         case "fu-pga":
             pga = plan.fu_pga
-            last = replace(training(agreement, f"{name} last"), rounds=1)
+            last = training(agreement, f"{name} last")
             climb = course(pga.climb, "climb", _upwards(pga))
             return FuPga(last, climb, course(pga.recover, "recover"), pga.far)
         case "sfu":

@@ -1,5 +1,6 @@
 """Every way to forget a client, on digits: what its stages do, and what they must not."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import log
 from pathlib import Path
@@ -12,7 +13,7 @@ from torch import Tensor
 from parties.errors import PolicyError
 from parties.horizontal.cohort import Member
 from parties.horizontal.history import StoredRounds
-from parties.horizontal.learning.lesson import Aim
+from parties.horizontal.learning.lesson import Aim, Learned, Lesson, Slots
 from parties.horizontal.methods.adaclipping import AdaClipping
 from parties.horizontal.methods.ewc_sga import EwcSga
 from parties.horizontal.methods.federaser import FedEraser
@@ -119,6 +120,60 @@ def test_ascent_forgets(kind: str) -> None:
         method = EwcSga(course(10, aim="ascend", proximal=0.1, clip=1.0), course(0))
     model, _ = carried_out(method)
     assert accuracy(model, OWN) < 0.4
+
+
+class Asked(LocalCohort):
+    """Notes the lessons."""
+
+    def __init__(self) -> None:
+        super().__init__(learners())
+        self.lessons: list[Lesson] = []
+
+    def each(
+        self, members: Iterable[Member], lesson: Lesson, slots: Slots
+    ) -> Iterator[tuple[Member, Learned]]:
+        self.lessons.append(lesson)
+        yield from super().each(members, lesson, slots)
+
+
+def test_fu_pga_stops_at_a_squared_distance() -> None:
+    """Of the rounds of a free ascent, the first that is farther than the bound is the last."""
+    climb, free = course(6, 0.0005, aim="ascend"), list[Turn]()
+    FuPga(course(1), climb, course(0), far=1e9).run(scene(free))
+    cohort = Asked()
+    own = cohort.mean([Member(CLIENTS[0])], course(1).at(0), {"model": trained()})
+    away = [float((each.model - trained() - own.change).norm()) for each in free]
+    assert away == sorted(away)
+    turns, far = list[Turn](), (away[2] ** 2 + away[3] ** 2) / 2
+    assert far < away[0]  # so that a norm would end it at once
+    FuPga(course(1), climb, course(0), far=far).run(scene(turns))
+    assert len(turns) == 4
+
+
+def test_fu_pga_learns_the_client_s_last_lesson_at_the_rate_of_its_time() -> None:
+    cohort, last = Asked(), replace(course(11, 0.1), decay=0.5)
+    FuPga(last, course(0), course(0)).run(replace(scene([]), cohort=cohort))
+    assert cohort.lessons[0].learning_rate == pytest.approx(0.1 * 0.5**10)
+
+
+def test_fu_pga_takes_all_who_leave_out_and_their_rows_count_as_clients() -> None:
+    """The same rows are the same clients, whether others of theirs stay or not."""
+    both = [Member(name) for name in CLIENTS[:2]]
+    method = FuPga(course(1), course(0), course(0))
+    own = LocalCohort(learners()).mean(both, course(1).at(0), {"model": trained()}).change
+    found = method.run(replace(scene([]), leaving=both, staying=[Member(n) for n in CLIENTS[2:]]))
+    assert torch.allclose(found, (trained() - own * 2 / 3).float(), atol=1e-6)
+    only = LocalCohort({CLIENTS[0]: learners(forgotten=20)[CLIENTS[0]]})
+    leaving, staying = ([Member(CLIENTS[0], kind)] for kind in ("forgotten", "retained"))
+    part = replace(scene([]), cohort=only, leaving=leaving, staying=staying)  # type: ignore[arg-type]
+    assert torch.isfinite(method.run(part)).all()
+
+
+def test_fu_pga_without_anybody_who_stays_asks_nobody() -> None:
+    cohort = Asked()
+    with pytest.raises(PolicyError, match="nobody does"):
+        FuPga(course(1), course(1), course(0)).run(replace(scene([]), cohort=cohort, staying=[]))
+    assert cohort.lessons == []
 
 
 def test_sfu_leaves_the_others_outputs_alone() -> None:

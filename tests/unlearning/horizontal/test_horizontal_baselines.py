@@ -51,6 +51,17 @@ def test_the_centre_of_the_ball_is_the_model_without_the_client() -> None:
     assert ball.centre(doubles(1, 1), doubles(3, 0), 3).tolist() == [0, 1.5]
 
 
+def test_the_centre_of_the_ball_without_several_clients() -> None:
+    """Of models (3, 0), (5, 2) and (1, 1), whose mean is (3, 1), two leave with the mean (4, 1)."""
+    assert ball.centre(doubles(3, 1), doubles(4, 1), 3, gone=2).tolist() == [1, 1]
+    with pytest.raises(ValueError, match="2 of 2 clients leave"):
+        ball.centre(doubles(3, 1), doubles(4, 1), 2, gone=2)
+
+
+def test_the_distance_that_ends_the_ascent_is_squared() -> None:
+    assert ball.squared(doubles(4, 5), doubles(1, 1)) == 25
+
+
 def test_the_radius_is_a_third_of_the_squared_distance_to_random_models() -> None:
     random = torch.tensor([[3.0, 0.0], [0.0, 3.0]])
     assert ball.radius(torch.zeros(2), random) == pytest.approx(math.sqrt(3))
