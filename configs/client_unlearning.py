@@ -49,10 +49,10 @@ class FedForgetPlan(Table):
     """FedForget."""
 
     teach: Stage = Stage(rounds=10)
-    second: Stage = Stage(rounds=5)
+    second: Stage = Stage()  # makes teacher B; a clean one begins at random weights
     recover: Stage = Stage(rounds=0)
     mode: Literal["literal", "repel", "clean_teacher", "bad_teacher", "ga"] = "clean_teacher"
-    keep: Positive = 0.93  # α
+    keep: Positive = 0.93  # α; not of a bad teacher
     other: Positive = 0.245
     extra: Positive = 2.0  # λ₀
     fade: Positive = 0.3  # β

@@ -13,7 +13,12 @@ from models.gpfl import GpflNetwork
 from parties.horizontal.learning.distillation import Distillation, Gate
 from parties.horizontal.learning.personal import SHARED, Personal, chosen, mask
 from parties.schedule import Index, key, permutation
-from unlearning.horizontal.forgetting_teachers import Mode, kl_student_teacher, second_term
+from unlearning.horizontal.forgetting_teachers import (
+    Mode,
+    capped_ascent,
+    kl_student_teacher,
+    second_term,
+)
 from unlearning.horizontal.noise import Noise
 from unlearning.horizontal.unlearning_loss import unlearning_cross_entropy
 
@@ -228,8 +233,8 @@ def _loss(lesson: Lesson, network: nn.Module, part: Rows, teachers: Slots) -> Te
         case "teachers":
             keep, other = lesson.weights
             first = kl_student_teacher(logits, teachers["teacher"], lesson.temperature)
-            if "second" not in teachers:
-                return keep * first.mean() - other * cross_entropy(logits, labels)
+            if lesson.mode == "ga":
+                return (keep * first + other * capped_ascent(logits, labels)).mean()
             second = second_term(lesson.mode, logits, teachers["second"], lesson.temperature)
             return (keep * first + other * second).mean()
         case _:

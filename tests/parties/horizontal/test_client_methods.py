@@ -33,6 +33,24 @@ from parties.horizontal.simulation.local_cohort import LocalCohort
 OWN, OTHERS = CLIENTS[:1], CLIENTS[1:]
 
 
+class Asked(LocalCohort):
+    """Notes who was asked what."""
+
+    def __init__(self, share: float | None = 0.4) -> None:
+        super().__init__(learners(share))
+        self.asked: list[tuple[list[str], Lesson, Slots]] = []
+
+    @property
+    def lessons(self) -> list[Lesson]:
+        return [lesson for _, lesson, _ in self.asked]
+
+    def each(
+        self, members: Iterable[Member], lesson: Lesson, slots: Slots
+    ) -> Iterator[tuple[Member, Learned]]:
+        self.asked.append(([each.client for each in members], lesson, slots))
+        yield from super().each(members, lesson, slots)
+
+
 def course(rounds: int, rate: float = 0.05, aim: Aim = "learn", **more: float) -> Course:
     lesson = replace(LESSON, stream=f"{aim} {rounds}", learning_rate=rate, aim=aim, **more)  # type: ignore[arg-type]
     return Course(lesson, rounds)
@@ -112,6 +130,32 @@ def test_every_way_leaves_a_model_that_serves_those_who_stay(method: Method) -> 
     assert turns[-1].stage == "recover"
 
 
+def test_the_clean_teacher_never_saw_the_rows() -> None:
+    """It begins at random weights, and nobody but those who stay teaches it."""
+    cohort = Asked(share=0.2)  # nobody else holds the client's classes
+    method = FedForget(course(1), course(8, 0.1), course(0))
+    method.run(replace(scene([], 0.2), cohort=cohort))
+    assert torch.equal(cohort.asked[0][2]["model"], fresh("fedforget"))
+    assert all(names == OTHERS for names, _, _ in cohort.asked[:8])
+    names, lesson, slots = cohort.asked[8]
+    assert (names, lesson.aim) == (OWN, "teachers")
+    assert torch.equal(slots["teacher"], trained(0.2))
+    assert accuracy(slots["second"], OWN, 0.2) == 0
+    assert accuracy(slots["second"], OTHERS, 0.2) > 0.8
+
+
+def test_a_bad_teacher_teaches_the_leaving_client_alone() -> None:
+    """What the original says of the rows that must go pulls at nothing."""
+    cohort = Asked()
+    method = FedForget(course(1), course(0), course(0), mode="bad_teacher")
+    method.run(replace(scene([]), cohort=cohort))
+    [told] = [lesson for _, lesson, _ in cohort.asked if lesson.aim == "teachers"]
+    assert told.weights == (0.0, 0.245)
+    turns: list[Turn] = []
+    FedForget(course(10), course(0), course(0), mode="bad_teacher").run(scene(turns))
+    assert accuracy(turns[-1].model, OWN) < accuracy(trained(), OWN) - 0.1
+
+
 @pytest.mark.parametrize("kind", ["fu-pga", "ewc-sga"])
 def test_ascent_forgets(kind: str) -> None:
     if kind == "fu-pga":
@@ -120,20 +164,6 @@ def test_ascent_forgets(kind: str) -> None:
         method = EwcSga(course(10, aim="ascend", proximal=0.1, clip=1.0), course(0))
     model, _ = carried_out(method)
     assert accuracy(model, OWN) < 0.4
-
-
-class Asked(LocalCohort):
-    """Notes the lessons."""
-
-    def __init__(self) -> None:
-        super().__init__(learners())
-        self.lessons: list[Lesson] = []
-
-    def each(
-        self, members: Iterable[Member], lesson: Lesson, slots: Slots
-    ) -> Iterator[tuple[Member, Learned]]:
-        self.lessons.append(lesson)
-        yield from super().each(members, lesson, slots)
 
 
 def test_fu_pga_stops_at_a_squared_distance() -> None:

@@ -68,6 +68,16 @@ def test_the_unlearning_loss_lowers_the_true_class_and_ascent_ends_at_a_guess() 
             assert mean_loss(model + found.change) < 4 * math.log(10)
 
 
+def test_fedforget_s_ascent_lets_rows_go_that_are_forgotten() -> None:
+    """All rows but one class's are taken for that class: nothing is left to climb."""
+    model = fresh("a")
+    model[-10:] = 20 * (torch.arange(10) == 3)
+    rows = ROWS.take(np.flatnonzero(ROWS.labels.numpy() != 3))
+    ascent = replace(LESSON, aim="teachers", mode="ga", weights=(0.93, 0.245))
+    found = learn(Pupil(network()), rows, ascent, {"model": model, "teacher": model}, 0)
+    assert float(found.change.abs().max()) < 1e-6
+
+
 def mean_loss(model: Tensor) -> float:
     net = network()
     vector_to_parameters(model.clone(), net.parameters())
