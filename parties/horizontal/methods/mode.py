@@ -41,9 +41,8 @@ class MoDe:
             other = other + taught.change.to(other.dtype)
             model = degraded(model, other, self.momentum)
             lesson = self.guide.at(number)
-            told = replace(lesson, aim="teachers", weights=(1.0, 0.0), mode="clean_teacher")
-            slots = {"model": model, "teacher": other, "second": other}
-            own = cohort.mean(scene.leaving, told, slots)
+            told = replace(lesson, aim="pseudo-labels")
+            own = cohort.mean(scene.leaving, told, {"model": model, "teacher": other})
             theirs = cohort.mean(scene.staying, lesson, {"model": model})
             rows = own.rows + theirs.rows
             change = (own.rows * own.change + theirs.rows * theirs.change) / rows

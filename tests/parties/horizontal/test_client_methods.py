@@ -156,6 +156,16 @@ def test_a_bad_teacher_teaches_the_leaving_client_alone() -> None:
     assert accuracy(turns[-1].model, OWN) < accuracy(trained(), OWN) - 0.1
 
 
+def test_mode_guides_the_leaving_client_by_the_degradation_model_s_labels() -> None:
+    cohort = Asked()
+    MoDe(course(1, 0.1), course(1), course(0)).run(replace(scene([]), cohort=cohort))
+    degrade, guide, _ = cohort.asked
+    taught = LocalCohort(learners()).mean([Member(n) for n in OTHERS], degrade[1], degrade[2])
+    assert (degrade[0], guide[0], guide[1].aim) == (OTHERS, OWN, "pseudo-labels")
+    assert torch.equal(degrade[2]["model"], fresh("mode"))
+    assert torch.allclose(guide[2]["teacher"], fresh("mode") + taught.change.float())
+
+
 @pytest.mark.parametrize("kind", ["fu-pga", "ewc-sga"])
 def test_ascent_forgets(kind: str) -> None:
     if kind == "fu-pga":

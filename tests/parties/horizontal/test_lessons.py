@@ -78,6 +78,20 @@ def test_fedforget_s_ascent_lets_rows_go_that_are_forgotten() -> None:
     assert float(found.change.abs().max()) < 1e-6
 
 
+def test_pseudo_labels_are_cross_entropy_with_the_teacher_s_chances() -> None:
+    lesson, model, net = replace(LESSON, aim="pseudo-labels", batch=40), fresh("a"), network()
+    teacher = 3 * fresh("b")
+    found = learn(Pupil(net), ROWS, lesson, {"model": model, "teacher": teacher}, 0)
+    vector_to_parameters(teacher.clone(), net.parameters())
+    chances = net(ROWS.inputs).detach().softmax(dim=1)
+    vector_to_parameters(model.clone(), net.parameters())
+    loss = cross_entropy(net(ROWS.inputs), chances)
+    gradients = torch.autograd.grad(loss, list(net.parameters()))
+    wanted = -lesson.learning_rate * torch.cat([each.flatten() for each in gradients])
+    assert torch.allclose(found.change, wanted, atol=1e-6)
+    assert found.change.norm() > 0.01
+
+
 def mean_loss(model: Tensor) -> float:
     net = network()
     vector_to_parameters(model.clone(), net.parameters())
