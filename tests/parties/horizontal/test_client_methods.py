@@ -5,15 +5,19 @@ from dataclasses import replace
 from math import log
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from clients import CLIENTS, LESSON, accuracy, fresh, learners, loss, network, scene, trained
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from models.seeded import seeded
 from parties.errors import PolicyError
 from parties.horizontal.cohort import Member
 from parties.horizontal.history import StoredRounds
-from parties.horizontal.learning.lesson import Aim, Learned, Lesson, Slots
+from parties.horizontal.learning.learner import Learner, Shelf
+from parties.horizontal.learning.lesson import Aim, Learned, Lesson, Rows, Slots
 from parties.horizontal.methods.adaclipping import AdaClipping
 from parties.horizontal.methods.ewc_sga import EwcSga
 from parties.horizontal.methods.federaser import FedEraser
@@ -216,11 +220,34 @@ def test_fu_pga_without_anybody_who_stays_asks_nobody() -> None:
     assert cohort.lessons == []
 
 
-def test_sfu_leaves_the_others_outputs_alone() -> None:
-    plain = FuPga(course(1), course(3, aim="climb"), course(0), far=1e9)
-    kept, _ = carried_out(Sfu(course(3, aim="climb"), course(0), network(), energy=0.999))
-    bare, _ = carried_out(plain)
-    assert accuracy(kept, OTHERS) >= accuracy(bare, OTHERS)
+def outputs(net: nn.Module, model: Tensor, rows: Rows) -> Tensor:
+    vector_to_parameters(model.clone(), net.parameters())
+    return net(rows.inputs).detach()
+
+
+def normalised() -> nn.Module:
+    """Layers with a bias and without, and parameters that are no layer's."""
+    first, last = nn.Linear(64, 32, bias=False), nn.Linear(32, 10)
+    return nn.Sequential(nn.Flatten(), first, nn.LayerNorm(32), nn.ReLU(), last)
+
+
+@pytest.mark.parametrize("net", [network(), seeded(1, normalised)], ids=["mlp", "normalised"])
+def test_sfu_leaves_the_others_outputs_alone(net: nn.Module) -> None:
+    """Those who stay hold three rows each, all of whose inputs are told."""
+    clients = {name: Learner(name, net, each.shelf, 0) for name, each in learners().items()}
+    for name in OTHERS:
+        few = clients[name].shelf.rows.take(np.arange(3))
+        clients[name].shelf = Shelf(few, few)
+    start = parameters_to_vector(net.parameters()).detach()
+    place = replace(scene([]), cohort=LocalCohort(clients), original=start)
+    climb = course(5, 0.5, aim="ascend", clip=1.0, batch=400)
+    model = Sfu(climb, course(0), net, energy=1.0).run(place)
+    own = clients[CLIENTS[0]].shelf.rows
+    assert (outputs(net, model, own) - outputs(net, start, own)).abs().max() > 0.05
+    for name in OTHERS:
+        rows = clients[name].shelf.rows
+        moved = outputs(net, model, rows) - outputs(net, start, rows)
+        assert moved.abs().max() < 1e-4
 
 
 def history(folder: Path, every: int = 1) -> tuple[StoredRounds, Tensor]:

@@ -95,6 +95,17 @@ def test_sfu_leaves_the_other_clients_outputs_alone() -> None:
     assert (found @ inputs).abs().max() < 1e-5
 
 
+def test_a_bias_is_the_weight_of_an_input_of_one() -> None:
+    """On the inputs (1, 0) and (0, 1), [W | b] = (1, 2 | 3) may only move along (1, 1 | −1)."""
+    inputs = torch.eye(2, dtype=torch.float64)
+    joint = subspace.with_ones(inputs)
+    assert joint.tolist() == [[1, 0], [0, 1], [1, 1]]
+    found = subspace.outside(doubles(1, 2, 3)[None], subspace.directions(joint, 1.0))
+    assert found[0].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
+    found = subspace.outside(doubles(3, 0, 0)[None], subspace.directions(joint, 1.0))
+    assert found[0].tolist() == pytest.approx([1, 1, -1])
+
+
 def test_sfu_keeps_as_many_directions_as_the_energy_asks_for() -> None:
     inputs = torch.diag(torch.tensor([3.0, 1.0]))  # squared singular values 9 and 1
     found = [subspace.directions(inputs, energy).shape[1] for energy in (0.9, 0.91, 1.0)]
