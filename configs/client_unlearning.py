@@ -25,15 +25,20 @@ ClientMethod: TypeAlias = Literal[
 ]
 
 
-class Stage(Table):
-    """Rounds of one stage; what is absent is the training's."""
+class Lessons(Table):
+    """What clients learn in a stage; what is absent is the training's."""
 
-    rounds: Annotated[int, Field(ge=0, lt=2**31)] = 20
     learning_rate: Positive | None = None
     epochs: Count = 1
     batch: Count | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     clip: Positive | None = None  # norm of a step's gradient
+
+
+class Stage(Lessons):
+    """Rounds of one stage."""
+
+    rounds: Annotated[int, Field(ge=0, lt=2**31)] = 20
 
 
 class FedOsdPlan(Table):
@@ -63,7 +68,7 @@ class FedForgetPlan(Table):
 class FedEraserPlan(Table):
     """FedEraser (Liu et al. 2021); needs [history]."""
 
-    calibrate: Stage = Stage()
+    calibrate: Lessons = Lessons()  # a round of them for every one that was kept
     recover: Stage = Stage(rounds=0)
 
 
@@ -71,14 +76,17 @@ class FedRecoveryPlan(Table):
     """FedRecovery (Zhang et al. 2023); needs [history]."""
 
     recover: Stage = Stage()
-    noise: Annotated[float, Field(ge=0)] = 0.0
+    # Calibrated to hide, at (ε, β), as much as was taken out; without a bound known beforehand it
+    # promises nothing. None: no noise.
+    epsilon: Positive | None = None
+    beta: Fraction = 1e-5
 
 
 class MoDePlan(Table):
     """MoDe (Zhao et al. 2023)."""
 
-    degrade: Stage = Stage(rounds=20)
-    guide: Stage = Stage(rounds=20)
+    degrade: Stage = Stage(rounds=20)  # erasure: rounds that train M_d and mix it in
+    guide: Stage = Stage(rounds=20)  # guidance, a round after each of those
     recover: Stage = Stage()
     momentum: Fraction = 0.95  # λ
 

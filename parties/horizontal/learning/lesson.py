@@ -233,16 +233,22 @@ def _loss(lesson: Lesson, network: nn.Module, part: Rows, teachers: Slots) -> Te
         case "climb" | "ascend":
             return -cross_entropy(logits, labels)
         case "teachers":
-            keep, other = lesson.weights
-            first = kl_student_teacher(logits, teachers["teacher"], lesson.temperature)
-            if lesson.mode == "ga":
-                return (keep * first + other * capped_ascent(logits, labels)).mean()
-            second = second_term(lesson.mode, logits, teachers["second"], lesson.temperature)
-            return (keep * first + other * second).mean()
+            return _taught(lesson, logits, labels, teachers)
         case "pseudo-labels":
             return kl_teacher_student(logits, teachers["teacher"]).mean()
         case _:
             return cross_entropy(logits, labels)
+
+
+def _taught(lesson: Lesson, logits: Tensor, labels: Tensor, teachers: Slots) -> Tensor:
+    """FedForget's terms at the client that leaves."""
+    keep, other = lesson.weights
+    first = kl_student_teacher(logits, teachers["teacher"], lesson.temperature)
+    if lesson.mode == "ga":
+        second = capped_ascent(logits, labels)
+    else:
+        second = second_term(lesson.mode, logits, teachers["second"], lesson.temperature)
+    return (keep * first + other * second).mean()
 
 
 @torch.no_grad()

@@ -1,8 +1,9 @@
 """SFU: the leaving client's ascent, without what would move the others' outputs.
 
 Letters as in ``unlearning.horizontal.subspace``. Weight and bias of a layer are projected together,
-and parameters that are no layer's, as of a normalisation, stay as they are. The inputs of one batch cross from every client
-that stays; that a random factor is said to hide them is not believed here, and none is used.
+and parameters that are no layer's, as of a normalisation, stay as they are. The inputs of one batch
+cross from every client that stays, of convolutions a sample of their patches: outputs on other rows
+do move. That a random factor is said to hide the inputs is not believed here, and none is used.
 """
 
 from dataclasses import dataclass, replace

@@ -160,6 +160,17 @@ def test_a_bad_teacher_teaches_the_leaving_client_alone() -> None:
     assert accuracy(turns[-1].model, OWN) < accuracy(trained(), OWN) - 0.1
 
 
+@pytest.mark.parametrize(("degrade", "guide"), [(3, 1), (1, 3)])
+def test_mode_has_rounds_of_erasure_and_of_guidance(degrade: int, guide: int) -> None:
+    cohort, turns = Asked(), list[Turn]()
+    method = MoDe(course(degrade, 0.1), course(guide), course(0))
+    method.run(replace(scene(turns), cohort=cohort))
+    erased = [lesson for _, lesson, _ in cohort.asked if lesson.learning_rate == 0.1]
+    guided = [lesson for _, lesson, _ in cohort.asked if lesson.aim == "pseudo-labels"]
+    assert (len(erased), len(guided), len(turns)) == (degrade, guide, 3)
+    assert [each.loss is not None for each in turns] == [n < guide for n in range(3)]
+
+
 def test_mode_guides_the_leaving_client_by_the_degradation_model_s_labels() -> None:
     cohort = Asked()
     MoDe(course(1, 0.1), course(1), course(0)).run(replace(scene([]), cohort=cohort))
@@ -276,8 +287,9 @@ def test_fedrecovery_takes_a_part_of_the_client_out(tmp_path: Path) -> None:
     found = list(kept.rounds())
     own = sum((f[Member(CLIENTS[0])].change for _, f in found), torch.zeros_like(moved))
     assert float(moved @ own) < 0  # against what the client did
-    noisy = FedRecovery(course(0), noise=0.1).run(scene([], history=kept))
-    assert float((noisy - turns[0].model).std()) == pytest.approx(0.1, rel=0.1)
+    noisy = FedRecovery(course(0), epsilon=1.0, beta=1e-5).run(scene([], history=kept))
+    spread = 4.900555 * float(moved.norm())  # of the noise that hides the distance that was gone
+    assert float((noisy - turns[0].model).std()) == pytest.approx(spread, rel=0.1)
 
 
 def test_fedrecovery_takes_all_who_leave_out_and_its_noise_is_of_the_run(tmp_path: Path) -> None:
@@ -290,7 +302,7 @@ def test_fedrecovery_takes_all_who_leave_out_and_its_noise_is_of_the_run(tmp_pat
     )
     assert not torch.equal(one, both)
     noisy = [
-        FedRecovery(replace(course(0), seed=seed), noise=0.1).run(scene([], history=kept))
+        FedRecovery(replace(course(0), seed=seed), epsilon=1.0).run(scene([], history=kept))
         for seed in (0, 1)
     ]
     assert not torch.equal(*noisy)

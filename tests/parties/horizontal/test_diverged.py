@@ -37,7 +37,7 @@ GENTLE = Course(LESSON, 1)
 
 @pytest.mark.parametrize("spoiled", [float("nan"), float("inf")])
 @pytest.mark.parametrize("loss", [False, True])
-def test_an_update_that_is_not_finite_is_in_no_mean(spoiled: float, loss: bool) -> None:  # noqa: FBT001
+def test_an_update_that_is_not_finite_is_in_no_mean(spoiled: float, loss: bool) -> None:
     change = torch.tensor([1.0, 1.0 if loss else spoiled])
     found = Learned(change, 1, spoiled if loss else 0.0, 1)
     total, gone = Summing(), Member(CLIENTS[3])

@@ -92,6 +92,19 @@ def test_pseudo_labels_are_cross_entropy_with_the_teacher_s_chances() -> None:
     assert found.change.norm() > 0.01
 
 
+def test_ewc_climbs_the_loss_and_descends_the_penalty() -> None:
+    """One step: θ + η (∇L_ce − λ F (θ − θ_g)), entry by entry."""
+    lesson = replace(LESSON, aim="ascend", batch=40, proximal=2.0)
+    model, net = fresh("a"), network()
+    held = torch.linspace(0, 1, len(model))
+    slots = {"model": model, "anchor": fresh("b"), "fisher": held}
+    found = learn(Pupil(net), ROWS, lesson, slots, 0).change
+    vector_to_parameters(model.clone(), net.parameters())
+    loss = cross_entropy(net(ROWS.inputs), ROWS.labels)
+    climb = torch.cat([e.flatten() for e in torch.autograd.grad(loss, list(net.parameters()))])
+    assert torch.allclose(found, 0.1 * (climb - 2 * held * (model - fresh("b"))), atol=1e-6)
+
+
 def mean_loss(model: Tensor) -> float:
     net = network()
     vector_to_parameters(model.clone(), net.parameters())

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from unlearning.horizontal import ball, degradation, elastic, erasing, recovery, subspace
+from unlearning.horizontal import ball, degradation, erasing, recovery, subspace
 from unlearning.horizontal.dampening import dampened
 
 
@@ -70,13 +70,6 @@ def test_the_radius_is_a_third_of_the_squared_distance_to_random_models() -> Non
 def test_a_step_out_of_the_ball_ends_at_its_edge() -> None:
     assert ball.within(doubles(4, 1), doubles(1, 1), 2.0).tolist() == [3, 1]
     assert ball.within(doubles(2, 1), doubles(1, 1), 2.0).tolist() == [2, 1]
-
-
-def test_ewc_climbs_the_loss_and_descends_the_penalty() -> None:
-    fisher = elastic.importance([doubles(1, 0), doubles(3, 0)], [100, 300])
-    assert fisher.tolist() == pytest.approx([2.5, elastic.FLOOR])
-    found = elastic.elastic_gradient(doubles(1, 1), doubles(2, 5), doubles(1, 5), fisher, 2.0)
-    assert found.tolist() == pytest.approx([4, -1])
 
 
 def test_mode_mixes_in_the_degradation_model() -> None:
