@@ -174,7 +174,7 @@ class Server:
         chosen = agreement.unlearning.method if leaving else ORIGINAL
         all_ways = ways(agreement) if leaving else []
         found = [self._untouched(name, original)]
-        unlearned = []
+        unlearned: list[Unlearned] = []
         for way in all_ways:
             scene = partial(self._scene, original, leaving, staying)
             model, outcome = self._one(name, way, scene, original)
