@@ -75,6 +75,7 @@ class Aim(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TELL_CLASSES: _ClassVar[Aim]
     WORST_NOISE: _ClassVar[Aim]
     BEST_NOISE: _ClassVar[Aim]
+    PSEUDO_LABELS: _ClassVar[Aim]
 
 class TeacherMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -145,6 +146,7 @@ GATED: Aim
 TELL_CLASSES: Aim
 WORST_NOISE: Aim
 BEST_NOISE: Aim
+PSEUDO_LABELS: Aim
 TEACHER_MODE_UNSPECIFIED: TeacherMode
 LITERAL: TeacherMode
 REPEL: TeacherMode

@@ -11,11 +11,11 @@ from torch.nn.utils import vector_to_parameters
 
 from configs.horizontal import Horizontal, Leaving
 from parties import join
-from parties.errors import PolicyError, public
+from parties.errors import Diverged, PolicyError, public
 from parties.horizontal.aggregation import promise
 from parties.horizontal.choice import ORIGINAL, clusters, training, ways
 from parties.horizontal.clusters import Tracks
-from parties.horizontal.cohort import Cohort, Member
+from parties.horizontal.cohort import SMALLER, Cohort, Member
 from parties.horizontal.door import Door
 from parties.horizontal.evaluation.figures import figures
 from parties.horizontal.evaluation.lent import Lender
@@ -27,6 +27,7 @@ from parties.horizontal.evaluation.outcome import (
     Stage,
     Unlearned,
     against,
+    nothing,
     read,
     unlearn,
 )
@@ -173,10 +174,13 @@ class Server:
         chosen = agreement.unlearning.method if leaving else ORIGINAL
         all_ways = ways(agreement) if leaving else []
         found = [self._untouched(name, original)]
-        unlearned = []
+        unlearned: list[Unlearned] = []
         for way in all_ways:
             scene = partial(self._scene, original, leaving, staying)
             model, outcome = self._one(name, way, scene, original)
+            if outcome.diverged and (not unlearned or isinstance(way, Retrain)):
+                # Nothing could be delivered, or nothing would be there to measure by.
+                raise Diverged(f"request {name!r}: {way.name} {outcome.diverged}", SMALLER)
             found.append(outcome)
             unlearned.append(model)
         delivered = unlearned[0].model if unlearned else original
@@ -227,6 +231,13 @@ class Server:
 
         found = record.once(f"{request}: {way.name}", Unlearned, work)
         self._cohort.follow(found.line, None)
+        guarantee, turns = way.guarantee.value, found.turns
+        if found.diverged:
+            self._party.watch.warn(f"{way.name} {found.diverged}")
+            taken = (found.seconds, found.size)
+            return found, Outcome(
+                way.name, guarantee, *taken, nothing(), turns=turns, diverged=found.diverged
+            )
         scores = record.once(f"{name} read", Scores, partial(self._read, found.model))
         stages = {}
         if found.between is not None:
@@ -235,7 +246,6 @@ class Server:
         if self._agreement.evaluation.revert:
             further = partial(self._reverted, name, found, scene)
             stages["reverted"] = record.once(f"{name} reverted", Scores, further)
-        guarantee, turns = way.guarantee.value, found.turns
         return found, Outcome(way.name, guarantee, found.seconds, found.size, scores, stages, turns)
 
     def _reverted(self, name: str, found: Unlearned, scene: Stage) -> Scores:
@@ -244,8 +254,12 @@ class Server:
         course = replace(training(self._agreement, f"{name} revert"), rounds=rounds)
         self._party.watch.phase(f"{name}, reverting test", rounds)
         self._new_line(f"{name} reverted", found.line)
-        after = recover(scene(lambda _: self._party.watch.step()), found.model, course)
-        scores = self._read(after)
+        try:
+            after = recover(scene(lambda _: self._party.watch.step()), found.model, course)
+            scores = self._read(after)
+        except Diverged as error:
+            self._party.watch.warn(f"{name}, reverting test: {error}")
+            scores = nothing()
         self._cohort.follow(found.line, None)
         return scores
 

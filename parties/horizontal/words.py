@@ -42,6 +42,7 @@ AIMS: dict[Aim, "vfl_pb2.Aim"] = {
     "classes": vfl_pb2.TELL_CLASSES,
     "worst-noise": vfl_pb2.WORST_NOISE,
     "best-noise": vfl_pb2.BEST_NOISE,
+    "pseudo-labels": vfl_pb2.PSEUDO_LABELS,
 }
 MODES: dict[Mode, "vfl_pb2.TeacherMode"] = {
     "literal": vfl_pb2.LITERAL,

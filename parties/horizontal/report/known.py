@@ -107,6 +107,11 @@ def figure(method: Record, name: str) -> Record | None:
     return next((each for each in method["figures"] if each["name"] == name), None)
 
 
+def diverged(method: Record) -> str:
+    """In which round it left the finite numbers; nothing where it came to its end."""
+    return method.get("diverged") or ""
+
+
 def value(method: Record, name: str) -> float | None:
     """Its value."""
     found = figure(method, name)
