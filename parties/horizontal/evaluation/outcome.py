@@ -16,7 +16,9 @@ from unlearning.horizontal.steepest import cosines
 
 Scores: TypeAlias = dict[str, dict[str, Score]]  # kind, or a name of ``lent`` -> client
 SLACK = 1e-6  # of a cosine
-KINDS: tuple[Kind, ...] = ("forgotten", "retained", "held", "validation", "planted", "stamped")
+KINDS: tuple[Kind, ...] = (
+    "forgotten", "retained", "held", "validation", "planted", "stamped", "members", "non_members",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from parties.horizontal.learning.duel import Game, duel
 from parties.horizontal.learning.gated import GatedTransfer
 from parties.horizontal.learning.inspect import fisher, inputs
 from parties.horizontal.learning.lesson import Learned, Lesson, Pupil, Rows, Slots, learn
+from parties.horizontal.learning.matched import matched
 from parties.horizontal.learning.odds import counted
 from parties.horizontal.learning.personal import Personal, drawn
 from parties.schedule import Index, key, permutation, torch_seed
@@ -71,6 +72,12 @@ class Shelf:
                 return self.rows.take(self.forgotten)
             case "retained":
                 return self.rows.take(self._retained())
+            case "members" | "non_members":
+                raise ValueError("which rows are compared is drawn, see ``matched``")
+
+    def clean(self) -> Rows:
+        """The forgotten rows that do not bear the trigger."""
+        return self.rows.take(np.setdiff1d(self.forgotten, self.planted))
 
     def purge(self) -> int:
         """Drop the forgotten rows for good; how many they were."""
@@ -105,7 +112,7 @@ class Learner:
 
     def measure(self, kind: Kind, model: Tensor, whose: Whose = "own") -> Score:
         """How a model does on rows of one kind, once it is the client's own, or as it was sent."""
-        rows = self.shelf.of(kind)
+        rows = self._measured(kind)
         if not len(rows):
             return Score(0, 0, 0.0)
         if whose == "own":
@@ -143,6 +150,13 @@ class Learner:
                 found = learn(pupil, rows, own, slots, self.seed)
                 self.own = found.own
                 return found
+
+    def _measured(self, kind: Kind) -> Rows:
+        if kind not in ("members", "non_members"):
+            return self.shelf.of(kind)
+        secret = key(self.seed, "membership", self.name)
+        members, others = matched(self.shelf.clean(), self.shelf.held, secret)
+        return members if kind == "members" else others
 
     def _pupil(self, network: nn.Module) -> Pupil:
         """A network with what is our own, or with what we draw for it before the first lesson."""

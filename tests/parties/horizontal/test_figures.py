@@ -64,6 +64,8 @@ def outcome(name: str, forgotten: float, **stages: float) -> Outcome:
             "validation": {"a": score(0, 4, 1), "b": score(1, 4, 1), "c": score(1, 2, 1)},
             "planted": {"a": score(sure, 10, odds), **nobody},
             "stamped": nobody,
+            "members": {"a": score(0, 10, odds), **nobody},
+            "non_members": {"a": score(0, 10, -3.0), **nobody},
         }
 
     turns = [
