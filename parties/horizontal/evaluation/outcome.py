@@ -31,6 +31,7 @@ class Unlearned:
         size: bytes on the wire.
         turns: every round, as ``scene.Turn`` has it without its model.
         line: to which what is the clients' own belongs.
+        line_between: the same of ``between``.
     """
 
     model: Tensor
@@ -39,6 +40,7 @@ class Unlearned:
     size: int
     turns: list[dict[str, Any]]
     line: str
+    line_between: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def unlearn(way: Method, scene: Stage, diary: Diary, line: str) -> Unlearned:
     took, crossed = perf_counter() - began - diary.aside, diary.sent() - size - diary.extra
     recovers = any(turn["stage"] == "recover" for turn in diary.turns)
     between = diary.between if recovers else None
-    return Unlearned(model, between, took, crossed, diary.turns, line)
+    return Unlearned(model, between, took, crossed, diary.turns, line, line)
 
 
 def against(

@@ -26,7 +26,7 @@ def class_for_class(ours: Tensor, theirs: Tensor, secret: bytes) -> tuple[Index,
     sides = [ours.numpy(), theirs.numpy()]
     orders = [permutation(secret, len(side)) for side in sides]
     chosen: list[list[Index]] = [[], []]
-    for label in np.intersect1d(*sides):
+    for label in np.intersect1d(sides[0], sides[1]):
         found = [order[side[order] == label] for side, order in zip(sides, orders, strict=True)]
         least = min(len(places) for places in found)
         for some, places in zip(chosen, found, strict=True):
