@@ -306,6 +306,25 @@ class Horizontal(Table):
         return self
 
     @model_validator(mode="after")
+    def _classes_are_told_in_the_open(self) -> Self:
+        sums, plan = self.aggregation, self.unlearning
+        gates = []
+        if "fedgkt" in (plan.method, *plan.compare):
+            gates = [("unlearning.fedgkt.by", plan.fedgkt.by)]
+        for each in plan.also:
+            if each.method == "fedgkt":
+                gates.append((f"unlearning.also, {each.name!r}: by", plan.at(each).fedgkt.by))
+        for place, by in gates:
+            if by == "classes" and sums.kind != "none":
+                raise ValueError(
+                    f"{place} = 'classes' has who leaves tell its classes, which are no part of a "
+                    f"sum of models as with aggregation.kind = {sums.kind!r}; legal are "
+                    "by = 'features', which needs personal.kind = 'mimir', or "
+                    "aggregation.kind = 'none'"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _keepers_are_clients(self) -> Self:
         named, sums = self.aggregation.keepers, self.aggregation
         if not named:
