@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from configs.agreement import Labels, Limits, Split, Widths
 from configs.client_unlearning import ClientMethod, ClientUnlearning
-from configs.hidden_updates import refused
+from configs.hidden_updates import refused, told_classes
 from configs.table import Count, Fraction, Name, Pin, Positive, Table
 
 Shape: TypeAlias = Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)]
@@ -301,27 +301,9 @@ class Horizontal(Table):
         if not self.unlearn:  # nothing is run that was not asked for
             chosen = [each for each in chosen if each[0].split(".")[1] in plan.model_fields_set]
         alone = any(each.client is not None for each in self.unlearn)
-        for problem in refused(sums.kind, chosen, one_leaves=alone):
+        hidden = refused(sums.kind, chosen, one_leaves=alone)
+        for problem in (*hidden, *told_classes(sums.kind, plan)):
             raise ValueError(problem)
-        return self
-
-    @model_validator(mode="after")
-    def _classes_are_told_in_the_open(self) -> Self:
-        sums, plan = self.aggregation, self.unlearning
-        gates = []
-        if "fedgkt" in (plan.method, *plan.compare):
-            gates = [("unlearning.fedgkt.by", plan.fedgkt.by)]
-        for each in plan.also:
-            if each.method == "fedgkt":
-                gates.append((f"unlearning.also, {each.name!r}: by", plan.at(each).fedgkt.by))
-        for place, by in gates:
-            if by == "classes" and sums.kind != "none":
-                raise ValueError(
-                    f"{place} = 'classes' has who leaves tell its classes, which are no part of a "
-                    f"sum of models as with aggregation.kind = {sums.kind!r}; legal are "
-                    "by = 'features', which needs personal.kind = 'mimir', or "
-                    "aggregation.kind = 'none'"
-                )
         return self
 
     @model_validator(mode="after")

@@ -17,7 +17,9 @@ from parties.horizontal.learning.distillation import Pace
 from parties.horizontal.learning.duel import Game, duel
 from parties.horizontal.learning.gated import GatedTransfer
 from parties.horizontal.learning.inspect import fisher, inputs
-from parties.horizontal.learning.lesson import Learned, Lesson, Pupil, Rows, Slots, learn
+from parties.horizontal.learning.lesson import (
+    Learned, Lesson, Pupil, Rows, Slots, Unteachable, learn,
+)  # fmt: skip
 from parties.horizontal.learning.matched import matched
 from parties.horizontal.learning.odds import counted
 from parties.horizontal.learning.personal import Personal, drawn
@@ -130,11 +132,11 @@ class Learner:
         """Do what a lesson says with rows of one kind.
 
         Raises:
-            ValueError: there are none.
+            Unteachable: there are none, or it does not fit this network.
         """
         rows = self.shelf.of(kind)
         if not len(rows):
-            raise ValueError(f"{self.name} has no {kind} rows")
+            raise Unteachable(f"{self.name} has no {kind} rows")
         own = replace(lesson, stream=f"{lesson.stream} {self.name} {kind}")
         pupil = self._pupil(self.network)
         if isinstance(self.network, GpflNetwork):
@@ -184,7 +186,7 @@ class Learner:
         """Mimir's unlearning, or GKT: a teacher and images that a generator makes; no row is read.
 
         Raises:
-            ValueError: the network has no prompts, or the lesson does not say how.
+            Unteachable: the network has no prompts, or the lesson does not say how.
         """
         student = self.network
         teacher = deepcopy(student)
@@ -211,7 +213,7 @@ class Learner:
             fixed = (*self.personal.own, *self.personal.last)
             learns = [e for n, e in student.named_parameters() if not n.startswith(fixed)]
             return GatedTransfer(student, teacher, leaving, learns, lesson.gate)
-        raise ValueError("this network cannot be distilled in this way")
+        raise Unteachable("this network cannot be distilled in this way")
 
     def _from_noise(self, pupil: Pupil, rows: Rows, lesson: Lesson, slots: Slots) -> Learned:
         """FedMM: learn from noise in place of the rows, of which only the classes are known.
@@ -219,11 +221,11 @@ class Learner:
         What is the client's own stays as it is.
 
         Raises:
-            ValueError: the lesson does not say how.
+            Unteachable: the lesson does not say how.
         """
         plan = lesson.noise
         if plan is None:
-            raise ValueError("noise is made as a lesson says")
+            raise Unteachable("the lesson does not say how noise is made")
         held = torch.bincount(rows.labels).nonzero().flatten()
         labels = held.repeat_interleave(plan.rows)
         random = torch.Generator().manual_seed(torch_seed(self.seed, "noise", lesson.stream))
