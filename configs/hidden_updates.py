@@ -40,13 +40,14 @@ def refused(
 
 
 def told_classes(kind: str, plan: ClientUnlearning) -> Iterator[str]:
-    """A sentence for every gate by classes, which those who leave would tell in no model's shape."""
-    gates = []
+    """A sentence for every gate by classes, which those who leave tell: no sum has room for it."""
+    gates = [
+        (f"unlearning.also, {each.name!r}: by", plan.at(each).fedgkt.by)
+        for each in plan.also
+        if each.method == "fedgkt"
+    ]
     if "fedgkt" in (plan.method, *plan.compare):
         gates.append(("unlearning.fedgkt.by", plan.fedgkt.by))
-    for each in plan.also:
-        if each.method == "fedgkt":
-            gates.append((f"unlearning.also, {each.name!r}: by", plan.at(each).fedgkt.by))
     for field, by in gates:
         if by == "classes":
             yield (

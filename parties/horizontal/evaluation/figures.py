@@ -38,6 +38,7 @@ def _of(outcome: Outcome, retrains: Sequence[Outcome], leaving: set[str]) -> dic
         **_membership(outcome.scores),
         "odds_to_retrain": _to_retrain(outcome, others),
         **_conflicts(outcome),
+        **_skipped(outcome),
     }
     for stage, scores in outcome.stages.items():
         found |= {f"{stage}_{name}": e for name, e in _accuracies(scores, leaving).items()}
@@ -133,3 +134,16 @@ def _conflicts(outcome: Outcome) -> Mapping[str, Measured]:
     count = Measured(fmean(t["conflicts"] for t in turns), len(turns), direction=Direction.LOWER)
     most = Measured(max(t["cosine"] for t in turns), len(turns), direction=Direction.LOWER)
     return {"conflicts": count, "largest_cosine": most}
+
+
+def _skipped(outcome: Outcome) -> Mapping[str, Measured]:
+    """How many rounds of unlearning left the model as it was, of those that there were.
+
+    FedOSD's do where g_u lies in the span of the others', FedGKT's where no image passes the gate.
+    """
+    turns = [turn for turn in outcome.turns if turn["stage"] == "unlearn"]
+    if not turns:
+        return {}
+    count = sum(turn["skipped"] for turn in turns)
+    note = f"of {len(turns)} rounds of unlearning, which left the model as it was"
+    return {"skipped_rounds": Measured(count, len(turns), direction=Direction.LOWER, note=note)}

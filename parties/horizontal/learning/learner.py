@@ -18,8 +18,14 @@ from parties.horizontal.learning.duel import Game, duel
 from parties.horizontal.learning.gated import GatedTransfer
 from parties.horizontal.learning.inspect import fisher, inputs
 from parties.horizontal.learning.lesson import (
-    Learned, Lesson, Pupil, Rows, Slots, Unteachable, learn,
-)  # fmt: skip
+    Learned,
+    Lesson,
+    Pupil,
+    Rows,
+    Slots,
+    Unteachable,
+    learn,
+)
 from parties.horizontal.learning.matched import matched
 from parties.horizontal.learning.odds import counted
 from parties.horizontal.learning.personal import Personal, drawn
