@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from configs.agreement import Labels, Limits, Split, Widths
 from configs.client_unlearning import ClientMethod, ClientUnlearning
-from configs.hidden_updates import refused
+from configs.hidden_updates import refused, told_classes
 from configs.table import Count, Fraction, Name, Pin, Positive, Table
 
 Shape: TypeAlias = Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)]
@@ -301,7 +301,8 @@ class Horizontal(Table):
         if not self.unlearn:  # nothing is run that was not asked for
             chosen = [each for each in chosen if each[0].split(".")[1] in plan.model_fields_set]
         alone = any(each.client is not None for each in self.unlearn)
-        for problem in refused(sums.kind, chosen, one_leaves=alone):
+        hidden = refused(sums.kind, chosen, one_leaves=alone)
+        for problem in (*hidden, *told_classes(sums.kind, plan)):
             raise ValueError(problem)
         return self
 

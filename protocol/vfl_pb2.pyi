@@ -52,6 +52,8 @@ class Rows(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TRIGGERED: _ClassVar[Rows]
     PORTION: _ClassVar[Rows]
     PLANTED: _ClassVar[Rows]
+    MEMBERS: _ClassVar[Rows]
+    NON_MEMBERS: _ClassVar[Rows]
 
 class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -129,6 +131,8 @@ OTHER_HALF: Rows
 TRIGGERED: Rows
 PORTION: Rows
 PLANTED: Rows
+MEMBERS: Rows
+NON_MEMBERS: Rows
 ORDER_UNSPECIFIED: Order
 BY_INDEX: Order
 SHUFFLED: Order

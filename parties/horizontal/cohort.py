@@ -15,10 +15,12 @@ from torch import Tensor
 from parties.errors import Diverged, PolicyError
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
 
-# held: for tests; stamped: the same with the trigger; planted: training rows that bear it.
+# held: for tests; stamped: the same with the trigger; planted: training rows that bear it; members
+# and non_members: forgotten and test rows without it, of every class as many (see ``matched``).
 Kind: TypeAlias = Literal[
-    "learn", "retained", "forgotten", "held", "validation", "stamped", "planted"
-]
+    "learn", "retained", "forgotten", "held", "validation", "stamped", "planted",
+    "members", "non_members",
+]  # fmt: skip
 # What of a model is a client's own, while it is measured: the client's, or as it was sent.
 Whose: TypeAlias = Literal["own", "sent"]
 

@@ -39,6 +39,7 @@ from parties.horizontal.learning.personal import has_own
 from parties.horizontal.methods.method import Method
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.methods.retrain import Retrain
+from parties.horizontal.parting import Parting
 from parties.horizontal.party import HorizontalParty
 from parties.horizontal.record import Record, checkpoints
 from parties.horizontal.report import VERSION
@@ -227,7 +228,12 @@ class Server:
         def work() -> Unlearned:
             line = self._new_line(name, None if isinstance(way, Retrain) else self._line)
             step, asked = self._party.watch.step, self._against(name, line, scene)
-            return unlearn(way, scene, Diary(original, step, self._sent, asked), line)
+            diary = Diary(original, step, self._sent, asked)
+            if not has_own(self._agreement):
+                return unlearn(way, scene, diary, line)
+            apart = Parting(self._cohort, lambda: self._new_line(f"{name} recovery", line))
+            done = unlearn(way, lambda tell: replace(scene(tell), cohort=apart), diary, line)
+            return replace(done, line=apart.line or line)
 
         found = record.once(f"{request}: {way.name}", Unlearned, work)
         self._cohort.follow(found.line, None)
@@ -241,12 +247,19 @@ class Server:
         scores = record.once(f"{name} read", Scores, partial(self._read, found.model))
         stages = {}
         if found.between is not None:
-            half = partial(self._read, found.between)
+            half = partial(self._between, found, found.between)
             stages["unlearned"] = record.once(f"{name} unlearned", Scores, half)
         if self._agreement.evaluation.revert:
             further = partial(self._reverted, name, found, scene)
             stages["reverted"] = record.once(f"{name} reverted", Scores, further)
         return found, Outcome(way.name, guarantee, found.seconds, found.size, scores, stages, turns)
+
+    def _between(self, found: Unlearned, model: Tensor) -> Scores:
+        """The scores before recovery, with what was the clients' own then."""
+        self._cohort.follow(found.line_between, None)
+        scores = self._read(model)
+        self._cohort.follow(found.line, None)
+        return scores
 
     def _reverted(self, name: str, found: Unlearned, scene: Stage) -> Scores:
         """The scores after further rounds of those who stay: what was forgotten may come back."""

@@ -27,6 +27,8 @@ ROWS: dict[Kind, "vfl_pb2.Rows"] = {
     "validation": vfl_pb2.VALIDATION,
     "stamped": vfl_pb2.TRIGGERED,
     "planted": vfl_pb2.PLANTED,
+    "members": vfl_pb2.MEMBERS,
+    "non_members": vfl_pb2.NON_MEMBERS,
 }
 AIMS: dict[Aim, "vfl_pb2.Aim"] = {
     "learn": vfl_pb2.FIT,

@@ -17,7 +17,9 @@ from unlearning.horizontal.steepest import cosines
 
 Scores: TypeAlias = dict[str, dict[str, Score]]  # kind, or a name of ``lent`` -> client
 SLACK = 1e-6  # of a cosine
-KINDS: tuple[Kind, ...] = ("forgotten", "retained", "held", "validation", "planted", "stamped")
+KINDS: tuple[Kind, ...] = (
+    "forgotten", "retained", "held", "validation", "planted", "stamped", "members", "non_members",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Unlearned:
         line: to which what is the clients' own belongs.
         diverged: in which round it left the finite numbers, and whose; the model is then the last
             one before that, and nobody's result. None: it came to its end.
+        line_between: ``line`` of ``between``.
     """
 
     model: Tensor
@@ -40,6 +43,7 @@ class Unlearned:
     size: int
     turns: list[dict[str, Any]]
     line: str
+    line_between: str
     diverged: str | None = None
 
 
@@ -124,7 +128,7 @@ def unlearn(way: Method, scene: Stage, diary: Diary, line: str) -> Unlearned:
     took, crossed = perf_counter() - began - diary.aside, diary.sent() - size - diary.extra
     recovers = any(turn["stage"] == "recover" for turn in diary.turns)
     between = diary.between if recovers else None
-    return Unlearned(model, between, took, crossed, diary.turns, line, diverged)
+    return Unlearned(model, between, took, crossed, diary.turns, line, line, diverged)
 
 
 def against(

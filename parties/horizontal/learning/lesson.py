@@ -31,6 +31,10 @@ Aim: TypeAlias = Literal[
 Slots = Mapping[str, Tensor]  # vectors that the server sent: model, anchor, fisher, teacher, second
 
 
+class Unteachable(ValueError):
+    """A lesson that this client cannot learn; the server is told why, so no row is named."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
     """What to do.
@@ -126,10 +130,10 @@ def learn(pupil: Pupil, rows: Rows, lesson: Lesson, slots: Slots, seed: int) -> 
     """Teach a network, whose parameters are those of the slot ``model`` first.
 
     Raises:
-        ValueError: there is no row to learn from.
+        Unteachable: there is no row to learn from.
     """
     if not len(rows):
-        raise ValueError("a lesson without rows")
+        raise Unteachable("a lesson without rows")
     network, personal = pupil.network, pupil.personal
     teachers = {
         name: _outputs(network, slots[name], rows)
