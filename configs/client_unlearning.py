@@ -25,15 +25,20 @@ ClientMethod: TypeAlias = Literal[
 ]
 
 
-class Stage(Table):
-    """Rounds of one stage; what is absent is the training's."""
+class Lessons(Table):
+    """What clients learn in a stage; what is absent is the training's."""
 
-    rounds: Annotated[int, Field(ge=0, lt=2**31)] = 20
     learning_rate: Positive | None = None
     epochs: Count = 1
     batch: Count | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     clip: Positive | None = None  # norm of a step's gradient
+
+
+class Stage(Lessons):
+    """Rounds of one stage."""
+
+    rounds: Annotated[int, Field(ge=0, lt=2**31)] = 20
 
 
 class FedOsdPlan(Table):
@@ -49,10 +54,10 @@ class FedForgetPlan(Table):
     """FedForget."""
 
     teach: Stage = Stage(rounds=10)
-    second: Stage = Stage(rounds=5)
+    second: Stage = Stage()  # makes teacher B; a clean one begins at random weights
     recover: Stage = Stage(rounds=0)
     mode: Literal["literal", "repel", "clean_teacher", "bad_teacher", "ga"] = "clean_teacher"
-    keep: Positive = 0.93  # α
+    keep: Positive = 0.93  # α; not of a bad teacher
     other: Positive = 0.245
     extra: Positive = 2.0  # λ₀
     fade: Positive = 0.3  # β
@@ -63,7 +68,7 @@ class FedForgetPlan(Table):
 class FedEraserPlan(Table):
     """FedEraser (Liu et al. 2021); needs [history]."""
 
-    calibrate: Stage = Stage()
+    calibrate: Lessons = Lessons()  # a round of them for every one that was kept
     recover: Stage = Stage(rounds=0)
 
 
@@ -71,14 +76,17 @@ class FedRecoveryPlan(Table):
     """FedRecovery (Zhang et al. 2023); needs [history]."""
 
     recover: Stage = Stage()
-    noise: Annotated[float, Field(ge=0)] = 0.0
+    # Calibrated to hide, at (ε, β), as much as was taken out; without a bound known beforehand it
+    # promises nothing. None: no noise.
+    epsilon: Positive | None = None
+    beta: Fraction = 1e-5
 
 
 class MoDePlan(Table):
     """MoDe (Zhao et al. 2023)."""
 
-    degrade: Stage = Stage(rounds=20)
-    guide: Stage = Stage(rounds=20)
+    degrade: Stage = Stage(rounds=20)  # erasure: rounds that train M_d and mix it in
+    guide: Stage = Stage(rounds=20)  # guidance, a round after each of those
     recover: Stage = Stage()
     momentum: Fraction = 0.95  # λ
 
@@ -90,7 +98,7 @@ class AscentPlan(Table):
     recover: Stage = Stage()
     stops: bool = True  # FU-PGA and SFU, at the loss of a uniform guess
     strength: Positive = 1.0  # of EWC-SGA
-    far: Positive = 2.2  # of FU-PGA
+    far: Positive = 2.2  # of FU-PGA: the *squared* distance to the client's model that ends it
     energy: Fraction = 0.99  # of SFU
 
 

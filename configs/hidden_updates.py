@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
-from configs.client_unlearning import ClientMethod
+from configs.client_unlearning import ClientMethod, ClientUnlearning
 
 # These look at single clients' updates; a test compares them with the methods themselves.
 SINGLE: frozenset[ClientMethod] = frozenset(
@@ -37,3 +37,21 @@ def refused(
             f"{field}: {method!r} {need}, which aggregation.kind = {kind!r} hides; "
             f"legal with it: {legal}"
         )
+
+
+def told_classes(kind: str, plan: ClientUnlearning) -> Iterator[str]:
+    """A sentence for every gate by classes, which those who leave tell: no sum has room for it."""
+    gates = [
+        (f"unlearning.also, {each.name!r}: by", plan.at(each).fedgkt.by)
+        for each in plan.also
+        if each.method == "fedgkt"
+    ]
+    if "fedgkt" in (plan.method, *plan.compare):
+        gates.append(("unlearning.fedgkt.by", plan.fedgkt.by))
+    for field, by in gates:
+        if by == "classes":
+            yield (
+                f"{field} = 'classes' has who leaves tell its classes, which are no part of a sum "
+                f"of models as with aggregation.kind = {kind!r}; legal are by = 'features', which "
+                "needs personal.kind = 'mimir', or aggregation.kind = 'none'"
+            )

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from configs.agreement import Labels, Split, Widths
 from configs.client_unlearning import ClientMethod, ClientUnlearning
 from configs.federated import Asked, Federated, Teaching
-from configs.hidden_updates import refused
+from configs.hidden_updates import refused, told_classes
 from configs.table import Count, Fraction, Name, Positive, Table
 
 Shape: TypeAlias = Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)]
@@ -211,7 +211,8 @@ class Horizontal(Federated):
         if not self.unlearn:  # nothing is run that was not asked for
             chosen = [each for each in chosen if each[0].split(".")[1] in plan.model_fields_set]
         alone = any(each.client is not None for each in self.unlearn)
-        for problem in refused(sums.kind, chosen, one_leaves=alone):
+        hidden = refused(sums.kind, chosen, one_leaves=alone)
+        for problem in (*hidden, *told_classes(sums.kind, plan)):
             raise ValueError(problem)
         return self
 

@@ -17,7 +17,7 @@ class BaseModel(Table):
 
     digest: Digest | None = None  # `vfl language digest FOLDER`; simulations may leave it out
     precision: Literal["float32", "bfloat16"] = "float32"
-    quantised: Literal["none", "8-bit", "4-bit"] = "none"  # bitsandbytes, on a GPU
+    quantised: Literal["none", "int8", "int4"] = "none"  # bitsandbytes, on a GPU
     chat: bool = False  # whether questions are put into the tokenizer's chat template
     length: Annotated[int, Field(ge=8, le=1_000_000)] = 512  # tokens of a text, at most
 
@@ -27,7 +27,7 @@ class Lora(Table):
 
     kind: Literal["lora"]
     rank: Count = 32
-    alpha: Positive = 64.0
+    alpha: Count = 64
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.05
     modules: Annotated[tuple[str, ...], Field(min_length=1)] = SEVEN
     # The mean of the factors; of their products, cut to the rank; or of B, with A as it was drawn.

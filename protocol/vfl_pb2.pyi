@@ -52,6 +52,8 @@ class Rows(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TRIGGERED: _ClassVar[Rows]
     PORTION: _ClassVar[Rows]
     PLANTED: _ClassVar[Rows]
+    MEMBERS: _ClassVar[Rows]
+    NON_MEMBERS: _ClassVar[Rows]
 
 class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -75,6 +77,19 @@ class Aim(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TELL_CLASSES: _ClassVar[Aim]
     WORST_NOISE: _ClassVar[Aim]
     BEST_NOISE: _ClassVar[Aim]
+    PSEUDO_LABELS: _ClassVar[Aim]
+    TEXT: _ClassVar[Aim]
+
+class TextObjective(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TEXT_OBJECTIVE_UNSPECIFIED: _ClassVar[TextObjective]
+    LEARN_TEXTS: _ClassVar[TextObjective]
+    GRAD_ASCENT: _ClassVar[TextObjective]
+    GRAD_DIFF: _ClassVar[TextObjective]
+    NPO: _ClassVar[TextObjective]
+    SIMNPO: _ClassVar[TextObjective]
+    RMU: _ClassVar[TextObjective]
+    PRIMAL_DUAL: _ClassVar[TextObjective]
 
 class TeacherMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -128,6 +143,8 @@ OTHER_HALF: Rows
 TRIGGERED: Rows
 PORTION: Rows
 PLANTED: Rows
+MEMBERS: Rows
+NON_MEMBERS: Rows
 ORDER_UNSPECIFIED: Order
 BY_INDEX: Order
 SHUFFLED: Order
@@ -145,6 +162,16 @@ GATED: Aim
 TELL_CLASSES: Aim
 WORST_NOISE: Aim
 BEST_NOISE: Aim
+PSEUDO_LABELS: Aim
+TEXT: Aim
+TEXT_OBJECTIVE_UNSPECIFIED: TextObjective
+LEARN_TEXTS: TextObjective
+GRAD_ASCENT: TextObjective
+GRAD_DIFF: TextObjective
+NPO: TextObjective
+SIMNPO: TextObjective
+RMU: TextObjective
+PRIMAL_DUAL: TextObjective
 TEACHER_MODE_UNSPECIFIED: TeacherMode
 LITERAL: TeacherMode
 REPEL: TeacherMode
@@ -804,7 +831,7 @@ class Load(_message.Message):
     def __init__(self, slot: _Optional[str] = ..., start: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Teach(_message.Message):
-    __slots__ = ("rows", "aim", "stream", "epochs", "batch", "learning_rate", "momentum", "weight_decay", "proximal", "steps", "clip", "slots", "teachers", "distil", "gate", "noise")
+    __slots__ = ("rows", "aim", "stream", "epochs", "batch", "learning_rate", "momentum", "weight_decay", "proximal", "steps", "clip", "slots", "teachers", "distil", "gate", "noise", "text")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     AIM_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
@@ -821,6 +848,7 @@ class Teach(_message.Message):
     DISTIL_FIELD_NUMBER: _ClassVar[int]
     GATE_FIELD_NUMBER: _ClassVar[int]
     NOISE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
     rows: Rows
     aim: Aim
     stream: str
@@ -837,7 +865,34 @@ class Teach(_message.Message):
     distil: Distil
     gate: Gate
     noise: Noise
-    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., aim: _Optional[_Union[Aim, str]] = ..., stream: _Optional[str] = ..., epochs: _Optional[int] = ..., batch: _Optional[int] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., proximal: _Optional[float] = ..., steps: _Optional[int] = ..., clip: _Optional[float] = ..., slots: _Optional[_Iterable[str]] = ..., teachers: _Optional[_Union[Teachers, _Mapping]] = ..., distil: _Optional[_Union[Distil, _Mapping]] = ..., gate: _Optional[_Union[Gate, _Mapping]] = ..., noise: _Optional[_Union[Noise, _Mapping]] = ...) -> None: ...
+    text: Text
+    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., aim: _Optional[_Union[Aim, str]] = ..., stream: _Optional[str] = ..., epochs: _Optional[int] = ..., batch: _Optional[int] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., proximal: _Optional[float] = ..., steps: _Optional[int] = ..., clip: _Optional[float] = ..., slots: _Optional[_Iterable[str]] = ..., teachers: _Optional[_Union[Teachers, _Mapping]] = ..., distil: _Optional[_Union[Distil, _Mapping]] = ..., gate: _Optional[_Union[Gate, _Mapping]] = ..., noise: _Optional[_Union[Noise, _Mapping]] = ..., text: _Optional[_Union[Text, _Mapping]] = ...) -> None: ...
+
+class Text(_message.Message):
+    __slots__ = ("objective", "optimiser", "gamma", "alpha", "beta", "delta", "diverge", "layer", "steering", "price", "ceiling")
+    OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
+    OPTIMISER_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    ALPHA_FIELD_NUMBER: _ClassVar[int]
+    BETA_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    DIVERGE_FIELD_NUMBER: _ClassVar[int]
+    LAYER_FIELD_NUMBER: _ClassVar[int]
+    STEERING_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    CEILING_FIELD_NUMBER: _ClassVar[int]
+    objective: TextObjective
+    optimiser: str
+    gamma: float
+    alpha: float
+    beta: float
+    delta: float
+    diverge: bool
+    layer: int
+    steering: float
+    price: float
+    ceiling: float
+    def __init__(self, objective: _Optional[_Union[TextObjective, str]] = ..., optimiser: _Optional[str] = ..., gamma: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., delta: _Optional[float] = ..., diverge: _Optional[bool] = ..., layer: _Optional[int] = ..., steering: _Optional[float] = ..., price: _Optional[float] = ..., ceiling: _Optional[float] = ...) -> None: ...
 
 class Teachers(_message.Message):
     __slots__ = ("mode", "first", "second", "temperature")
@@ -902,14 +957,16 @@ class Change(_message.Message):
     def __init__(self, start: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Learned(_message.Message):
-    __slots__ = ("rows", "loss", "steps")
+    __slots__ = ("rows", "loss", "steps", "tokens")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
     rows: int
     loss: float
     steps: int
-    def __init__(self, rows: _Optional[int] = ..., loss: _Optional[float] = ..., steps: _Optional[int] = ...) -> None: ...
+    tokens: int
+    def __init__(self, rows: _Optional[int] = ..., loss: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
 
 class Read(_message.Message):
     __slots__ = ("rows", "sent")
@@ -920,16 +977,18 @@ class Read(_message.Message):
     def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., sent: _Optional[bool] = ...) -> None: ...
 
 class Measured(_message.Message):
-    __slots__ = ("rows", "right", "loss", "odds")
+    __slots__ = ("rows", "right", "loss", "odds", "chance")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     RIGHT_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
     ODDS_FIELD_NUMBER: _ClassVar[int]
+    CHANCE_FIELD_NUMBER: _ClassVar[int]
     rows: int
     right: int
     loss: float
     odds: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, rows: _Optional[int] = ..., right: _Optional[int] = ..., loss: _Optional[float] = ..., odds: _Optional[_Iterable[int]] = ...) -> None: ...
+    chance: float
+    def __init__(self, rows: _Optional[int] = ..., right: _Optional[int] = ..., loss: _Optional[float] = ..., odds: _Optional[_Iterable[int]] = ..., chance: _Optional[float] = ...) -> None: ...
 
 class Attend(_message.Message):
     __slots__ = ("request",)

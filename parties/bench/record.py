@@ -14,7 +14,7 @@ from parties.bench.blocks import Blocks, Setting
 from parties.bench.figures import draw
 from parties.bench.results import Results
 from parties.bench.tables import Shown, markdown, plain, tables
-from parties.bench.verdicts import FEWEST, Verdict, reproduced, verdicts
+from parties.bench.verdicts import FEWEST, Verdict, reproduced, row_of, verdicts
 from parties.durable import write
 
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
@@ -142,12 +142,27 @@ def _head(about: Mapping[str, Any], pages: Pages) -> str:
 def _verdict_table(judged: Sequence[Verdict]) -> str:
     words = ", ".join(f"{row} {word}" for row, word in reproduced(judged).items())
     lines = ["## Verdicts", "", f"{words}. Open is what has fewer than {FEWEST} seeds.", ""]
+    lines += _missed(judged)
     lines += ["| figure | measured | wanted | holds |", "|---|---|---|---|"]
     marks = {True: "yes", False: "no", None: ""}
     for each in judged:
-        value = "open" if each.value is None else f"{each.value:.4g} {each.unit}".rstrip()
-        lines.append(f"| {each.name} | {value} | {each.wanted} | {marks[each.ok]} |")
+        lines.append(f"| {each.name} | {_value(each)} | {each.wanted} | {marks[each.ok]} |")
     return "\n".join(lines) + "\n"
+
+
+def _missed(judged: Sequence[Verdict]) -> list[str]:
+    """Why a row is not reproduced: what was measured, and what was wanted."""
+    found = [
+        f"* {row_of(each)} not reproduced:{each.name.partition(':')[2]} is {_value(each)}; "
+        f"wanted: {each.wanted}"
+        for each in judged
+        if each.ok is False
+    ]
+    return [*found, ""] if found else []
+
+
+def _value(verdict: Verdict) -> str:
+    return "open" if verdict.value is None else f"{verdict.value:.4g} {verdict.unit}".rstrip()
 
 
 def _sections(shown: Sequence[Shown], drawn: Mapping[str, str]) -> list[str]:

@@ -105,7 +105,7 @@ def markdown(shown: Shown) -> str:
     """A block as a Markdown table under its title."""
     block = shown.block
     title = f"### {block.title}\n\n"
-    title += f"{_absent(block)}\n\n" if shown.is_empty else ""
+    title += f"{_absent(block)}\n\n" if shown.is_empty else f"{_seeds(shown)}\n\n"
     title += f"{block.note[0].upper() + block.note[1:]}.\n\n" if block.note else ""
     if not shown.lines:
         return title
@@ -122,6 +122,15 @@ def markdown(shown: Shown) -> str:
 def _absent(block: Setting) -> str:
     """What a cell without runs says."""
     return f"not run{': needs a GPU' if block.gpu else ' yet'}; command: `{block.command}`"
+
+
+def _seeds(shown: Shown) -> str:
+    """Over how many seeds its figures are."""
+    counts = {cell.ours.n for line in shown.lines for cell in line.cells if cell.ours}
+    least, most = min(counts), max(counts)
+    if most == 1:
+        return "One seed: no spread."
+    return f"{most} seeds." if least == most else f"{least} to {most} seeds."
 
 
 def _head(block: Setting, measure: str, side: str) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal, Protocol, assert_never
 
-from configs.client_unlearning import AscentPlan, ClientMethod, Stage, Variant
+from configs.client_unlearning import AscentPlan, ClientMethod, Lessons, Stage, Variant
 from configs.federated import Rule
 from configs.horizontal import Horizontal
 from models.server_optimisers import FedAdagrad, FedAdam, FedAvg, FedAvgM, ServerOptimiser
@@ -37,7 +37,7 @@ class Staged(Protocol):
     """Makes rounds of a stage's settings."""
 
     def __call__(
-        self, stage: Stage, stream: str, aim: Aim = "learn", strength: float = 0.0
+        self, stage: Lessons, stream: str, aim: Aim = "learn", strength: float = 0.0
     ) -> Course:
         """The rounds, with the name of their randomness."""
 
@@ -78,7 +78,7 @@ def method(agreement: Horizontal, name: ClientMethod) -> Method:  # noqa: C901, 
     """The method of a config's name."""
     plan = agreement.unlearning
 
-    def course(stage: Stage, stream: str, aim: Aim = "learn", strength: float = 0.0) -> Course:
+    def course(stage: Lessons, stream: str, aim: Aim = "learn", strength: float = 0.0) -> Course:
         return _course(agreement, stage, f"{name} {stream}", aim, strength)
 
     match name:
@@ -100,7 +100,8 @@ def method(agreement: Horizontal, name: ClientMethod) -> Method:  # noqa: C901, 
             calibrate = course(eraser.calibrate, "calibrate")
             return FedEraser(calibrate, course(eraser.recover, "recover"), shapes)
         case "fedrecovery":
-            return FedRecovery(course(plan.fedrecovery.recover, "recover"), plan.fedrecovery.noise)
+            taken = plan.fedrecovery
+            return FedRecovery(course(taken.recover, "recover"), taken.epsilon, taken.beta)
         case "mode":
             drift = plan.mode
             return MoDe(
@@ -133,7 +134,7 @@ def _ascent(
             return EwcSga(climb, course(held.recover, "recover"))
         case "fu-pga":
             pga = plan.fu_pga
-            last = replace(training(agreement, f"{name} last"), rounds=1)
+            last = training(agreement, f"{name} last")
             climb = course(pga.climb, "climb", _upwards(pga))
             return FuPga(last, climb, course(pga.recover, "recover"), pga.far)
         case "sfu":
@@ -209,7 +210,11 @@ def clusters(agreement: Horizontal) -> tuple[tuple[str, ...], ...]:
     return dealt(agreement.spokes, count, agreement.seed) if count > 1 else ()
 
 
-def _course(agreement: Horizontal, stage: Stage, stream: str, aim: Aim, strength: float) -> Course:
+def _course(
+    agreement: Horizontal, stage: Lessons, stream: str, aim: Aim, strength: float
+) -> Course:
+    """The rounds of a stage; of lessons alone one."""
+    rounds = stage.rounds if isinstance(stage, Stage) else 1
     usual = agreement.training
     lesson = Lesson(
         aim=aim,
@@ -222,4 +227,4 @@ def _course(agreement: Horizontal, stage: Stage, stream: str, aim: Aim, strength
         proximal=strength,
         clip=stage.clip,
     )
-    return Course(lesson, stage.rounds, seed=agreement.seed, decay=usual.decay)
+    return Course(lesson, rounds, seed=agreement.seed, decay=usual.decay)

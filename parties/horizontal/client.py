@@ -1,8 +1,8 @@
 """The client's role program: answer what the server asks, from rows that never leave."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from parties.errors import public
 from parties.held import NOTHING
 from parties.horizontal.cohort import Whose
 from parties.horizontal.kept import Kept
-from parties.horizontal.learning.lesson import NothingToLearn
+from parties.horizontal.learning.lesson import Unteachable
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.client_sums import ClientSums
 from parties.horizontal.words import DELIVERED, KINDS, Gathering, parts, understood
@@ -30,22 +30,29 @@ if TYPE_CHECKING:
 
 def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
     """Join and answer until the server says goodbye; come back when the line is lost."""
-    kept, lessons = Kept(party), count()
-    losses = Losses(party, lambda: next(lessons))
+    kept, done = Kept(party), Done()
+    losses = Losses(party, lambda: done.answers)
     while True:
         channel = losses.retry(partial(join.greet, party, connect, NOTHING))
         try:
-            _session(party, channel, kept)
+            _session(party, channel, kept, done)
             return kept.clear()
         except ProtocolError as error:
             losses.bear(error)
 
 
-def _session(party: FederatedParty, channel: Channel, kept: Kept) -> None:
+@dataclass(slots=True)
+class Done:
+    """What a client has got done, in all its conversations."""
+
+    answers: int = 0
+
+
+def _session(party: FederatedParty, channel: Channel, kept: Kept, done: Done) -> None:
     try:
         answerer = Answerer(party, channel, kept)
         while answerer.answer(channel.receive(party.agreement.limits.idle_seconds)):
-            pass
+            done.answers += 1
     except Exception as error:
         channel.abort(*public(error))
         raise
@@ -105,9 +112,10 @@ class Answerer:
         slots = {name: self._slot(name) for name in ("model", *teach.slots)}
         try:
             found = self._kept.answer(kind, lesson, slots)
-        except NothingToLearn as error:
+        except Unteachable as error:
             raise RemoteProtocolError(
-                f"teaches {kind} rows, of which {self._party.name} has none"
+                f"said a lesson that cannot be learned here: {error}",
+                "do both have the same version and agreement?",
             ) from error
         vector, learned = self._sums.covered(found)
         for start, part in parts(vector):
@@ -120,8 +128,13 @@ class Answerer:
         whose: Whose = "sent" if read.sent else "own"
         found = self._kept.measure(KINDS[read.rows], self._slot("model"), whose)
         self._channel.send(
-            vfl_pb2.Measured(rows=found.rows, right=found.right, loss=found.loss, odds=found.odds,
-                chance=found.chance)
+            vfl_pb2.Measured(
+                rows=found.rows,
+                right=found.right,
+                loss=found.loss,
+                odds=found.odds,
+                chance=found.chance,
+            )
         )
 
     def _attend(self, name: str) -> None:

@@ -6,21 +6,25 @@ are the same program.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isfinite
 from typing import Literal, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
-from parties.errors import PolicyError
+from parties.errors import Diverged, PolicyError
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
 
-# held: for tests; stamped: the same with the trigger; planted: training rows that bear it.
+# held: for tests; stamped: the same with the trigger; planted: training rows that bear it; members
+# and non_members: forgotten and test rows without it, of every class as many (see ``matched``).
 Kind: TypeAlias = Literal[
-    "learn", "retained", "forgotten", "held", "validation", "stamped", "planted"
-]
+    "learn", "retained", "forgotten", "held", "validation", "stamped", "planted",
+    "members", "non_members",
+]  # fmt: skip
 # What of a model is a client's own, while it is measured: the client's, or as it was sent.
 Whose: TypeAlias = Literal["own", "sent"]
+
+SMALLER = "a smaller learning rate, or a bound on its steps (clip)"  # what helps
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -121,27 +125,57 @@ class Summing:
     def __init__(self) -> None:
         self._sum: Tensor | None = None
         self.rows, self._loss = 0, 0.0
-        self.seen = set[Member]()
+        self.seen, self._diverged = set[Member](), list[Member]()
 
     def add(self, member: Member, learned: Learned) -> None:
-        """Add one member's change."""
+        """Add one member's change; of one that is not finite only whose it is."""
+        self.seen.add(member)
+        if not sound(learned):
+            self._diverged.append(member)
+            return
         if self._sum is None:
             self._sum = torch.zeros_like(learned.change, dtype=torch.float64)
         self._sum.add_(learned.change, alpha=learned.rows)
         self.rows += learned.rows
         self._loss += learned.loss * learned.rows
-        self.seen.add(member)
 
     def mean(self, members: Sequence[Member], quorum: float) -> Mean:
         """The mean over those who answered.
 
         Raises:
             PolicyError: they are less than the part ``quorum`` of all.
+            Diverged: what one of them learned is not finite.
         """
+        require_sound(self._diverged)
         absent = _absent(members, self.seen, quorum)
         if self._sum is None:
             raise PolicyError("a mean of nobody")
         return Mean(self._sum / self.rows, self.rows, self._loss / self.rows, absent)
+
+
+def sound(learned: Learned) -> bool:
+    """Whether a change and its loss are finite; otherwise they would spoil every mean."""
+    return isfinite(learned.loss) and bool(torch.isfinite(learned.change).all())
+
+
+def require_sound(diverged: Sequence[Member]) -> None:
+    """Refuse to go on, once all were heard: who is asked at a line still answers.
+
+    Raises:
+        Diverged: somebody diverged.
+    """
+    if diverged:
+        raise Diverged(f"the update of {diverged[0]} is not finite", SMALLER)
+
+
+def require_finite(model: Tensor) -> None:
+    """Refuse a model ``[d]`` that nobody can go on with.
+
+    Raises:
+        Diverged: it is not finite.
+    """
+    if not bool(torch.isfinite(model).all()):
+        raise Diverged("the model is not finite", SMALLER)
 
 
 def needed(quorum: float, asked: int) -> int:
@@ -154,13 +188,20 @@ def answers(
 ) -> Iterator[tuple[Member, Learned]]:
     """What every member learned, as it comes, of no fewer than the quorum.
 
+    What is not finite is kept back, and in the end an error.
+
     Raises:
         PolicyError: fewer answered, which is known once all were asked.
+        Diverged: what one of them learned is not finite.
     """
-    seen = set[Member]()
+    seen, diverged = set[Member](), list[Member]()
     for member, learned in cohort.each(members, lesson, slots):
         seen.add(member)
-        yield member, learned
+        if sound(learned):
+            yield member, learned
+        else:
+            diverged.append(member)
+    require_sound(diverged)
     _absent(members, seen, cohort.quorum)
 
 
@@ -177,5 +218,10 @@ def _absent(members: Sequence[Member], seen: set[Member], quorum: float) -> tupl
 
 
 def gradients(found: Mapping[Member, Learned], lesson: Lesson) -> Tensor:
-    """Pseudo-gradients g_i = (ω − ω_i) / η, ``[members, d]``, in the order of ``found``."""
+    """Pseudo-gradients g_i = (ω − ω_i) / η, ``[members, d]``, in the order of ``found``.
+
+    Raises:
+        Diverged: what one of them learned is not finite.
+    """
+    require_sound([member for member, each in found.items() if not sound(each)])
     return torch.stack([-each.change for each in found.values()]) / lesson.learning_rate

@@ -1,10 +1,10 @@
 """The server's door: clients come when they will, and come back when they were lost."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import monotonic
 
 from parties import join
-from parties.errors import at_the_door
+from parties.errors import at_the_door, public
 from parties.horizontal.cohort import needed
 from parties.horizontal.party import FederatedParty
 from protocol.channel import Channel
@@ -30,11 +30,27 @@ class Door:
     def open(self) -> Mapping[str, Channel]:
         """Wait for all clients; once time is up, for no more than the quorum.
 
+        Where it ends here, whoever is seated is told so.
+
         Raises:
             PeerSilent: fewer came than the agreed quorum.
         """
         party, names = self._party, self._party.agreement.spokes
         party.watch.phase("waiting for the clients", len(names))
+        try:
+            missing = self._wait(names)
+        except Exception as error:
+            for channel in self._seated.values():
+                channel.abort(*public(error))
+                channel.close()
+            raise
+        if missing:
+            party.watch.warn(f"beginning without {', '.join(missing[:10])}")
+        return dict(self._seated)
+
+    def _wait(self, names: Sequence[str]) -> list[str]:
+        """Greet whoever comes in time; who is missing."""
+        party = self._party
         deadline = monotonic() + party.agreement.limits.join_seconds
         while len(self._seated) < len(names) and monotonic() < deadline:
             self._greet(deadline - monotonic())
@@ -45,9 +61,7 @@ class Door:
                 f"{party.agreement.limits.join_seconds:g} s",
                 "are they started, with this server's address?",
             )
-        if missing:
-            party.watch.warn(f"beginning without {', '.join(missing[:10])}")
-        return dict(self._seated)
+        return missing
 
     def arrivals(self) -> Mapping[str, Channel]:
         """Whoever came since anybody looked."""

@@ -8,7 +8,8 @@ from typing import Protocol
 from torch import Tensor
 
 from models.server_optimisers import FedAvg, ServerOptimiser
-from parties.horizontal.cohort import Cohort, Mean, Member
+from parties.errors import Diverged
+from parties.horizontal.cohort import Cohort, Mean, Member, require_finite
 from parties.horizontal.learning.lesson import Lesson, Slots
 from parties.schedule import key, permutation
 
@@ -94,11 +95,19 @@ def run(
     watch: Watcher,
     keeper: Keeper = NOTHING_KEPT,
 ) -> Tensor:
-    """The model after all rounds, ``[d]``; ``watch`` is told of each."""
+    """The model after all rounds, ``[d]``; ``watch`` is told of each.
+
+    Raises:
+        Diverged: an update, or the model after a round, is not finite.
+    """
     rule = course.rule
     for number in range(course.first, course.rounds):
         chosen, lesson = course.chosen(members, number), course.at(number)
-        mean = keeper.mean(cohort, number, chosen, lesson, {"model": model})
-        model, rule = rule.step(model, mean.change.to(model.dtype))
+        try:
+            mean = keeper.mean(cohort, number, chosen, lesson, {"model": model})
+            model, rule = rule.step(model, mean.change.to(model.dtype))
+            require_finite(model)
+        except Diverged as error:
+            raise Diverged(f"diverged in round {number + 1}: {error}", error.hint) from error
         watch(Round(number, model, rule, mean))
     return model

@@ -90,7 +90,7 @@ class Taught(Protocol):
         """Do what a lesson says with rows of one kind.
 
         Raises:
-            NothingToLearn: there are none.
+            Unteachable: there are none.
         """
 
     def measure(self, kind: Kind, model: Tensor, whose: Whose = "own") -> Score:

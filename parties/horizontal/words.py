@@ -28,6 +28,8 @@ ROWS: dict[Kind, "vfl_pb2.Rows"] = {
     "validation": vfl_pb2.VALIDATION,
     "stamped": vfl_pb2.TRIGGERED,
     "planted": vfl_pb2.PLANTED,
+    "members": vfl_pb2.MEMBERS,
+    "non_members": vfl_pb2.NON_MEMBERS,
 }
 AIMS: dict[Aim, "vfl_pb2.Aim"] = {
     "learn": vfl_pb2.FIT,
@@ -43,6 +45,7 @@ AIMS: dict[Aim, "vfl_pb2.Aim"] = {
     "classes": vfl_pb2.TELL_CLASSES,
     "worst-noise": vfl_pb2.WORST_NOISE,
     "best-noise": vfl_pb2.BEST_NOISE,
+    "pseudo-labels": vfl_pb2.PSEUDO_LABELS,
     "text": vfl_pb2.TEXT,
 }
 MODES: dict[Mode, "vfl_pb2.TeacherMode"] = {

@@ -124,6 +124,35 @@ def test_encryption_that_is_looked_for_elsewhere_is_shown_its_place(tmp_path: Pa
     assert "encrypted sums are aggregation.kind = 'ckks'" in refusal(tmp_path, "ckks.degree=8192")
 
 
+GATES = {
+    "the method": ("unlearning.method=fedgkt", 'unlearning.fedgkt.by="classes"'),
+    "compared": (
+        "unlearning.method=fine-tune",
+        'unlearning.compare=["fedgkt"]',
+        'unlearning.fedgkt.by="classes"',
+    ),
+    "a variant": (
+        "unlearning.method=fine-tune",
+        'unlearning.also=[{name="shut", method="fedgkt", settings={by="classes"}}]',
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["masks", "ckks"])
+@pytest.mark.parametrize("chosen", GATES)
+def test_classes_cannot_be_told_in_a_sum_of_models(tmp_path: Path, kind: str, chosen: str) -> None:
+    changes = ("history.every=0", CLASSES, *GATES[chosen])
+    told = refusal(tmp_path, f"aggregation.kind={kind}", *changes)
+    assert "by = 'classes' has who leaves tell its classes" in told
+    assert f"aggregation.kind = {kind!r}; legal are by = 'features'" in told
+    read(tmp_path, *changes)
+    read(
+        tmp_path,
+        f"aggregation.kind={kind}",
+        *(each.replace('classes"', 'features"') for each in changes),
+    )
+
+
 def test_keepers_go_with_ckks(tmp_path: Path) -> None:
     both = 'aggregation.keepers=["client-1", "client-2"]'
     told = refusal(tmp_path, "aggregation.kind=masks", *SECURE, both)

@@ -6,11 +6,11 @@ D_u; what the others know is kept by the others alone. Where the paper attracts 
 old model, its authors' program repels from it; both, and two teachers that make sense, are modes.
 """
 
-from math import exp
+from math import exp, log
 from typing import Literal, TypeAlias
 
 from torch import Tensor
-from torch.nn.functional import log_softmax
+from torch.nn.functional import cross_entropy, log_softmax
 
 Mode: TypeAlias = Literal["literal", "repel", "clean_teacher", "bad_teacher", "ga"]
 
@@ -40,6 +40,16 @@ def second_term(
         raise ValueError("ga climbs the cross entropy and has no second teacher")
     divergence = kl_student_teacher(student, teacher, temperature)
     return (margin - divergence).clamp_min(0.0) if mode == "repel" else divergence
+
+
+def capped_ascent(logits: Tensor, labels: Tensor) -> Tensor:
+    """Minus each row's cross entropy, at least −log C, ``[rows]``, of ``[rows, classes]`` logits.
+
+    That is the paper's case without a teacher B with an end: a row that is no better known than
+    by a uniform guess has no gradient any more.
+    """
+    loss = cross_entropy(logits, labels, reduction="none")
+    return -loss.clamp_max(log(logits.shape[1]))
 
 
 def client_weights(rows: list[int], leaving: int, extra: float, most: float = 1.0) -> list[float]:

@@ -1,8 +1,9 @@
 """SFU: the leaving client's ascent, kept out of the subspace that the other clients' inputs span.
 
 Letters (Li et al. 2023): R_l = the inputs of layer l, ``[width, rows]``, at the remaining clients;
-ε = ``energy``. A linear layer's update moves outputs on inputs x by ΔW x, so an update that is
-orthogonal to their subspace moves none of them.
+ε = ``energy``. A linear layer's update moves outputs on inputs x by ΔW x + Δb, so an update
+[ΔW | Δb] that is orthogonal to the subspace of [x; 1] moves none of them. The bias is ours: moved
+alone it moves every output.
 """
 
 import torch
@@ -20,6 +21,11 @@ def directions(inputs: Tensor, energy: float) -> Tensor:
     k = int((squares.cumsum(0) < (energy - 1e-12) * total).sum()) + 1 if total else 0
     found: Tensor = vectors[:, :k].to(inputs.dtype)
     return found
+
+
+def with_ones(inputs: Tensor) -> Tensor:
+    """Inputs ``[width, rows]`` with a row of ones, which a layer's bias weighs."""
+    return torch.cat([inputs, inputs.new_ones(1, inputs.shape[1])])
 
 
 def outside(update: Tensor, kept: Tensor) -> Tensor:

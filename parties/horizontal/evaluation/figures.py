@@ -16,6 +16,7 @@ from unlearning.audit.scores import auc, tpr_at
 
 FEW = 100  # rows of a side; with fewer an attack's figure supports nothing
 RETRAIN = "retrain"
+ALIKE = "rows of D_u without a trigger and test rows of the same client, class for class"
 
 
 def figures(outcomes: Sequence[Outcome], leaving: set[str]) -> dict[str, list[Figure]]:
@@ -34,9 +35,10 @@ def _of(outcome: Outcome, retrains: Sequence[Outcome], leaving: set[str]) -> dic
     others = [each for each in retrains if each.name != outcome.name]
     found = {
         **_accuracies(outcome.scores, leaving),
-        **_membership(outcome.scores, leaving),
+        **_membership(outcome.scores),
         "odds_to_retrain": _to_retrain(outcome, others),
         **_conflicts(outcome),
+        **_skipped(outcome),
     }
     for stage, scores in outcome.stages.items():
         found |= {f"{stage}_{name}": e for name, e in _accuracies(scores, leaving).items()}
@@ -90,20 +92,23 @@ def _over(single: Sequence[float], of: Callable[[Sequence[float]], float], note:
     return Measured(value, len(single), direction=Direction.HIGHER, note=note)
 
 
-def _membership(scores: Scores, leaving: set[str]) -> dict[str, Measured]:
-    """D_u against test rows of the same clients, told apart by φ."""
-    members = spread(_odds(of_clients(scores["forgotten"])))
-    others = spread(_odds(of_clients(scores["held"], leaving)))
+def _membership(scores: Scores) -> dict[str, Measured]:
+    """D_u against test rows of the same clients, told apart by φ; no row bears a trigger.
+
+    Each client has chosen as many rows of either side, class for class.
+    """
+    members = spread(_odds(of_clients(scores["members"])))
+    others = spread(_odds(of_clients(scores["non_members"])))
     n = min(len(members), len(others))
     if not n:
-        nothing = Measured(None, 0, note="no row of a side")
+        nothing = Measured(None, 0, note=f"no {ALIKE}")
         return {"membership_auc": nothing, "membership_tpr_at_1_fpr": nothing}
     value = auc(members, others)
     interval = of_auc(value, len(members), len(others))
     found = tpr_at(members, others)
     return {
-        "membership_auc": Measured(value, n, interval, least=FEW),
-        "membership_tpr_at_1_fpr": Measured(found, n, least=FEW),
+        "membership_auc": Measured(value, n, interval, least=FEW, note=ALIKE),
+        "membership_tpr_at_1_fpr": Measured(found, n, least=FEW, note=ALIKE),
     }
 
 
@@ -129,3 +134,16 @@ def _conflicts(outcome: Outcome) -> Mapping[str, Measured]:
     count = Measured(fmean(t["conflicts"] for t in turns), len(turns), direction=Direction.LOWER)
     most = Measured(max(t["cosine"] for t in turns), len(turns), direction=Direction.LOWER)
     return {"conflicts": count, "largest_cosine": most}
+
+
+def _skipped(outcome: Outcome) -> Mapping[str, Measured]:
+    """How many rounds of unlearning left the model as it was, of those that there were.
+
+    FedOSD's do where g_u lies in the span of the others', FedGKT's where no image passes the gate.
+    """
+    turns = [turn for turn in outcome.turns if turn["stage"] == "unlearn"]
+    if not turns:
+        return {}
+    count = sum(turn["skipped"] for turn in turns)
+    note = f"of {len(turns)} rounds of unlearning, which left the model as it was"
+    return {"skipped_rounds": Measured(count, len(turns), direction=Direction.LOWER, note=note)}

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from parties.horizontal.cohort import Cohort, Kind, Member, Score, gradients
+from parties.errors import Diverged
+from parties.horizontal.cohort import Cohort, Kind, Member, Score, gradients, require_finite
 from parties.horizontal.evaluation.lent import Lender
 from parties.horizontal.learning.lesson import Lesson
 from parties.horizontal.methods.method import Method
@@ -16,7 +17,9 @@ from unlearning.horizontal.steepest import cosines
 
 Scores: TypeAlias = dict[str, dict[str, Score]]  # kind, or a name of ``lent`` -> client
 SLACK = 1e-6  # of a cosine
-KINDS: tuple[Kind, ...] = ("forgotten", "retained", "held", "validation", "planted", "stamped")
+KINDS: tuple[Kind, ...] = (
+    "forgotten", "retained", "held", "validation", "planted", "stamped", "members", "non_members",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,9 @@ class Unlearned:
         size: bytes on the wire.
         turns: every round, as ``scene.Turn`` has it without its model.
         line: to which what is the clients' own belongs.
+        diverged: in which round it left the finite numbers, and whose; the model is then the last
+            one before that, and nobody's result. None: it came to its end.
+        line_between: ``line`` of ``between``.
     """
 
     model: Tensor
@@ -37,6 +43,8 @@ class Unlearned:
     size: int
     turns: list[dict[str, Any]]
     line: str
+    line_between: str
+    diverged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,7 @@ class Outcome:
         stages: of the model before its recovery (``unlearned``), and after the rounds of a
             reverting test (``reverted``).
         marks: what the server measured by itself.
+        diverged: as in ``Unlearned``; there are no scores then.
     """
 
     name: str
@@ -57,6 +66,7 @@ class Outcome:
     scores: Scores
     stages: dict[str, Scores] = field(default_factory=dict)
     turns: list[dict[str, Any]] = field(default_factory=list)
+    diverged: str | None = None
     marks: dict[str, Any] = field(default_factory=dict)
 
 
@@ -84,7 +94,12 @@ class Diary:
     extra: int = 0  # bytes of measuring
 
     def tell(self, turn: Turn) -> None:
-        """Write one round down."""
+        """Write one round down.
+
+        Raises:
+            Diverged: its model is not finite.
+        """
+        require_finite(turn.model)
         self.step()
         known = {name: each for name, each in asdict(turn).items() if name != "model"}
         if turn.stage == "unlearn":
@@ -104,13 +119,18 @@ Stage: TypeAlias = Callable[[Callable[[Turn], None]], Scene]  # a scene whose ro
 
 
 def unlearn(way: Method, scene: Stage, diary: Diary, line: str) -> Unlearned:
-    """Run a way to unlearn, on a line of models."""
-    began, size = perf_counter(), diary.sent()
-    model = way.run(scene(diary.tell))
+    """Run a way to unlearn, on a line of models; one that diverges ends where it did."""
+    began, size, diverged = perf_counter(), diary.sent(), None
+    try:
+        model = way.run(scene(diary.tell))
+        require_finite(model)
+    except Diverged as error:
+        diverged = f"diverged in round {len(diary.turns) + 1}: {error}"
+        model = diary.before
     took, crossed = perf_counter() - began - diary.aside, diary.sent() - size - diary.extra
     recovers = any(turn["stage"] == "recover" for turn in diary.turns)
     between = diary.between if recovers else None
-    return Unlearned(model, between, took, crossed, diary.turns, line)
+    return Unlearned(model, between, took, crossed, diary.turns, line, line, diverged)
 
 
 def against(
@@ -129,6 +149,11 @@ def read(cohort: Cohort, model: Tensor, lender: Lender | None = None) -> Scores:
     """How a model does on all kinds of all clients' rows, and the lender's on those named there."""
     found: Scores = {kind: dict(cohort.read(cohort.clients, kind, model)) for kind in KINDS}
     return found if lender is None else found | lender.read(cohort, model)
+
+
+def nothing() -> Scores:
+    """The scores of a model that nobody can measure."""
+    return {kind: {} for kind in KINDS}
 
 
 def of_clients(scores: Mapping[str, Score], names: "set[str] | None" = None) -> list[Score]:

@@ -14,7 +14,7 @@ from parties.horizontal.language.room import Room
 from parties.horizontal.language.shelf import TextShelf, nowhere
 from parties.horizontal.language.texts.batches import Batch, bucketed, paired, training_batch
 from parties.horizontal.language.texts.encoding import Encoded
-from parties.horizontal.learning.lesson import Learned, Lesson, NothingToLearn, Slots
+from parties.horizontal.learning.lesson import Learned, Lesson, Slots, Unteachable
 from parties.horizontal.learning.odds import counted
 from parties.horizontal.learning.text_lesson import TextLesson
 from parties.schedule import Index, key, torch_seed
@@ -101,14 +101,14 @@ class LanguageLearner:
         """See ``Taught``.
 
         Raises:
-            NothingToLearn: there are no rows of this kind, or none that stay beside those that go.
+            Unteachable: there are no rows of this kind, or none that stay beside those that go.
             ValueError: the lesson is not about texts.
         """
         rows, plan = self.shelf.of(kind), lesson.text
         if plan is None:
             raise ValueError(f"aim {lesson.aim!r} is not for texts")
         if not rows:
-            raise NothingToLearn(f"{self.name} has no {kind} texts")
+            raise Unteachable(f"{self.name} has no {kind} texts")
         self.room.take(slots["model"])
         before = self.room.vector()
         stream = f"{lesson.stream} {self.name} {kind}"

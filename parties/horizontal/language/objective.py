@@ -40,28 +40,34 @@ class Forgetting:
         Raises:
             ValueError: the objective needs texts that stay, and there are none.
         """
-        if self.lesson.objective == "rmu":
-            return self._misdirected(forget, _there(retain))
-        ours = nll(self.room.model, forget)
-        match self.lesson.objective:
+        plan, model = self.lesson, self.room.model
+        match plan.objective:
+            case "learn":
+                found = retain_nll(nll(model, forget))
             case "grad-ascent":
-                return gradient_ascent(ours)
+                found = gradient_ascent(nll(model, forget))
             case "grad-diff":
-                return self._beside(gradient_ascent(ours), _there(retain))
+                found = self._beside(gradient_ascent(nll(model, forget)), _there(retain))
             case "npo":
                 reference = nll(self._twin, forget, taught=False).total
-                return self._beside(npo(ours, reference, self.lesson.beta), _there(retain))
+                away = npo(nll(model, forget), reference, plan.beta)
+                found = self._beside(away, _there(retain))
             case "simnpo":
-                plan = self.lesson
-                return self._beside(simnpo(ours, plan.beta, plan.delta), _there(retain))
+                away = simnpo(nll(model, forget), plan.beta, plan.delta)
+                found = self._beside(away, _there(retain))
+            case "rmu":
+                found = self._misdirected(forget, _there(retain))
             case "primal-dual":
-                kept, plan = self._retained(_there(retain)), self.lesson
-                scores = preference_scores(ours, Preference(ceiling=plan.ceiling))
-                dual = init(0.0, plan.ceiling, plan.price)  # γ only shifts the loss
-                return lagrangian(plan.alpha * kept, scores, dual)
-            case "learn":
-                return retain_nll(ours)
-        assert_never(self.lesson.objective)
+                found = self._priced(forget, _there(retain))
+            case _:
+                assert_never(plan.objective)
+        return found
+
+    def _priced(self, forget: Batch, retain: Batch) -> Tensor:
+        plan = self.lesson
+        scores = preference_scores(nll(self.room.model, forget), Preference(ceiling=plan.ceiling))
+        dual = init(0.0, plan.ceiling, plan.price)  # γ only shifts the loss
+        return lagrangian(plan.alpha * self._retained(retain), scores, dual)
 
     @cached_property
     def _twin(self) -> Any:

@@ -78,7 +78,7 @@ def furnish(agreement: Language, base: Path, device: str) -> Room:
     loaded = load_language_model(base, plan.precision, device, plan.quantised)
     if plan.digest not in (None, loaded.digest):
         raise PolicyError(
-            f"the base model in {base} has the digest {loaded.digest[:12]}…, and the agreement says "
+            f"the base model in {base} has the digest {loaded.digest[:12]}…, and the one agreed on "
             f"{str(plan.digest)[:12]}…",
             "all begin with one model: copy its folder from whoever wrote the agreement",
         )

@@ -44,7 +44,7 @@ class TextShelf:
                 return [self.rows[at] for at in self.forgotten]
             case "retained":
                 return [self.rows[at] for at in self._retained()]
-            case "validation" | "stamped" | "planted":
+            case _:
                 return []
 
     def purge(self) -> int:

@@ -21,12 +21,13 @@ from parties.horizontal.learning.inspect import fisher, inputs
 from parties.horizontal.learning.lesson import (
     Learned,
     Lesson,
-    NothingToLearn,
     Pupil,
     Rows,
     Slots,
+    Unteachable,
     learn,
 )
+from parties.horizontal.learning.matched import matched
 from parties.horizontal.learning.odds import counted
 from parties.horizontal.learning.personal import Personal, drawn, part, whole
 from parties.schedule import Index, key, permutation, torch_seed
@@ -80,6 +81,12 @@ class Shelf:
                 return self.rows.take(self.forgotten)
             case "retained":
                 return self.rows.take(self._retained())
+            case "members" | "non_members":
+                raise ValueError("which rows are compared is drawn, see ``matched``")
+
+    def clean(self) -> Rows:
+        """The forgotten rows that do not bear the trigger."""
+        return self.rows.take(np.setdiff1d(self.forgotten, self.planted))
 
     def purge(self) -> int:
         """Drop the forgotten rows for good; how many they were."""
@@ -164,7 +171,7 @@ class Learner:
 
     def measure(self, kind: Kind, model: Tensor, whose: Whose = "own") -> Score:
         """How a model does on rows of one kind, once it is the client's own, or as it was sent."""
-        rows = self.shelf.of(kind)
+        rows = self._measured(kind)
         if not len(rows):
             return Score(0, 0, 0.0)
         if whose == "own":
@@ -182,11 +189,11 @@ class Learner:
         """Do what a lesson says with rows of one kind.
 
         Raises:
-            NothingToLearn: there are none.
+            Unteachable: there are none, or it does not fit this network.
         """
         rows = self.shelf.of(kind)
         if not len(rows):
-            raise NothingToLearn(f"{self.name} has no {kind} rows")
+            raise Unteachable(f"{self.name} has no {kind} rows")
         own = replace(lesson, stream=f"{lesson.stream} {self.name} {kind}")
         pupil = self._pupil(self.network)
         if isinstance(self.network, GpflNetwork):
@@ -202,6 +209,13 @@ class Learner:
                 found = learn(pupil, rows, own, slots, self.seed)
                 self.own = found.own
                 return found
+
+    def _measured(self, kind: Kind) -> Rows:
+        if kind not in ("members", "non_members"):
+            return self.shelf.of(kind)
+        secret = key(self.seed, "membership", self.name)
+        members, others = matched(self.shelf.clean(), self.shelf.held, secret)
+        return members if kind == "members" else others
 
     def _pupil(self, network: nn.Module) -> Pupil:
         """A network with what is our own, or with what we draw for it before the first lesson."""
@@ -229,7 +243,7 @@ class Learner:
         """Mimir's unlearning, or GKT: a teacher and images that a generator makes; no row is read.
 
         Raises:
-            ValueError: the network has no prompts, or the lesson does not say how.
+            Unteachable: the network has no prompts, or the lesson does not say how.
         """
         student = self.network
         teacher = deepcopy(student)
@@ -256,7 +270,7 @@ class Learner:
             fixed = (*self.personal.own, *self.personal.last)
             learns = [e for n, e in student.named_parameters() if not n.startswith(fixed)]
             return GatedTransfer(student, teacher, leaving, learns, lesson.gate)
-        raise ValueError("this network cannot be distilled in this way")
+        raise Unteachable("this network cannot be distilled in this way")
 
     def _from_noise(self, pupil: Pupil, rows: Rows, lesson: Lesson, slots: Slots) -> Learned:
         """FedMM: learn from noise in place of the rows, of which only the classes are known.
@@ -264,11 +278,11 @@ class Learner:
         What is the client's own stays as it is.
 
         Raises:
-            ValueError: the lesson does not say how.
+            Unteachable: the lesson does not say how.
         """
         plan = lesson.noise
         if plan is None:
-            raise ValueError("noise is made as a lesson says")
+            raise Unteachable("the lesson does not say how noise is made")
         held = torch.bincount(rows.labels).nonzero().flatten()
         labels = held.repeat_interleave(plan.rows)
         random = torch.Generator().manual_seed(torch_seed(self.seed, "noise", lesson.stream))

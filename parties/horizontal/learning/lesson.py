@@ -14,20 +14,26 @@ from parties.horizontal.learning.distillation import Distillation, Gate
 from parties.horizontal.learning.personal import SHARED, Personal, chosen, mask
 from parties.horizontal.learning.text_lesson import TextLesson
 from parties.schedule import Index, key, permutation
-from unlearning.horizontal.forgetting_teachers import Mode, kl_student_teacher, second_term
+from unlearning.horizontal.forgetting_teachers import (
+    Mode,
+    capped_ascent,
+    kl_student_teacher,
+    kl_teacher_student,
+    second_term,
+)
 from unlearning.horizontal.noise import Noise
 from unlearning.horizontal.unlearning_loss import unlearning_cross_entropy
 
 Aim: TypeAlias = Literal[
-    "learn", "unlearn", "climb", "ascend", "teachers",
+    "learn", "unlearn", "climb", "ascend", "teachers", "pseudo-labels",
     "distil", "gated", "worst-noise", "best-noise",
     "fisher", "inputs", "descriptor", "classes", "text",
 ]  # fmt: skip
 Slots = Mapping[str, Tensor]  # vectors that the server sent: model, anchor, fisher, teacher, second
 
 
-class NothingToLearn(ValueError):
-    """A lesson about rows of a kind that the client does not have."""
+class Unteachable(ValueError):
+    """A lesson that this client cannot learn; the server is told why, so no row is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +42,8 @@ class Lesson:
 
     Attributes:
         aim: what is minimised: cross entropy; the unlearning loss; minus cross entropy, until it
-            is that of a uniform guess, or without end and elastically held; or FedForget's terms.
+            is that of a uniform guess, or without end and elastically held; FedForget's terms; or
+            KL(t ‖ s) to the teacher, whose gradient is that of cross entropy with its chances.
             With the second line no row is read: Mimir's losses or GKT's on generated images, or
             cross entropy on noise on which the teacher errs most, or least. With the last nothing
             is learned: what crosses is the diagonal Fisher information, the layers' inputs on one
@@ -128,10 +135,10 @@ def learn(pupil: Pupil, rows: Rows, lesson: Lesson, slots: Slots, seed: int) -> 
     """Teach a network, whose parameters are those of the slot ``model`` first.
 
     Raises:
-        NothingToLearn: there is no row to learn from.
+        Unteachable: there is no row to learn from.
     """
     if not len(rows):
-        raise NothingToLearn("a lesson without rows")
+        raise Unteachable("a lesson without rows")
     network, personal = pupil.network, pupil.personal
     teachers = {
         name: _outputs(network, slots[name], rows)
@@ -235,14 +242,22 @@ def _loss(lesson: Lesson, network: nn.Module, part: Rows, teachers: Slots) -> Te
         case "climb" | "ascend":
             return -cross_entropy(logits, labels)
         case "teachers":
-            keep, other = lesson.weights
-            first = kl_student_teacher(logits, teachers["teacher"], lesson.temperature)
-            if "second" not in teachers:
-                return keep * first.mean() - other * cross_entropy(logits, labels)
-            second = second_term(lesson.mode, logits, teachers["second"], lesson.temperature)
-            return (keep * first + other * second).mean()
+            return _taught(lesson, logits, labels, teachers)
+        case "pseudo-labels":
+            return kl_teacher_student(logits, teachers["teacher"]).mean()
         case _:
             return cross_entropy(logits, labels)
+
+
+def _taught(lesson: Lesson, logits: Tensor, labels: Tensor, teachers: Slots) -> Tensor:
+    """FedForget's terms at the client that leaves."""
+    keep, other = lesson.weights
+    first = kl_student_teacher(logits, teachers["teacher"], lesson.temperature)
+    if lesson.mode == "ga":
+        second = capped_ascent(logits, labels)
+    else:
+        second = second_term(lesson.mode, logits, teachers["second"], lesson.temperature)
+    return (keep * first + other * second).mean()
 
 
 @torch.no_grad()

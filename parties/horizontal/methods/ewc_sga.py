@@ -1,6 +1,8 @@
 """EWC-SGA: the leaving client climbs its loss, held where the others' Fisher information is large.
 
-Letters as in ``unlearning.horizontal.elastic``.
+Letters (Wu et al. 2022): F = diagonal Fisher information on the remaining clients' rows, θ_g = the
+global model before, λ = the strength: −L_ce(D_u) + (λ/2) Σ F_i (θ_i − θ_g,i)² is descended. The
+source climbs the penalty, too, which would push away from θ_g.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +13,8 @@ from parties.horizontal.methods.recover import recover
 from parties.horizontal.rounds import Course
 from parties.horizontal.scene import Scene, Turn
 from unlearning.guarantee import Guarantee
-from unlearning.horizontal.elastic import FLOOR
+
+FLOOR = 1e-8  # of an entry of F
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """FedForget: the leaving client is taught by two teachers, and weighs more in the mean.
 
 Letters as in ``unlearning.horizontal.forgetting_teachers``. In its printed form both teachers know
-the rows that must go (mode ``literal``); by default the second is a model of those who stay.
+the rows that must go (mode ``literal``); by default the second is a model of those who stay, which
+began at random weights and never saw them. Its rounds are a short training of their own and part of
+what the method takes.
 """
 
 from dataclasses import dataclass, replace
@@ -22,8 +24,10 @@ class FedForget:
 
     Attributes:
         teach: the rounds; lesson of all.
-        second: lessons that make teacher B: of those who stay, or of the leaving client alone.
-        keep: α, the weight of teacher A.
+        second: lessons that make teacher B: of those who stay, from random weights, or of the
+            leaving client alone, from the original.
+        keep: α, the weight of teacher A; of a bad teacher's mode none, for there A teaches the
+            leaving client nothing, and what is kept the others' rounds keep.
         other: of teacher B.
         extra: λ₀, of the leaving client in the mean, fading by ``fade``; at most ``most`` of all.
     """
@@ -48,8 +52,9 @@ class FedForget:
         model = scene.original
         for number in range(self.teach.rounds):
             lesson = self.teach.at(number)
+            keep = 0.0 if self.mode == "bad_teacher" else self.keep
             told = replace(
-                lesson, aim="teachers", mode=self.mode, weights=(self.keep, self.other),
+                lesson, aim="teachers", mode=self.mode, weights=(keep, self.other),
                 temperature=self.temperature,
             )  # fmt: skip
             slots = {"model": model}
@@ -69,10 +74,9 @@ class FedForget:
             case "bad_teacher":
                 return {"second": scene.fresh(self.name)}
             case "clean_teacher":
-                members = scene.staying
+                members, model = scene.staying, scene.fresh(self.name)
             case _:
-                members = scene.leaving
-        model = scene.original
+                members, model = scene.leaving, scene.original
         for number in range(self.second.rounds):
             mean = scene.cohort.mean(members, self.second.at(number), {"model": model})
             model = model + mean.change.to(torch.float32)

@@ -1,7 +1,8 @@
 """FedRecovery: take the leaving client's part of every stored round out of the model, add noise.
 
-Letters as in ``unlearning.horizontal.recovery``. With a measured distance the noise promises
-nothing, so the level is heuristic.
+Letters as in ``unlearning.horizontal.recovery``. The noise is calibrated to the length of what was
+taken out, a distance that is measured and not bounded beforehand: it promises nothing, so the level
+is heuristic.
 """
 
 from dataclasses import dataclass
@@ -23,11 +24,13 @@ class FedRecovery:
     """One step of the server alone, then plain recovery.
 
     Attributes:
-        noise: σ; 0 adds none.
+        epsilon: ε of the noise; None adds none.
+        beta: β.
     """
 
     recover: Course
-    noise: float = 0.0
+    epsilon: float | None = None
+    beta: float = 1e-5
     name: str = "fedrecovery"
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = True
@@ -45,10 +48,12 @@ class FedRecovery:
             residuals.append(self._residual(names, changes, gone))
         shares = recovery.weights(torch.tensor(squares))
         # w̄ = w_t − Σ_i p_i δ_i; the stored changes are −η ∇f, so that here η is 1.
-        model = scene.original - shares @ torch.stack(residuals)
-        if self.noise:
+        taken = shares @ torch.stack(residuals)
+        model = scene.original - taken
+        if self.epsilon is not None:
+            scale = recovery.noise_scale(self.epsilon, self.beta, float(taken.double().norm()))
             generator = torch.Generator().manual_seed(torch_seed(self.recover.seed, "fedrecovery"))
-            model = model + self.noise * torch.randn(model.shape, generator=generator)
+            model = model + scale * torch.randn(model.shape, generator=generator)
         scene.tell(Turn("unlearn", 0, model))
         return recover(scene, model, self.recover)
 

@@ -1,6 +1,7 @@
 """FU-PGA: the leaving client climbs its loss within a ball; then those who stay recover.
 
-Letters as in ``unlearning.horizontal.ball``.
+Letters as in ``unlearning.horizontal.ball``. The leaving client's rows count as one client, also
+where other rows of the same client stay.
 """
 
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from parties.errors import PolicyError
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.rounds import Course
 from parties.horizontal.scene import Scene, Turn
@@ -22,9 +24,9 @@ class FuPga:
     """Projected ascent from the model without the client's last update.
 
     Attributes:
-        last: the lesson that the leaving client learned last; it gives w_u.
-        climb: its lesson of one round, and how many.
-        far: distance to w_u at which it stops.
+        last: the rounds of the training; the lesson of the last of them gives w_u.
+        climb: the leaving client's lesson of one round, and how many.
+        far: *squared* distance to w_u at which it stops, as in the authors' program.
     """
 
     last: Course
@@ -36,11 +38,21 @@ class FuPga:
     single: bool = True
 
     def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        clients = len({each.client for each in (*scene.leaving, *scene.staying)})
-        own = scene.cohort.mean(scene.leaving, self.last.at(0), {"model": scene.original})
+        """See ``Method``.
+
+        Raises:
+            PolicyError: nobody stays, and without anybody there is no model to begin at.
+        """
+        gone, clients = len(scene.leaving), len(scene.leaving) + len(scene.staying)
+        if not scene.staying:
+            raise PolicyError(
+                "fu-pga begins at the model of those who stay, and nobody does",
+                "there must be rows that stay; otherwise begin a new federation",
+            )
+        lesson = self.last.at(max(0, self.last.rounds - 1))
+        own = scene.cohort.mean(scene.leaving, lesson, {"model": scene.original})
         leaving = scene.original + own.change.to(scene.original.dtype)
-        centre = ball.centre(scene.original, leaving, clients)
+        centre = ball.centre(scene.original, leaving, clients, gone)
         random = torch.stack([scene.fresh(f"{self.name} {k}") for k in range(RANDOM)])
         size, model = ball.radius(centre, random), centre
         for number in range(self.climb.rounds):
@@ -48,6 +60,6 @@ class FuPga:
             mean = scene.cohort.mean(scene.leaving, lesson, {"model": model})
             model = ball.within(model + mean.change.to(model.dtype), centre, size)
             scene.tell(Turn("unlearn", number, model, mean.loss))
-            if float((model - leaving).norm()) > self.far:
+            if ball.squared(model, leaving) > self.far:
                 break
         return recover(scene, model, self.recover)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from parties.horizontal.learning.lesson import Lesson
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.rounds import Course
 from parties.horizontal.scene import Scene, Turn
@@ -20,8 +21,8 @@ class MoDe:
     """Erasure and guidance by turns, then recovery.
 
     Attributes:
-        degrade: training of the degradation model, a round of it before each of ours.
-        guide: the lesson that follows.
+        degrade: rounds that train the degradation model and mix it in.
+        guide: rounds of guidance, each after one of those as long as there are any.
         momentum: λ.
     """
 
@@ -35,18 +36,26 @@ class MoDe:
 
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
-        model, other, cohort = scene.original, scene.fresh(self.name), scene.cohort
-        for number in range(self.guide.rounds):
-            taught = cohort.mean(scene.staying, self.degrade.at(number), {"model": other})
-            other = other + taught.change.to(other.dtype)
-            model = degraded(model, other, self.momentum)
-            lesson = self.guide.at(number)
-            told = replace(lesson, aim="teachers", weights=(1.0, 0.0), mode="clean_teacher")
-            slots = {"model": model, "teacher": other, "second": other}
-            own = cohort.mean(scene.leaving, told, slots)
-            theirs = cohort.mean(scene.staying, lesson, {"model": model})
-            rows = own.rows + theirs.rows
-            change = (own.rows * own.change + theirs.rows * theirs.change) / rows
-            model = model + change.to(model.dtype)
-            scene.tell(Turn("unlearn", number, model, theirs.loss))
+        model, other = scene.original, scene.fresh(self.name)
+        for number in range(max(self.degrade.rounds, self.guide.rounds)):
+            loss: float | None = None
+            if number < self.degrade.rounds:
+                lesson = self.degrade.at(number)
+                taught = scene.cohort.mean(scene.staying, lesson, {"model": other})
+                other = other + taught.change.to(other.dtype)
+                model = degraded(model, other, self.momentum)
+            if number < self.guide.rounds:
+                model, loss = self._guided(scene, model, other, self.guide.at(number))
+            scene.tell(Turn("unlearn", number, model, loss))
         return recover(scene, model, self.recover)
+
+    def _guided(
+        self, scene: Scene, model: Tensor, other: Tensor, lesson: Lesson
+    ) -> tuple[Tensor, float]:
+        """The model after a round of all, and the loss of those who stay."""
+        told = replace(lesson, aim="pseudo-labels")
+        own = scene.cohort.mean(scene.leaving, told, {"model": model, "teacher": other})
+        theirs = scene.cohort.mean(scene.staying, lesson, {"model": model})
+        rows = own.rows + theirs.rows
+        change = (own.rows * own.change + theirs.rows * theirs.change) / rows
+        return model + change.to(model.dtype), theirs.loss

@@ -1,7 +1,9 @@
 """SFU: the leaving client's ascent, without what would move the others' outputs.
 
-Letters as in ``unlearning.horizontal.subspace``. The inputs of one batch cross from every client
-that stays; that a random factor is said to hide them is not believed here, and none is used.
+Letters as in ``unlearning.horizontal.subspace``. Weight and bias of a layer are projected together,
+and parameters that are no layer's, as of a normalisation, stay as they are. The inputs of one batch
+cross from every client that stays, of convolutions a sample of their patches: outputs on other rows
+do move. That a random factor is said to hide the inputs is not believed here, and none is used.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +17,7 @@ from parties.horizontal.methods.recover import recover
 from parties.horizontal.rounds import Course
 from parties.horizontal.scene import Scene, Turn
 from unlearning.guarantee import Guarantee
-from unlearning.horizontal.subspace import directions, outside
+from unlearning.horizontal.subspace import directions, outside, with_ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Sfu:
         return recover(scene, model, self.recover)
 
     def _subspaces(self, scene: Scene) -> dict[nn.Module, Tensor]:
-        """Of every layer the span of the staying clients' inputs, ``[width, k]``."""
+        """Of every layer the span of the staying clients' inputs, and of 1 beside a bias."""
         look = replace(self.climb.at(0), aim="inputs")
         told = [
             each.change
@@ -55,18 +57,26 @@ class Sfu:
         ]
         widths = [_width(layer) for layer in layers(self.network)]
         parts = [torch.split(each.view(-1, sum(widths)), widths, dim=1) for each in told]
-        return {
-            layer: directions(torch.cat([part[place] for part in parts]).T, self.energy)
-            for place, layer in enumerate(layers(self.network))
-        }
+        found = dict[nn.Module, Tensor]()
+        for place, layer in enumerate(layers(self.network)):
+            columns = torch.cat([part[place] for part in parts]).T
+            joint = columns if layer.bias is None else with_ones(columns)
+            found[layer] = directions(joint, self.energy)
+        return found
 
     def _outside(self, change: Tensor, kept: dict[nn.Module, Tensor]) -> Tensor:
-        found = []
-        for module, name, part in cut(change, self.network):
-            whole = module not in kept or name != "weight"
-            flat = part.flatten(1) if not whole else part
-            found.append((part if whole else outside(flat, kept[module])).flatten())
-        return torch.cat(found)
+        """What of a change moves none of those inputs' outputs; what is no layer's would."""
+        found = torch.zeros_like(change)
+        parts, moved = ({(m, name): part for m, name, part in cut(vector, self.network)}
+                        for vector in (change, found))  # fmt: skip
+        for layer, basis in kept.items():
+            weight, bias = parts[layer, "weight"], parts.get((layer, "bias"))
+            flat = weight.flatten(1)
+            joint = outside(flat if bias is None else torch.cat([flat, bias[:, None]], 1), basis)
+            moved[layer, "weight"].copy_(joint[:, : flat.shape[1]].view_as(weight))
+            if bias is not None:
+                moved[layer, "bias"].copy_(joint[:, -1])
+        return found
 
 
 def _width(layer: nn.Linear | nn.Conv2d) -> int:

@@ -34,6 +34,7 @@ class Column:
     """One column of the table: which figure, how it is written, and what it is for.
 
     Attributes:
+        digits: of what is no share.
         forgets: whether it speaks of forgetting, so that one that the original meets already
             proves nothing.
     """
@@ -43,17 +44,18 @@ class Column:
     figure: str
     short: str = ""  # on a terminal; nothing: not there
     share: bool = True
+    digits: int = 2
     forgets: bool = False
 
     def text(self, value: float | None) -> str:
         """The value as people read it."""
-        return share(value) if self.share else number(value, 2)
+        return share(value) if self.share else number(value, self.digits)
 
     def gap(self, figure: Record) -> str:
         """How far it is from Retrain's mean; nothing where there is none."""
         if figure["gap"] is None:
             return ""
-        scale, unit, digits = (100, "pts", 1) if self.share else (1, "", 2)
+        scale, unit, digits = (100, "pts", 1) if self.share else (1, "", self.digits)
         sd = figure["gap_in_sd"]
         far = "" if sd is None else f", {signed(sd, 1)}{NARROW}sd"
         return f"{signed(scale * figure['gap'], digits)}{NARROW * bool(unit)}{unit}{far}"
@@ -75,6 +77,7 @@ COLUMNS = (
     Column(STAGES, "trigger after going on", "reverted_planted"),
     Column(STAGES, "forgotten rows right, after going on", "reverted_forgotten_accuracy"),
     Column(STAGES, "clients hurt by a step", "conflicts", share=False),
+    Column(STAGES, "rounds that were skipped", "skipped_rounds", share=False, digits=0),
 )
 
 
@@ -105,6 +108,11 @@ def who(request: Record) -> str:
 def figure(method: Record, name: str) -> Record | None:
     """One figure of a model; None where it was not measured."""
     return next((each for each in method["figures"] if each["name"] == name), None)
+
+
+def diverged(method: Record) -> str:
+    """In which round it left the finite numbers; nothing where it came to its end."""
+    return method.get("diverged") or ""
 
 
 def value(method: Record, name: str) -> float | None:

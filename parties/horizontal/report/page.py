@@ -16,6 +16,7 @@ from parties.horizontal.evaluation.figures import is_retrain
 from parties.horizontal.report.known import (
     Column,
     Record,
+    diverged,
     figure,
     label,
     meaning,
@@ -185,7 +186,7 @@ def _line(request: Record, method: Record, columns: Sequence[Column]) -> Line:
         part = _of_retrain(request, method)
         beside = () if part is None or is_retrain(name) else (f"{share(part, 0)} of Retrain’s",)
         effort = [Cell(seconds(method["seconds"]), beside), Cell(size(method["size"]))]
-    guarantee = method["guarantee"] or ""
+    guarantee = diverged(method) or method["guarantee"] or ""
     return Line(label(name), meaning(name), guarantee, kind, [*cells, *effort])
 
 

@@ -56,7 +56,7 @@ def _attack(request: Record) -> Panel | None:
         mark = Mark(found["value"], _accent(request, method), interval=between)
         rows.append(Row(label(method["name"]), [mark], number(found["value"], 2)))
     scale = Scale(label="AUC, 95 % interval", goal=_retrain(request, "membership_auc"))
-    caption = "Forgotten rows against the same clients' test rows. Dashed: Retrain."
+    caption = "Forgotten against test rows of a client, class for class. Dashed: Retrain."
     return marks("Membership attack", caption, rows, scale)
 
 

@@ -4,7 +4,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 
-from parties.horizontal.report.known import Record, label, shown, value, who
+from parties.horizontal.report.known import Record, diverged, label, shown, value, who
 from parties.report.quantities import seconds
 
 
@@ -30,6 +30,7 @@ def _request(request: Record) -> Table:
         known = ((column, value(each, column.figure)) for column in columns)
         cells = ["" if found is None else column.text(found) for column, found in known]
         took = "" if each["name"] == "original" else seconds(each["seconds"])
-        name = f"{label(each['name'])}{' *' * chosen}"
+        stopped = diverged(each).partition(":")[0]
+        name = f"{label(each['name'])}{' *' * chosen}{stopped and f' ({stopped})'}"
         drawn.add_row(name, *cells, took, style="bold" if chosen else None)
     return drawn

@@ -1,6 +1,9 @@
 """A client in sums under masks: its side of the conversation around ``masking.client``."""
 
+from math import nan
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -50,14 +53,19 @@ class ClientSums:
     def covered(self, found: Learned) -> "tuple[Tensor | NDArray[np.int64], vfl_pb2.Learned]":
         """What is said of a lesson: as it is, or under the masks of the sum.
 
+        A change that is not finite is not said: nothing is, and the loss is no number.
+
         Raises:
             PolicyError: it would be said without masks, or twice under one, and masks were agreed
                 on.
         """
         if not self._masks:
-            rows, loss = found.rows, found.loss
+            rows, loss, change = found.rows, found.loss, found.change
+            if not bool(torch.isfinite(change).all()):
+                # No tensor like that may cross; a loss that is no number says what happened.
+                change, loss = change[:0], nan
             told = vfl_pb2.Learned(rows=rows, loss=loss, steps=found.steps, tokens=found.tokens)
-            return found.change, told
+            return change, told
         if self._sum is None or self._dealt is None:
             raise refuse_alone("masks")
         words = weighed(found, BITS, len(self._members))

@@ -1,6 +1,7 @@
 """Tables from figures made by hand: spread, gap to the right Retrain, the paper, Markdown."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from parties.bench.blocks import RETRAIN, STANDARD, VOTES, Block, Blocks
 from parties.bench.record import fedora_pages, merge, publish
 from parties.bench.results import Results, Row, spread
 from parties.bench.tables import markdown, plain, tables
+from parties.bench.verdicts import judge
 
 ROWS = {row.label: row for row in STANDARD}
 BLOCK = Block(
@@ -56,6 +58,27 @@ def test_markdown_shows_ours_and_the_paper() -> None:
     assert "| Retrain | 0.8200 ± 0.0283 | 0.8000 |" in text
     assert "| GA |  | 0.5000 (-0.3000) |" in text
     assert "| CVFU | 0.5000 ± 0.0000 (-0.1500) | 0.7000 (-0.1000) |" in text
+
+
+def test_a_table_says_over_how_many_seeds_it_is() -> None:
+    assert "\n\n2 seeds.\n\n| row |" in markdown(tables([BLOCK], FOUND)[0])
+    uneven = by_hand({("x", RETRAIN): {"test": [0.8]}, ("x", VOTES): {"test": [0.6, 0.7]}})
+    assert "1 to 2 seeds." in markdown(tables([BLOCK], uneven)[0])
+    single = by_hand({("x", RETRAIN): {"test": [0.8]}})
+    assert "One seed: no spread." in markdown(tables([BLOCK], single)[0])
+
+
+def test_what_is_not_reproduced_is_told_with_what_was_measured(tmp_path: Path) -> None:
+    judged = [
+        judge("R7: ASR, a place", 0.5, "", (0.0, 0.05), "at most 0.05"),
+        judge("R8: NC", 0.0, "", (0.0, 0.0), "0"),
+    ]
+    pages = replace(
+        fedora_pages(Blocks(source="somewhere", block=(BLOCK,))), judge=lambda _: judged
+    )
+    page = publish(pages, FOUND, "vfl bench fedora", tmp_path).page.read_text()
+    assert "* R7 not reproduced: ASR, a place is 0.5; wanted: at most 0.05\n" in page
+    assert "* R8" not in page
 
 
 def test_what_needs_a_gpu_says_so() -> None:

@@ -84,3 +84,9 @@ def accuracy(model: Tensor, whom: list[str], share: float | None = 0.4) -> float
             right += int((net(taught.inputs).argmax(1) == taught.labels).sum())
             rows += len(taught)
     return right / rows
+
+
+def loss(model: Tensor, name: str) -> float:
+    """Mean cross entropy on one client's training rows."""
+    found = learners()[name].measure("learn", model)
+    return found.loss / found.rows

@@ -18,7 +18,7 @@ from parties.horizontal.evaluation.figures import figures
 from parties.horizontal.evaluation.outcome import KINDS, Outcome
 from parties.horizontal.learning.odds import BINS, MOST, WIDTH, apart, counted, pooled, spread
 from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.report.known import METHODS
+from parties.horizontal.report.known import COLUMNS, METHODS
 from parties.horizontal.report.page import page
 from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.server import Server
@@ -64,12 +64,15 @@ def outcome(name: str, forgotten: float, **stages: float) -> Outcome:
             "validation": {"a": score(0, 4, 1), "b": score(1, 4, 1), "c": score(1, 2, 1)},
             "planted": {"a": score(sure, 10, odds), **nobody},
             "stamped": nobody,
+            "members": {"a": score(0, 10, odds), **nobody},
+            "non_members": {"a": score(0, 10, -3.0), **nobody},
         }
 
     turns = [
-        {"stage": "unlearn", "conflicts": 1, "cosine": 0.25},
-        {"stage": "unlearn", "conflicts": 2, "cosine": 0.5},
-        {"stage": "recover", "conflicts": None, "cosine": None},
+        {"stage": "unlearn", "conflicts": 1, "cosine": 0.25, "skipped": False},
+        {"stage": "unlearn", "conflicts": 2, "cosine": 0.5, "skipped": False},
+        {"stage": "unlearn", "conflicts": None, "cosine": None, "skipped": True},
+        {"stage": "recover", "conflicts": None, "cosine": None, "skipped": False},
     ]
     staged = {stage: scores(odds) for stage, odds in stages.items()}
     return Outcome(name, None, 1.0, 1, scores(forgotten), staged, turns)
@@ -112,6 +115,13 @@ def test_stages_and_conflicts_are_figures_too() -> None:
     assert known["unlearned_planted"].value == 0.0
     assert known["reverted_planted"].value == 1.0
     assert (known["conflicts"].value, known["largest_cosine"].value) == (1.5, 0.5)
+
+
+def test_skipped_rounds_are_counted_and_shown() -> None:
+    known = found()["fedosd"]["skipped_rounds"]
+    assert (known.value, known.n) == (1, 3)
+    (column,) = (each for each in COLUMNS if each.figure == "skipped_rounds")
+    assert column.text(known.value) == "1"
 
 
 class Here:

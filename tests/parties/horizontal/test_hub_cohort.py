@@ -25,8 +25,9 @@ from parties.horizontal.learning.lesson import Aim, Learned, Lesson, Slots
 from parties.horizontal.learning.networks import build, fresh
 from parties.horizontal.party import HorizontalParty
 from parties.horizontal.record import Record, checkpoints
+from parties.horizontal.requests import members
 from parties.horizontal.seating import take_horizontal_seat
-from parties.horizontal.server import Server, members
+from parties.horizontal.server import Server
 from parties.horizontal.simulation.local_cohort import LocalCohort
 from parties.memory_port import MemoryPort
 from parties.seating import Place

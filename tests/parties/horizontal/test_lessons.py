@@ -68,6 +68,43 @@ def test_the_unlearning_loss_lowers_the_true_class_and_ascent_ends_at_a_guess() 
             assert mean_loss(model + found.change) < 4 * math.log(10)
 
 
+def test_fedforget_s_ascent_lets_rows_go_that_are_forgotten() -> None:
+    """All rows but one class's are taken for that class: nothing is left to climb."""
+    model = fresh("a")
+    model[-10:] = 20 * (torch.arange(10) == 3)
+    rows = ROWS.take(np.flatnonzero(ROWS.labels.numpy() != 3))
+    ascent = replace(LESSON, aim="teachers", mode="ga", weights=(0.93, 0.245))
+    found = learn(Pupil(network()), rows, ascent, {"model": model, "teacher": model}, 0)
+    assert float(found.change.abs().max()) < 1e-6
+
+
+def test_pseudo_labels_are_cross_entropy_with_the_teacher_s_chances() -> None:
+    lesson, model, net = replace(LESSON, aim="pseudo-labels", batch=40), fresh("a"), network()
+    teacher = 3 * fresh("b")
+    found = learn(Pupil(net), ROWS, lesson, {"model": model, "teacher": teacher}, 0)
+    vector_to_parameters(teacher.clone(), net.parameters())
+    chances = net(ROWS.inputs).detach().softmax(dim=1)
+    vector_to_parameters(model.clone(), net.parameters())
+    loss = cross_entropy(net(ROWS.inputs), chances)
+    gradients = torch.autograd.grad(loss, list(net.parameters()))
+    wanted = -lesson.learning_rate * torch.cat([each.flatten() for each in gradients])
+    assert torch.allclose(found.change, wanted, atol=1e-6)
+    assert found.change.norm() > 0.01
+
+
+def test_ewc_climbs_the_loss_and_descends_the_penalty() -> None:
+    """One step: θ + η (∇L_ce − λ F (θ − θ_g)), entry by entry."""
+    lesson = replace(LESSON, aim="ascend", batch=40, proximal=2.0)
+    model, net = fresh("a"), network()
+    held = torch.linspace(0, 1, len(model))
+    slots = {"model": model, "anchor": fresh("b"), "fisher": held}
+    found = learn(Pupil(net), ROWS, lesson, slots, 0).change
+    vector_to_parameters(model.clone(), net.parameters())
+    loss = cross_entropy(net(ROWS.inputs), ROWS.labels)
+    climb = torch.cat([e.flatten() for e in torch.autograd.grad(loss, list(net.parameters()))])
+    assert torch.allclose(found, 0.1 * (climb - 2 * held * (model - fresh("b"))), atol=1e-6)
+
+
 def mean_loss(model: Tensor) -> float:
     net = network()
     vector_to_parameters(model.clone(), net.parameters())

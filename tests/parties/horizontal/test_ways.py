@@ -6,11 +6,14 @@ from typing import get_args
 import pytest
 
 from configs.client_unlearning import ClientMethod
+from configs.errors import ConfigError
 from configs.federated_file import read_horizontal
 from configs.horizontal import Horizontal
 from parties.horizontal.choice import method
+from parties.horizontal.methods.federaser import FedEraser
 from parties.horizontal.methods.fedgkt import FedGkt
 from parties.horizontal.methods.fedmm import FedMm
+from parties.horizontal.methods.fedrecovery import FedRecovery
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.sfu import Sfu
 
@@ -32,6 +35,10 @@ penalty = 0.0
 
 [unlearning.sfu]
 stops = false
+
+[unlearning.fedrecovery]
+epsilon = 2.0
+beta = 0.01
 
 [unlearning.fedgkt]
 by = "BY"
@@ -68,6 +75,23 @@ def test_the_gate_has_the_measure_that_it_goes_by(tmp_path: Path, by: str, most:
     found = method(agreement(tmp_path, by), "fedgkt")
     assert isinstance(found, FedGkt)
     assert (found.by, found.gate.most) == (by, most)
+
+
+def test_settings_of_fedrecovery_s_noise_arrive(tmp_path: Path) -> None:
+    found = method(agreement(tmp_path), "fedrecovery")
+    assert isinstance(found, FedRecovery)
+    assert (found.epsilon, found.beta) == (2.0, 0.01)
+
+
+def test_federaser_s_rounds_are_those_that_were_kept(tmp_path: Path) -> None:
+    """A number of rounds of its own would say nothing."""
+    (tmp_path / "wards.toml").write_text(CONFIG.replace("BY", "classes"))
+    with pytest.raises(ConfigError, match="rounds"):
+        read_horizontal(tmp_path / "wards.toml", ("unlearning.federaser.calibrate.rounds=3",))
+    few = read_horizontal(tmp_path / "wards.toml", ("unlearning.federaser.calibrate.epochs=3",))
+    found = method(few.agreement, "federaser")
+    assert isinstance(found, FedEraser)
+    assert found.calibrate.lesson.epochs == 3
 
 
 def test_ascent_stops_at_a_uniform_guess_unless_it_is_told_not_to(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """FedForget's terms and weights, by hand."""
 
+from math import log
+
 import pytest
 import torch
 from torch import Tensor
 
 from unlearning.horizontal.forgetting_teachers import (
     Mode,
+    capped_ascent,
     client_weights,
     extra_weight,
     kl_student_teacher,
@@ -46,6 +49,16 @@ def test_repulsion_has_an_end() -> None:
 def test_ascent_has_no_second_teacher() -> None:
     with pytest.raises(ValueError, match="no second teacher"):
         second_term("ga", P, Q, 1.0)
+
+
+def test_a_row_that_is_forgotten_is_climbed_no_further() -> None:
+    """Chances of the true class: 0.7, 0.2 and 0.1; a uniform guess has a third."""
+    logits = torch.cat([P, P, P]).requires_grad_()
+    found = capped_ascent(logits, torch.tensor([0, 1, 2]))
+    assert found.tolist() == pytest.approx([log(0.7), -log(3), -log(3)])
+    [gradient] = torch.autograd.grad(found.sum(), logits)
+    assert gradient[0].tolist() == pytest.approx([0.3, -0.2, -0.1])
+    assert not gradient[1:].any()
 
 
 def test_the_leaving_client_weighs_more_and_all_weights_are_one() -> None:

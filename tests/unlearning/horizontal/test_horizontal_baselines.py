@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from unlearning.horizontal import ball, degradation, elastic, erasing, recovery, subspace
+from unlearning.horizontal import ball, degradation, erasing, recovery, subspace
 from unlearning.horizontal.dampening import dampened
 
 
@@ -51,6 +51,17 @@ def test_the_centre_of_the_ball_is_the_model_without_the_client() -> None:
     assert ball.centre(doubles(1, 1), doubles(3, 0), 3).tolist() == [0, 1.5]
 
 
+def test_the_centre_of_the_ball_without_several_clients() -> None:
+    """Of models (3, 0), (5, 2) and (1, 1), whose mean is (3, 1), two leave with the mean (4, 1)."""
+    assert ball.centre(doubles(3, 1), doubles(4, 1), 3, gone=2).tolist() == [1, 1]
+    with pytest.raises(ValueError, match="2 of 2 clients leave"):
+        ball.centre(doubles(3, 1), doubles(4, 1), 2, gone=2)
+
+
+def test_the_distance_that_ends_the_ascent_is_squared() -> None:
+    assert ball.squared(doubles(4, 5), doubles(1, 1)) == 25
+
+
 def test_the_radius_is_a_third_of_the_squared_distance_to_random_models() -> None:
     random = torch.tensor([[3.0, 0.0], [0.0, 3.0]])
     assert ball.radius(torch.zeros(2), random) == pytest.approx(math.sqrt(3))
@@ -59,13 +70,6 @@ def test_the_radius_is_a_third_of_the_squared_distance_to_random_models() -> Non
 def test_a_step_out_of_the_ball_ends_at_its_edge() -> None:
     assert ball.within(doubles(4, 1), doubles(1, 1), 2.0).tolist() == [3, 1]
     assert ball.within(doubles(2, 1), doubles(1, 1), 2.0).tolist() == [2, 1]
-
-
-def test_ewc_climbs_the_loss_and_descends_the_penalty() -> None:
-    fisher = elastic.importance([doubles(1, 0), doubles(3, 0)], [100, 300])
-    assert fisher.tolist() == pytest.approx([2.5, elastic.FLOOR])
-    found = elastic.elastic_gradient(doubles(1, 1), doubles(2, 5), doubles(1, 5), fisher, 2.0)
-    assert found.tolist() == pytest.approx([4, -1])
 
 
 def test_mode_mixes_in_the_degradation_model() -> None:
@@ -82,6 +86,17 @@ def test_sfu_leaves_the_other_clients_outputs_alone() -> None:
     found = subspace.outside(update, kept)
     assert found[0].tolist() == pytest.approx([-1, 1, 5], abs=1e-5)
     assert (found @ inputs).abs().max() < 1e-5
+
+
+def test_a_bias_is_the_weight_of_an_input_of_one() -> None:
+    """On the inputs (1, 0) and (0, 1), [W | b] = (1, 2 | 3) may only move along (1, 1 | −1)."""
+    inputs = torch.eye(2, dtype=torch.float64)
+    joint = subspace.with_ones(inputs)
+    assert joint.tolist() == [[1, 0], [0, 1], [1, 1]]
+    found = subspace.outside(doubles(1, 2, 3)[None], subspace.directions(joint, 1.0))
+    assert found[0].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
+    found = subspace.outside(doubles(3, 0, 0)[None], subspace.directions(joint, 1.0))
+    assert found[0].tolist() == pytest.approx([1, 1, -1])
 
 
 def test_sfu_keeps_as_many_directions_as_the_energy_asks_for() -> None:

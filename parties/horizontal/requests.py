@@ -1,0 +1,253 @@
+"""Requests to forget: every way is tried, and what it makes is measured."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from configs.federated import Asked
+from parties.errors import Diverged, PolicyError
+from parties.horizontal.choice import ORIGINAL
+from parties.horizontal.clusters import Tracks
+from parties.horizontal.cohort import SMALLER, Cohort, Member
+from parties.horizontal.evaluation.outcome import (
+    Against,
+    Diary,
+    Outcome,
+    Scores,
+    Stage,
+    Unlearned,
+    against,
+    nothing,
+    unlearn,
+)
+from parties.horizontal.history import StoredRounds
+from parties.horizontal.lines import Lines
+from parties.horizontal.methods.method import Method
+from parties.horizontal.methods.recover import recover
+from parties.horizontal.methods.retrain import Retrain
+from parties.horizontal.parting import Parting
+from parties.horizontal.party import FederatedParty
+from parties.horizontal.record import Record
+from parties.horizontal.scene import Scene, Turn
+from parties.horizontal.subject import Subject
+
+TRIES = 3  # to hear from every client whom a request concerns
+
+
+class Requests:
+    """Carries them out, one after the other."""
+
+    def __init__(
+        self,
+        party: FederatedParty,
+        cohort: Cohort,
+        record: Record,
+        lines: Lines,
+        subject: Subject,
+    ) -> None:
+        self._party, self._cohort, self._record = party, cohort, record
+        self._lines, self._subject = lines, subject
+        self._gone: Sequence[Member] = ()  # of the present request
+
+    def _history(self) -> StoredRounds:
+        return StoredRounds(self._party.state / "history", self._subject.history)
+
+    def _tracks(self) -> Tracks | None:
+        groups = self._subject.clusters
+        return Tracks(self._party.state / "clusters", groups) if groups else None
+
+    def carry_out(
+        self, request: Asked, original: Tensor, rounds: int
+    ) -> tuple[Tensor, list[Member], dict[str, Any]]:
+        """The model without what is asked to go, who stays, and what the metrics say of it.
+
+        ``rounds`` are those of the training until now.
+
+        Raises:
+            Diverged: the chosen way did, or a Retrain.
+            PolicyError: nobody may be passed over, and somebody is not here.
+        """
+        name = request.name
+        self._cohort.attend(name)
+        leaving, staying = self._members(name, original)
+        self._gone = leaving
+        # Where nobody has such rows there is nothing to forget, and the model stays as it is.
+        all_ways = self._subject.ways(rounds) if leaving else []
+        found = [self._untouched(name, original)]
+        unlearned: list[Unlearned] = []
+        for way in all_ways:
+            scene = partial(self._scene, original, leaving, staying)
+            model, outcome = self._one(name, way, scene, original)
+            if outcome.diverged and (not unlearned or isinstance(way, Retrain)):
+                # Nothing could be delivered, or nothing would be there to measure by.
+                raise Diverged(f"request {name!r}: {way.name} {outcome.diverged}", SMALLER)
+            found.append(outcome)
+            unlearned.append(model)
+        delivered = unlearned[0].model if unlearned else original
+        self._lines.stay(unlearned[0].line if unlearned else self._lines.present)
+        self._record.keep()  # once rows are gone, nothing can be asked of them again
+        purged = self._cohort.purge()
+        beside = self._subject.figures(found, [each.client for each in leaving])
+        told = {
+            "name": name,
+            "chosen": all_ways[0].name if all_ways else ORIGINAL,
+            "leaving": [str(each) for each in leaving],
+            "staying": len({each.client for each in staying}),
+            "methods": [
+                asdict(each) | {"figures": [one.plain() for one in beside[each.name]]}
+                for each in found
+            ],
+            "purged": purged,
+        }
+        return delivered, staying, told
+
+    def _scene(
+        self,
+        original: Tensor,
+        leaving: Sequence[Member],
+        staying: Sequence[Member],
+        tell: Callable[[Turn], None],
+    ) -> Scene:
+        history, make = self._history() if self._subject.history else None, self._subject.fresh
+        tracks = self._tracks()
+        return Scene(self._cohort, original, leaving, staying, make, history, tell, tracks)
+
+    def _one(
+        self,
+        request: str,
+        way: Method,
+        scene: Stage,
+        original: Tensor,
+    ) -> tuple[Unlearned, Outcome]:
+        record, name = self._record, f"{request} {way.name}"
+        self._party.watch.phase(way.name)
+
+        def work() -> Unlearned:
+            line = self._lines.begin(
+                name, None if isinstance(way, Retrain) else self._lines.present
+            )
+            step, asked = self._party.watch.step, self._against(name, line, scene)
+            diary = Diary(original, step, self._sent, asked)
+            if not self._subject.own:
+                return unlearn(way, scene, diary, line)
+            apart = Parting(self._cohort, lambda: self._lines.begin(f"{name} recovery", line))
+            done = unlearn(way, lambda tell: replace(scene(tell), cohort=apart), diary, line)
+            return replace(done, line=apart.line or line)
+
+        found = record.once(f"{request}: {way.name}", Unlearned, work)
+        self._cohort.follow(found.line, None)
+        guarantee, turns = way.guarantee.value, found.turns
+        if found.diverged:
+            self._party.watch.warn(f"{way.name} {found.diverged}")
+            taken = (found.seconds, found.size)
+            return found, Outcome(
+                way.name, guarantee, *taken, nothing(), turns=turns, diverged=found.diverged
+            )
+        scores = record.once(f"{name} read", Scores, partial(self._read, found.model))
+        marks = self._marks(request, way.name, found.model)
+        stages = {}
+        if found.between is not None:
+            half = partial(self._between, found, found.between)
+            stages["unlearned"] = record.once(f"{name} unlearned", Scores, half)
+        if self._subject.revert:
+            further = partial(self._reverted, name, found, scene)
+            stages["reverted"] = record.once(f"{name} reverted", Scores, further)
+        size = found.size
+        return found, Outcome(
+            way.name, guarantee, found.seconds, size, scores, stages, turns, marks=marks
+        )
+
+    def _between(self, found: Unlearned, model: Tensor) -> Scores:
+        """The scores before recovery, with what was the clients' own then."""
+        self._cohort.follow(found.line_between, None)
+        scores = self._read(model)
+        self._cohort.follow(found.line, None)
+        return scores
+
+    def _reverted(self, name: str, found: Unlearned, scene: Stage) -> Scores:
+        """The scores after further rounds of those who stay: what was forgotten may come back."""
+        rounds = self._subject.revert
+        course = replace(self._subject.training(f"{name} revert"), rounds=rounds)
+        self._party.watch.phase(f"{name}, reverting test", rounds)
+        self._lines.begin(f"{name} reverted", found.line)
+        try:
+            after = recover(scene(lambda _: self._party.watch.step()), found.model, course)
+            scores = self._read(after)
+        except Diverged as error:
+            self._party.watch.warn(f"{name}, reverting test: {error}")
+            scores = nothing()
+        self._cohort.follow(found.line, None)
+        return scores
+
+    def _against(self, name: str, line: str, scene: Stage) -> Against | None:
+        """Asks those who stay about a step, where the agreement wants that.
+
+        They learn to answer, and what is their own would learn on ``line``, too: it goes aside.
+        """
+        if not self._subject.conflicts:
+            return None
+        staying = scene(lambda _: None).staying
+        course, own = self._subject.training(f"{name} conflicts"), self._subject.own
+
+        def ask(number: int, before: Tensor, after: Tensor) -> tuple[int, float]:
+            if not own:
+                return against(self._cohort, staying, course.at(number), before, after)
+            self._lines.begin(f"{name} conflicts {number}", line)
+            found = against(self._cohort, staying, course.at(number), before, after)
+            self._cohort.follow(line, None)
+            return found
+
+        return ask
+
+    def _members(self, request: str, model: Tensor) -> tuple[list[Member], list[Member]]:
+        """Who leaves and who stays; after a crash the rows that tell it may be gone."""
+
+        def ask() -> dict[str, list[str]]:
+            leaving, staying = members(self._cohort, request, model)
+            return {
+                "forgotten": [each.client for each in leaving],
+                "retained": [each.client for each in staying],
+            }
+
+        found = self._record.once(f"{request} members", dict, ask)
+        leaving = [Member(name, "forgotten") for name in found["forgotten"]]
+        return leaving, [Member(name, "retained") for name in found["retained"]]
+
+    def _sent(self) -> int:
+        return self._party.ledger.total().size
+
+    def _untouched(self, request: str, model: Tensor) -> Outcome:
+        scores = self._record.once(f"{request}: original", Scores, partial(self._read, model))
+        marks = self._marks(request, ORIGINAL, model)
+        return Outcome(ORIGINAL, None, 0.0, 0, scores, marks=marks)
+
+    def _marks(self, request: str, name: str, model: Tensor) -> dict[str, Any]:
+        def work() -> dict[str, Any]:
+            return self._subject.marks(name, model)
+
+        return self._record.once(f"{request} {name} marks", dict, work)
+
+    def _read(self, model: Tensor) -> Scores:
+        return self._subject.read(self._cohort, model, self._gone)
+
+
+def members(cohort: Cohort, request: str, model: Tensor) -> tuple[list[Member], list[Member]]:
+    """Who leaves and who stays, as their rows say; who is lost in the meantime is waited for.
+
+    Raises:
+        PolicyError: one of them does not answer: nobody may be passed over.
+    """
+    for _ in range(TRIES):
+        gone = cohort.read(cohort.clients, "forgotten", model)
+        left = cohort.read(cohort.clients, "retained", model)
+        silent = [name for name in cohort.clients if name not in gone or name not in left]
+        if not silent:
+            leaving = [Member(name, "forgotten") for name, each in gone.items() if each.rows]
+            return leaving, [Member(name, "retained") for name, each in left.items() if each.rows]
+        cohort.attend(request)
+    raise PolicyError(
+        f"{', '.join(silent[:10])} did not say whether request {request!r} concerns its rows"
+    )

@@ -1,0 +1,41 @@
+"""The count of clients that a step goes against, by hand, and as the table defines it."""
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+import torch
+
+from parties.bench.horizontal.blocks import read_blocks
+from parties.horizontal.cohort import Member
+from parties.horizontal.evaluation.outcome import against
+from parties.horizontal.learning.lesson import Learned, Lesson, Slots
+from parties.horizontal.simulation.local_cohort import LocalCohort
+
+LESSON = Lesson(stream="one", batch=1, learning_rate=0.5)
+CHANGES = {"along": [-1.0, 0.0], "across": [0.0, 2.0], "hurt": [1.0, 1.0], "hardly": [1e-8, 1.0]}
+
+
+class Fixed(LocalCohort):
+    """What each of them learns is known."""
+
+    def each(
+        self, members: Iterable[Member], lesson: Lesson, slots: Slots
+    ) -> Iterator[tuple[Member, Learned]]:
+        for member in members:
+            yield member, Learned(torch.tensor(CHANGES[member.client]), 1, 0.0, 1)
+
+
+def test_clients_beyond_a_right_angle_to_what_is_subtracted_are_counted() -> None:
+    """d = (1, 0): g = (2, 0) goes along, (-2, -2) against; (-2e-8, -2) within the tolerance."""
+    before, after = torch.tensor([3.0, 0.0]), torch.tensor([2.0, 0.0])
+    members = [Member(name) for name in CHANGES]
+    found = against(Fixed({}), members, LESSON, before, after)
+    assert found == (1, pytest.approx(1.0))
+    assert against(Fixed({}), members, LESSON, after, before)[0] == 1, "of -d it is the other one"
+    assert against(Fixed({}), members, LESSON, before, before) == (0, 0.0)
+
+
+def test_the_table_of_conflicts_says_what_they_are() -> None:
+    (block,) = (each for each in read_blocks().block if "conflicts" in each.measures)
+    for words in ("pseudo-gradient", "more than 90 degrees", "subtracted", "-1e-6", "of the nine"):
+        assert words in block.note

@@ -1,0 +1,137 @@
+"""What leaves the finite numbers is found out at once, and named."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from clients import CLIENTS, LESSON, fresh, learners, scene, trained
+from test_figures import Here
+from test_hub_cohort import CONFIG, cohort, prepared, untouched
+
+from parties.errors import EXIT_CODES, Diverged
+from parties.horizontal.cohort import Member, Summing, answers, gradients
+from parties.horizontal.evaluation.outcome import Diary, Unlearned, unlearn
+from parties.horizontal.learning import networks
+from parties.horizontal.learning.lesson import Learned
+from parties.horizontal.methods.fedosd import FedOsd
+from parties.horizontal.methods.fine_tune import FineTune
+from parties.horizontal.methods.fu_pga import FuPga
+from parties.horizontal.methods.method import Method
+from parties.horizontal.methods.mode import MoDe
+from parties.horizontal.record import Record, checkpoints
+from parties.horizontal.report.page import page
+from parties.horizontal.report.terminal import table
+from parties.horizontal.rounds import Course, run
+from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.server import Server
+from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.horizontal.simulation.pool import PoolCohort
+from parties.horizontal.simulation.stock import Source
+
+ALL, HUGE = [Member(name) for name in CLIENTS], 1e38
+STEEP = replace(LESSON, learning_rate=HUGE)
+GENTLE = Course(LESSON, 1)
+
+
+@pytest.mark.parametrize("spoiled", [float("nan"), float("inf")])
+@pytest.mark.parametrize("loss", [False, True])
+def test_an_update_that_is_not_finite_is_in_no_mean(spoiled: float, loss: bool) -> None:
+    change = torch.tensor([1.0, 1.0 if loss else spoiled])
+    found = Learned(change, 1, spoiled if loss else 0.0, 1)
+    total, gone = Summing(), Member(CLIENTS[3])
+    total.add(gone, found)
+    total.add(ALL[0], Learned(torch.ones(2), 1, 0.0, 1))
+    with pytest.raises(Diverged, match="the update of client-3 is not finite"):
+        total.mean(ALL, 0.1)
+    with pytest.raises(Diverged, match="the update of client-3 is not finite"):
+        gradients({gone: found}, LESSON)
+
+
+def test_who_looks_at_single_clients_looks_at_none_that_diverged() -> None:
+    with pytest.raises(Diverged, match="the update of client-0 is not finite"):
+        dict(answers(LocalCohort(learners()), ALL, STEEP, {"model": trained()}))
+
+
+def test_training_that_diverges_ends_in_its_round() -> None:
+    """The first round is sound, and the second begins where rates have grown."""
+    course = Course(replace(LESSON, learning_rate=0.1), 3, decay=HUGE)
+    rounds = list[int]()
+    with pytest.raises(Diverged, match="diverged in round 2: the update of client-0 is not finite"):
+        run(LocalCohort(learners()), fresh("o"), ALL, course, lambda e: rounds.append(e.number))
+    assert rounds == [0]
+    assert EXIT_CODES[Diverged] == 3
+
+
+def ended(method: Method) -> Unlearned:
+    place = scene([])
+    diary = Diary(place.original, lambda: None, lambda: 0)
+    return unlearn(method, lambda tell: replace(place, tell=tell), diary, "")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        FedOsd(Course(replace(LESSON, stream="u"), 3, decay=HUGE), GENTLE, variant="ascent"),
+        FuPga(GENTLE, Course(replace(STEEP, aim="ascend"), 2), GENTLE),
+        MoDe(Course(STEEP, 2), GENTLE, GENTLE),
+        FineTune(Course(STEEP, 2)),
+    ],
+    ids=lambda method: method.name,
+)
+def test_a_way_that_diverges_says_so_and_keeps_the_last_model_that_was_one(method: Method) -> None:
+    found = ended(method)
+    assert found.diverged is not None
+    assert found.diverged.startswith(f"diverged in round {len(found.turns) + 1}: the ")
+    assert found.model.isfinite().all()
+    assert len(found.turns) < 2
+
+
+def test_a_way_that_ends_well_has_not_diverged() -> None:
+    assert ended(FineTune(GENTLE)).diverged is None
+
+
+def story(folder: Path, unlearning: str, told: list[Any]) -> dict[str, Any]:
+    text = CONFIG.replace("limits =", f"unlearning = {unlearning}\nlimits =")
+    config, place = prepared(folder, text)
+    party = take_horizontal_seat(config, "server", place, told.append)
+    source = Source(folder / "wards.toml", (), None)
+    pool = PoolCohort(config.agreement.spokes, source, Here(), 1.0)
+    return Server(party, pool, Record(party, checkpoints(party), bytes(16))).story()
+
+
+DIVERGES = "sfu = { stops = false, climb = { rounds = 2, learning_rate = 1e38 } }"
+
+
+def test_the_other_ways_of_a_run_go_on(tmp_path: Path) -> None:
+    told: list[Any] = []
+    settings = '{ method = "fine-tune", compare = ["sfu"], fine_tune = { rounds = 1 }, '
+    metrics = story(tmp_path, f"{settings}{DIVERGES} }}", told)
+    [request] = metrics["requests"]
+    by_name = {each["name"]: each for each in request["methods"]}
+    assert list(by_name) == ["original", "fine-tune", "sfu", "retrain"]
+    assert by_name["sfu"]["diverged"].startswith("diverged in round 1: the update of client-0, ")
+    assert [by_name[name]["diverged"] for name in ("fine-tune", "retrain")] == [None, None]
+    values = {name: {e["name"]: e["value"] for e in m["figures"]} for name, m in by_name.items()}
+    assert values["sfu"]["client_accuracy"] is None
+    assert values["retrain"]["client_accuracy"] is not None
+    assert "diverged in round 1: the update of client-0" in page(metrics)
+    assert table(metrics).renderables
+    assert any("sfu diverged in round 1" in str(event) for event in told)
+
+
+def test_a_chosen_way_that_diverges_delivers_nothing(tmp_path: Path) -> None:
+    settings = f'{{ method = "sfu", compare = [], {DIVERGES} }}'
+    with pytest.raises(Diverged, match="request 'leaver': sfu diverged in round 1"):
+        story(tmp_path, settings, [])
+
+
+def test_over_lines_a_client_says_that_it_diverged_and_stays(tmp_path: Path) -> None:
+    ready, told = prepared(tmp_path, CONFIG), list[str]()
+    start = networks.fresh(ready[0].agreement, "original")
+    with cohort(ready, told, untouched) as remote:
+        with pytest.raises(Diverged, match="the update of client-0 is not finite"):
+            remote.mean(ALL, STEEP, {"model": start})
+        assert set(remote.read(CLIENTS, "held", start)) == set(CLIENTS)
+    assert not [each for each in told if "left out" in each]
