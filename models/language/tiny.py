@@ -56,8 +56,8 @@ def train_tokenizer(
             hint=f"{_SMALLEST_VOCABULARY} is the least, 2000 is usual",
         )
     found = Tokenizer(models.BPE())
-    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
-    found.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    found.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
         special_tokens=[PAD, END],
@@ -65,7 +65,7 @@ def train_tokenizer(
         show_progress=False,
     )
     found.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=found, pad_token=PAD, eos_token=END, chat_template=chat_template
     )
 
