@@ -6,7 +6,7 @@ w ← s · round(w / s), one s for each output channel, or for each group of inp
 """
 
 from copy import deepcopy
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +50,8 @@ def rounded_model(model: Model, bits: Bits, group: int | None = None) -> Model:
             "the model has adapters that are not merged", hint="merge them, then round the weights"
         )
     found = deepcopy(model)
-    head = found.get_output_embeddings() if isinstance(found, PreTrainedModel) else None
+    known: Any = found
+    head = known.get_output_embeddings() if isinstance(found, PreTrainedModel) else None
     with torch.no_grad():
         for module in found.modules():
             if isinstance(module, nn.Linear) and module is not head:

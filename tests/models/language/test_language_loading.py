@@ -1,0 +1,213 @@
+"""Tests of loading: a folder gives its model, and every folder that must not be read is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from models.language.errors import LanguageModelError
+from models.language.folder import base_digest, examine
+from models.language.loading import check_quantisation, load_language_model, load_tokenizer
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(saved, tmp_path / "model"))
+
+
+def change(path: Path, **settings: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def test_a_saved_model_comes_back(saved, model, tokens) -> None:
+    found = load_language_model(saved)
+    assert torch.equal(found.model(input_ids=tokens).logits, model(input_ids=tokens).logits)
+    assert not found.model.training
+    assert found.tokenizer.decode(found.tokenizer.encode("Ada, in Ulm")) == "Ada, in Ulm"
+    assert found.digest == base_digest(saved)
+
+
+def test_bfloat16_is_the_models_type(saved) -> None:
+    found = load_language_model(saved, precision="bfloat16")
+    assert {each.dtype for each in found.model.parameters()} == {torch.bfloat16}
+
+
+def test_shards_are_read_and_determine_the_digest(folder, model, tokens) -> None:
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="30KB")
+    assert len(examine(folder).weights) > 1
+    found = load_language_model(folder)
+    assert torch.equal(found.model(input_ids=tokens).logits, model(input_ids=tokens).logits)
+    before = base_digest(folder)
+    shard = examine(folder).weights[0]
+    save_file({n: t + 1 for n, t in load_file(shard).items()}, shard, metadata={"format": "pt"})
+    assert base_digest(folder) != before
+
+
+def test_the_digest_is_of_names_and_contents_by_hand(tmp_path, saved) -> None:
+    from hashlib import sha256
+
+    names = sorted(each.name for each in saved.iterdir())
+    assert names == [
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ]
+    expected = sha256(b"base language model, form 1\n")
+    for name in names:
+        content = (saved / name).read_bytes()
+        expected.update(name.encode() + b"\0" + sha256(content).digest())
+    assert base_digest(saved) == expected.hexdigest()
+
+
+def test_the_digest_ignores_other_files_and_order(saved, tmp_path) -> None:
+    for path in sorted(saved.iterdir(), reverse=True):
+        shutil.copy(path, tmp_path / path.name)
+    (tmp_path / "README.md").write_text("other")
+    assert base_digest(tmp_path) == base_digest(saved)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+def test_the_digest_tells_a_changed_file(folder, name) -> None:
+    before = base_digest(folder)
+    (folder / name).write_text((folder / name).read_text() + "\n")
+    assert base_digest(folder) != before
+
+
+def refused(folder: Path, told: str, hint: str = "") -> None:
+    with pytest.raises(LanguageModelError, match=told) as caught:
+        load_language_model(folder)
+    assert hint in caught.value.hint
+    assert caught.value.hint
+
+
+def test_an_absent_folder_is_refused(tmp_path) -> None:
+    refused(tmp_path / "nowhere", "there is no folder", "never fetched")
+
+
+def test_a_folder_without_config_is_refused(folder) -> None:
+    (folder / "config.json").unlink()
+    refused(folder, "holds no config.json")
+
+
+def test_a_lone_adapter_is_refused(folder) -> None:
+    (folder / "config.json").rename(folder / "adapter_config.json")
+    refused(folder, "only an adapter", "base model's folder")
+
+
+def test_a_hidden_adapter_is_refused(folder) -> None:
+    (folder / "adapter_config.json").write_text("{}")
+    refused(folder, "a model and an adapter")
+
+
+def test_pickled_weights_are_refused(folder) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    refused(folder, "pytorch_model.bin, whose pickles", "save_pretrained")
+
+
+def test_absent_weights_are_refused(folder) -> None:
+    (folder / "model.safetensors").unlink()
+    refused(folder, "no weights")
+
+
+def test_truncated_weights_are_refused(folder) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    refused(folder, "truncated or damaged", "copy it again")
+
+
+def test_an_absent_tokenizer_is_refused(folder) -> None:
+    (folder / "tokenizer.json").unlink()
+    refused(folder, "holds no tokenizer")
+
+
+def test_a_damaged_tokenizer_is_refused(folder) -> None:
+    (folder / "tokenizer.json").write_text("{}")
+    refused(folder, "tokenizer cannot be read")
+
+
+def test_no_json_is_refused(folder) -> None:
+    (folder / "config.json").write_text("{")
+    refused(folder, "no JSON")
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"model_type": "t5"}, "t5 is no type of causal"),
+        ({"model_type": "mine", "auto_map": {"AutoModel": "mine.Model"}}, "never run"),
+        ({"architectures": ["LlamaForSequenceClassification"]}, "not a causal language model"),
+        ({"attn_implementation": "someone/kernel"}, "a kernel to fetch"),
+        ({"_attn_implementation": {"": "someone/kernel"}}, "a kernel to fetch"),
+    ],
+)
+def test_another_kind_of_model_is_refused(folder, settings, told) -> None:
+    change(folder / "config.json", **settings)
+    refused(folder, told)
+
+
+def test_an_index_that_points_elsewhere_is_refused(folder) -> None:
+    (folder / "model.safetensors").unlink()
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "../other.safetensors"}}))
+    refused(folder, "no safetensors file of this folder")
+    index.write_text(json.dumps({"weight_map": {"a": "one.safetensors"}}))
+    refused(folder, "lacks one.safetensors")
+
+
+def test_weights_of_another_model_are_refused(folder) -> None:
+    path = folder / "model.safetensors"
+    kept = {name: each for name, each in load_file(path).items() if "layers.1.mlp" not in name}
+    save_file(kept, path, metadata={"format": "pt"})
+    refused(folder, "lack 3 tensors of the model, such as model.layers.1.mlp")
+
+
+def test_a_tokenizer_of_a_larger_model_is_refused(folder, tokenizer) -> None:
+    path = folder / "tokenizer.json"
+    told = json.loads(path.read_text())
+    more = {**told["added_tokens"][-1], "content": "<|more|>", "id": len(tokenizer)}
+    path.write_text(json.dumps(told | {"added_tokens": [*told["added_tokens"], more]}))
+    refused(folder, "the tokenizer has 301 tokens and the model 300")
+
+
+def test_the_end_token_pads_where_there_is_no_other(folder) -> None:
+    told = json.loads((folder / "tokenizer_config.json").read_text())
+    assert told.pop("pad_token") == "<|pad|>"
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    assert load_tokenizer(folder).pad_token == "<|pad|>"  # known by its name
+    path = folder / "tokenizer.json"
+    path.write_text(path.read_text().replace("<|pad|>", "<|other|>"))
+    found = load_language_model(folder)
+    assert found.tokenizer.pad_token == "<|end|>"
+    assert found.model.config.pad_token_id == found.tokenizer.eos_token_id
+
+
+def test_a_tokenizer_without_end_is_refused(folder) -> None:
+    told = json.loads((folder / "tokenizer_config.json").read_text())
+    del told["eos_token"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    refused(folder, "no end token")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="NOT RUN, this machine has a GPU")
+def test_quantised_weights_without_a_gpu_are_refused(saved) -> None:
+    with pytest.raises(LanguageModelError, match="int4 weights need .*a CUDA GPU"):
+        load_language_model(saved, quantisation="int4")
+
+
+def test_what_is_missing_for_quantised_weights_is_named(monkeypatch) -> None:
+    """Each absence by itself: no machine has them all."""
+    monkeypatch.setattr("models.language.loading.find_spec", lambda name: None)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    with pytest.raises(LanguageModelError, match="int8 weights need the library bitsandbytes$"):
+        check_quantisation("int8", torch.device("cuda"))
+    monkeypatch.setattr("models.language.loading.find_spec", lambda name: name)
+    with pytest.raises(LanguageModelError, match="need a device such as cuda:0 in place of cpu"):
+        check_quantisation("int8", torch.device("cpu"))
+    check_quantisation("int8", torch.device("cuda"))
