@@ -58,7 +58,7 @@ def leak_auc(forgotten: Tensor, holdout: Tensor) -> float:
     That is the chance that a hold-out text is more familiar than a forgotten one: 0 where all
     forgotten texts are known, 0.5 where neither stands out, above it where the forgotten ones do.
     """
-    return auc(holdout.double().numpy(), forgotten.double().numpy())
+    return auc(holdout.double().cpu().numpy(), forgotten.double().cpu().numpy())
 
 
 def privacy_leak(unlearned: float, retrained: float) -> float:
