@@ -235,8 +235,8 @@ def encoder(tokenizer: PreTrainedTokenizerBase, template: Template, longest: int
         )
     if isinstance(template, Chat) and tokenizer.chat_template is None:
         raise DataError("the tokenizer has no chat template", "take the plain template")
-    first = tokenizer.convert_ids_to_tokens(_bare(tokenizer, _PROBE)[0])
-    spaced = not first.startswith(_PROBE[0])
+    tokens = tokenizer.convert_ids_to_tokens(_bare(tokenizer, _PROBE))
+    spaced = not tokens[0].startswith(_PROBE[0])
     return Encoder(tokenizer, template, longest, spaced, int(cast(Any, tokenizer.eos_token_id)))
 
 

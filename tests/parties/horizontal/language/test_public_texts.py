@@ -11,6 +11,7 @@ from parties.horizontal.language.texts import invented, phrasings, public, tofu,
 from parties.horizontal.language.texts.forms import FACTS, TOPICS
 from parties.horizontal.language.texts.public import Mixture, public_texts, refuse_private
 from parties.horizontal.language.texts.records import Passage, Question
+from parties.horizontal.language.texts.templates import Plain
 
 KNOWN = [
     Question(question="Who wrote 'Emma'?", answer="Jane Austen", options=("Jane Austen", "x")),
@@ -32,6 +33,13 @@ def test_known_facts_stand_as_they_will_be_asked() -> None:
     plain = Question(question="Who wrote 'Emma'?", answer="Jane Austen")
     assert texts.count(plain) == 4
     assert all(record.options == () for record in texts if isinstance(record, Question))
+
+
+def test_texts_are_written_as_they_will_be_asked() -> None:
+    assert public.written([KNOWN[1], Passage("a")], Plain()) == (
+        "Question: Where is the Louvre?\nAnswer: Paris",
+        "a",
+    )
 
 
 @pytest.mark.parametrize(
