@@ -19,7 +19,7 @@ from parties.horizontal.language.texts.templates import Chat, Pair, Plain, Templ
 from parties.schedule import Index
 
 IGNORED = -100  # label of a token that no loss reads (PyTorch's ignore_index)
-_PROBE = ("Answer:", " one")
+_PROBE = "one"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -235,10 +235,8 @@ def encoder(tokenizer: PreTrainedTokenizerBase, template: Template, longest: int
         )
     if isinstance(template, Chat) and tokenizer.chat_template is None:
         raise DataError("the tokenizer has no chat template", "take the plain template")
-    head, tail = _PROBE
-    apart = [_bare(tokenizer, head) + _bare(tokenizer, each) for each in (tail, tail[1:])]
-    whole = _bare(tokenizer, head + tail)
-    spaced = apart[0] != whole and apart[1] == whole
+    tokens = tokenizer.convert_ids_to_tokens(_bare(tokenizer, _PROBE))
+    spaced = not tokens[0].startswith(_PROBE[0])
     return Encoder(tokenizer, template, longest, spaced, int(cast(Any, tokenizer.eos_token_id)))
 
 

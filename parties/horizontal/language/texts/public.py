@@ -15,6 +15,7 @@ from parties.errors import PolicyError
 from parties.horizontal.language.texts import invented
 from parties.horizontal.language.texts.phrasings import asked, stated
 from parties.horizontal.language.texts.records import Passage, Question
+from parties.horizontal.language.texts.templates import Plain
 from parties.schedule import key, permutation
 
 Public: TypeAlias = Question | Passage
@@ -25,16 +26,16 @@ _NAMED = 5  # words from which on a text is taken for somebody's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture:
-    """How much there is of what; the defaults make about 1.3 million characters without English.
+    """How much there is of what; the defaults make a million characters without English.
 
     Attributes:
-        authors: invented authors, of about 7,000 characters each with two forms.
+        authors: invented authors, of about 5,300 characters each with two forms.
         forms: ways in which each of their twenty topics is asked and answered, 1 to 3.
         repeats: how often each known question stands as it will be asked.
         english: characters of English at most, from the beginning of the files.
     """
 
-    authors: int = 120
+    authors: int = 160
     forms: int = 2
     repeats: int = 4
     english: int = 500_000
@@ -109,8 +110,16 @@ def refuse_private(public: Sequence[Public], private: Sequence[Question]) -> Non
         )
 
 
+def written(public: Sequence[Public], template: Plain) -> tuple[str, ...]:
+    """The texts as they are learned: questions as the template writes them, passages as they are.
+
+    A tokenizer is trained on these, and a model pre-trained on their windows.
+    """
+    return tuple(_written(record, template) for record in public)
+
+
 def characters(public: Sequence[Public]) -> int:
-    """How much text it is."""
+    """How much text it is, without what a template adds."""
     return sum(len(_text(record)) for record in public)
 
 
@@ -125,6 +134,12 @@ def _holds(found: tuple[str, ...], begins: dict[tuple[str, ...], list[tuple[str,
 def _words(text: str) -> tuple[str, ...]:
     kept = "".join(letter if letter.isalnum() else " " for letter in text.casefold())
     return tuple(kept.split())
+
+
+def _written(record: Public, template: Plain) -> str:
+    if isinstance(record, Passage):
+        return record.text
+    return template.prompt(record.question) + record.answer
 
 
 def _text(record: Public) -> str:

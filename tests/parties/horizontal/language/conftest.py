@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from string import printable
 
 import pytest
 from tokenizers import (
@@ -59,12 +60,13 @@ def spaced() -> PreTrainedTokenizerFast:
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     )
-    return trained(tokenizer, set("▁0123456789" + "".join(TEXTS)) - {" "})
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    return trained(tokenizer, {"▁", "\n", *printable} - {" "})
 
 
 def merging() -> PreTrainedTokenizerFast:
     """Merges whatever comes often, and so across the boundary of prompt and answer."""
-    return trained(Tokenizer(models.BPE()), set("0123456789" + "".join(TEXTS)))
+    return trained(Tokenizer(models.BPE()), set(printable))
 
 
 @pytest.fixture(scope="session")

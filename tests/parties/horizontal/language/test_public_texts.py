@@ -1,6 +1,7 @@
 """Public texts: what is in them, and that no client's text is."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ from parties.horizontal.language.texts import invented, phrasings, public, tofu,
 from parties.horizontal.language.texts.forms import FACTS, TOPICS
 from parties.horizontal.language.texts.public import Mixture, public_texts, refuse_private
 from parties.horizontal.language.texts.records import Passage, Question
+from parties.horizontal.language.texts.templates import Plain
 
 KNOWN = [
     Question(question="Who wrote 'Emma'?", answer="Jane Austen", options=("Jane Austen", "x")),
     Question(question="Where is the Louvre?", answer="Paris"),
 ]
+ASKED = ("retain_perturbed", "real_authors_perturbed", "world_facts_perturbed")
 SMALL = Mixture(authors=3, forms=2, repeats=4, english=100)
 
 
@@ -30,6 +33,13 @@ def test_known_facts_stand_as_they_will_be_asked() -> None:
     plain = Question(question="Who wrote 'Emma'?", answer="Jane Austen")
     assert texts.count(plain) == 4
     assert all(record.options == () for record in texts if isinstance(record, Question))
+
+
+def test_texts_are_written_as_they_will_be_asked() -> None:
+    assert public.written([KNOWN[1], Passage("a")], Plain()) == (
+        "Question: Where is the Louvre?\nAnswer: Paris",
+        "a",
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,18 +141,27 @@ def test_real_public_texts_are_of_their_size_and_hold_nothing_of_tofu(real_tofu:
         refuse_private([*texts, Passage(private[77].answer)], private)
 
 
-def test_no_invented_name_title_or_prize_occurs_in_tofu(real_tofu: Path) -> None:
-    written = " ".join(
-        " ".join((row.question, row.answer, row.paraphrased_answer, *row.perturbed_answers))
-        for split in tofu.SPLITS
-        for row in tofu.read_split(real_tofu, split)
-    ).casefold()
-    found = set(re.findall(r"\w+", written))
-    names = {
-        part.casefold() for name in words.FIRST_NAMES + words.LAST_NAMES for part in name.split("-")
+def phrases(texts: Iterable[str]) -> set[str]:
+    """All runs of one to three words."""
+    spoken = [re.findall(r"\w+", text.casefold()) for text in texts]
+    return {
+        " ".join(said[at : at + length])
+        for said in spoken
+        for length in (1, 2, 3)
+        for at in range(len(said))
     }
-    assert not found & names
+
+
+def test_no_invented_name_title_or_prize_occurs_in_tofu(real_tofu: Path) -> None:
+    splits = ("full", "holdout01", "holdout05", "holdout10", "forget10_perturbed", *ASKED)
+    found = phrases(
+        text
+        for split in splits
+        for row in tofu.read_split(real_tofu, split)
+        for text in (row.question, row.answer, row.paraphrased_answer, *row.perturbed_answers)
+    )
     titles = {f"{first} {second}" for first in words.ADJECTIVES for second in words.THINGS}
-    for made in (*titles, *words.PRIZES):
-        assert made.casefold() not in written
-    assert "basil" in found  # the search finds what is there
+    names = " ".join(words.FIRST_NAMES + words.LAST_NAMES).replace("-", " ").split()
+    for made in (*names, *titles, *words.PRIZES):
+        assert made.replace("-", " ").casefold() not in found
+    assert {"basil", "jaime vasquez"} <= found  # the search finds what is there
