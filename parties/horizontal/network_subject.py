@@ -34,6 +34,10 @@ class NetworkSubject:
         self.history = agreement.history.every
         self.revert, self.conflicts = agreement.evaluation.revert, agreement.evaluation.conflicts
 
+    def around(self, cohort: Cohort) -> Cohort:
+        """See ``Subject``: by the mean."""
+        return cohort
+
     def fresh(self, stream: str) -> Tensor:
         """See ``Subject``."""
         return fresh(self._agreement, stream)

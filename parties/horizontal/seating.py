@@ -29,7 +29,9 @@ def take_federated_seat(
     """
     if isinstance(config, HorizontalConfig):
         return take_horizontal_seat(config, name, place, listener)
-    raise TypeError(f"no seat of {type(config).__name__}")
+    from parties.horizontal.language.seating import take_language_seat
+
+    return take_language_seat(config, name, place, listener)
 
 
 def take_horizontal_seat(

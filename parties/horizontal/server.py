@@ -66,8 +66,9 @@ class Server:
     """A server with its clients and its record."""
 
     def __init__(self, party: FederatedParty, cohort: Cohort, record: Record) -> None:
-        self._party, self._cohort, self.record = party, cohort, record
+        self._party, self.record = party, record
         self._agreement, self._subject = party.agreement, subject(party)
+        self._cohort = cohort = self._subject.around(cohort)
         self._delivered: Tensor | None = None
         self._lines = Lines(cohort, record)
         self._requests = Requests(party, cohort, record, self._lines, self._subject)

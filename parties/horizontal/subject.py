@@ -40,6 +40,9 @@ class Subject(Protocol):
     def clusters(self) -> tuple[tuple[str, ...], ...]:
         """Who learns with whom; none where all learn together."""
 
+    def around(self, cohort: Cohort) -> Cohort:
+        """The clients, as they are merged."""
+
     def fresh(self, stream: str) -> Tensor:
         """A model that saw nobody's rows, ``[d]``, by the name of its randomness."""
 

@@ -9,11 +9,15 @@ def subject(party: FederatedParty) -> Subject:
     """What the server of this run teaches."""
     if isinstance(party, HorizontalParty):
         return NetworkSubject(party.agreement)
-    raise TypeError(f"{type(party).__name__} teaches nothing")
+    from parties.horizontal.language.subjects import language_subject
+
+    return language_subject(party)
 
 
 def pupil(party: FederatedParty) -> Taught:
     """The client that a party is."""
     if isinstance(party, HorizontalParty):
         return taught(party)
-    raise TypeError(f"{type(party).__name__} learns nothing")
+    from parties.horizontal.language.subjects import language_pupil
+
+    return language_pupil(party)

@@ -65,7 +65,9 @@ def read_stock(source: Source) -> Stock:
     config = read_federated(source.config, source.changes)
     if isinstance(config, HorizontalConfig):
         return RowStock.read(config, source.data)
-    raise TypeError(f"no stock of {type(config).__name__}")
+    from parties.horizontal.language.stock import TextStock
+
+    return TextStock.read(config, source.data)
 
 
 class RowStock:

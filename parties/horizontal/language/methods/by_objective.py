@@ -1,0 +1,73 @@
+"""Unlearning by an objective: the released programs' methods, in rounds of a federation.
+
+In a round those who hold forgotten texts descend the method's objective on them beside texts that
+stay, and, unless they are alone in it, the others learn theirs; the server takes the mean's step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from torch import Tensor
+
+from models.server_optimisers import ServerOptimiser
+from parties.horizontal.cohort import Member
+from parties.horizontal.learning.lesson import Lesson, Slots
+from parties.horizontal.learning.text_lesson import TextLesson
+from parties.horizontal.methods.recover import recover
+from parties.horizontal.rounds import AVERAGE, Course
+from parties.horizontal.scene import Scene, Turn
+from unlearning.guarantee import Guarantee
+
+Who = Literal["all", "leaving"]
+
+
+@dataclass(frozen=True, slots=True)
+class ByObjective:
+    """GradAscent, GradDiff, NPO, SimNPO and RMU.
+
+    Attributes:
+        rule: of the server in the rounds that unlearn; its memory goes on into those that recover.
+    """
+
+    name: str
+    unlearn: Course
+    recover: Course
+    who: Who = "all"
+    rule: ServerOptimiser = AVERAGE
+    guarantee: Guarantee = Guarantee.HEURISTIC
+    single: bool = False
+
+    def run(self, scene: Scene) -> Tensor:
+        """See ``Method``."""
+        model, rule = scene.original, self.rule
+        for number in range(self.unlearn.rounds):
+            lesson = self.unlearn.at(number)
+            slots = slots_of(scene, model, lesson)
+            mean = scene.cohort.mean(members(scene, self.who), lesson, slots)
+            model, rule = rule.step(model, mean.change.to(model.dtype))
+            scene.tell(Turn("unlearn", number, model, mean.loss))
+        return recover(scene, model, replace(self.recover, rule=rule))
+
+
+def members(scene: Scene, who: Who) -> Sequence[Member]:
+    """Who takes part: each client once, with its forgotten texts if it has any."""
+    if who == "leaving":
+        return scene.leaving
+    gone = {each.client for each in scene.leaving}
+    return [*scene.leaving, *(each for each in scene.staying if each.client not in gone)]
+
+
+def slots_of(scene: Scene, model: Tensor, lesson: Lesson) -> Slots:
+    """The model, and beside it that before unlearning where the objective looks at it."""
+    plan = lesson.text
+    if plan is not None and looks_back(plan):
+        return {"model": model, "teacher": scene.original}
+    return {"model": model}
+
+
+def looks_back(plan: TextLesson) -> bool:
+    """Whether a lesson compares with the model before unlearning."""
+    two_terms = ("grad-diff", "npo", "simnpo", "primal-dual")
+    by_divergence = plan.retain == "kl" and plan.objective in two_terms
+    return plan.objective in ("npo", "rmu") or by_divergence

@@ -1,0 +1,87 @@
+"""FedORA's constraint on forgotten texts, with one price for the whole federation.
+
+Letters as in ``unlearning.llm.primal_dual``: S_u = mean nats a token of forgotten answers, γ = the
+threshold, Ω = the price, σ = its step, M = the ceiling of an answer's score. Clients with forgotten
+texts descend L_r − Ω S_u, the others L_r; after every round S_u of the mean model is measured and
+the price ascends.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from parties.errors import PolicyError
+from parties.horizontal.cohort import Score
+from parties.horizontal.language.methods.by_objective import Who, members, slots_of
+from parties.horizontal.methods.recover import recover
+from parties.horizontal.rounds import Course
+from parties.horizontal.scene import Scene, Turn
+from unlearning.guarantee import Guarantee
+from unlearning.llm.primal_dual import ScoreSum, ascend, init
+
+ABOVE = 1.5  # M / γ, so that the threshold can be met and no answer counts for much more
+
+
+@dataclass(frozen=True, slots=True)
+class PrimalDual:
+    """The constraint S_u ≥ γ, solved with FedORA's dual.
+
+    Attributes:
+        threshold: γ; None: the mean score, under the original, of texts from which nobody learned.
+    """
+
+    unlearn: Course
+    recover: Course
+    step_size: float
+    price: float
+    threshold: float | None = None
+    who: Who = "all"
+    name: str = "primal-dual"
+    guarantee: Guarantee = Guarantee.HEURISTIC
+    single: bool = False
+
+    def run(self, scene: Scene) -> Tensor:
+        """See ``Method``.
+
+        Raises:
+            PolicyError: there is no threshold, and no text to take it from.
+        """
+        model, threshold = scene.original, self.threshold or _unseen(scene)
+        ceiling = ABOVE * threshold
+        dual = init(threshold, ceiling, self.price)
+        gone = [each.client for each in scene.leaving]
+        for number in range(self.unlearn.rounds):
+            lesson = self.unlearn.at(number)
+            if lesson.text is not None:
+                text = replace(lesson.text, price=dual.price, ceiling=ceiling)
+                lesson = replace(lesson, text=text)
+            slots = slots_of(scene, model, lesson)
+            mean = scene.cohort.mean(members(scene, self.who), lesson, slots)
+            model = model + mean.change.to(model.dtype)
+            scene.tell(Turn("unlearn", number, model, mean.loss))
+            seen = _sums(scene.cohort.read(gone, "forgotten", model), ceiling)
+            dual = ascend(dual, seen, self.step_size)
+        return recover(scene, model, self.recover)
+
+
+def _unseen(scene: Scene) -> float:
+    """γ: the mean nats a token of held-out texts of those who stay, under the original."""
+    names = [each.client for each in scene.staying]
+    found = scene.cohort.read(names, "held", scene.original).values()
+    rows = sum(each.rows for each in found)
+    if not rows:
+        raise PolicyError(
+            "primal-dual takes its threshold from texts that nobody learned, and there are none",
+            "held = 0.05, or unlearning.primal_dual.threshold = 4.0",
+        )
+    return sum(each.loss for each in found) / rows
+
+
+def _sums(found: Mapping[str, Score], ceiling: float) -> list[ScoreSum]:
+    """Each client's scores; a mean beyond the ceiling counts as that."""
+    return [
+        ScoreSum(min(each.loss, each.rows * ceiling), each.rows)
+        for each in found.values()
+        if each.rows
+    ]

@@ -1,0 +1,73 @@
+"""Taking a seat in a run that teaches a language model: identity, base model, texts, folder."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from configs.errors import ConfigError
+from configs.federated_file import FederatedConfig, LanguageConfig
+from configs.language_seat import LanguageServerSeat, TextSeat
+from parties.horizontal.language.learner import empty_flags
+from parties.horizontal.language.needs import say_needs
+from parties.horizontal.language.party import LanguageParty
+from parties.horizontal.language.room import furnish
+from parties.horizontal.language.seat_taking import dealt, public_rows, read_corpus, shelf_of
+from parties.horizontal.language.shelf import TextShelf
+from parties.identity import identify
+from parties.ledger import Ledger
+from parties.save import next_incarnation
+from parties.seating import Place
+from parties.watch import Listener, Watch
+
+
+def take_language_seat(
+    config: FederatedConfig, name: str, place: Place, listener: Listener
+) -> LanguageParty:
+    """Read the seat, its model, its texts and its certificates.
+
+    Raises:
+        ConfigError, DataError, IdentityError, StorageError: what cannot be used, and why.
+        LanguageModelError: the base model cannot be used.
+    """
+    if not isinstance(config, LanguageConfig):
+        raise ConfigError(f"{config.path} teaches no language model")
+    agreement, seat = config.agreement, config.seat(name)
+    if not isinstance(seat, LanguageServerSeat | TextSeat):
+        raise ConfigError(f"{config.path}: the seat of {name} names no base model", "base = DIR")
+    watch = Watch(name, listener)
+    identity = identify(config, name, place.certificates, datetime.now(UTC))
+    for warning in identity.warnings:
+        watch.warn(warning)
+    torch.set_num_threads(seat.threads)
+    state = place.out / agreement.federation / name
+    folder = place.data or config.path.parent / (seat.folder or Path())
+    say_needs(agreement, folder / seat.base, seat.device, watch)
+    shelf = TextShelf([], empty_flags(0))
+    if isinstance(seat, TextSeat):
+        watch.phase("reading texts")
+        shelf = _shelf(config, name, seat, folder)
+    return LanguageParty(
+        name=name,
+        agreement=agreement,
+        seat=seat,
+        keyring=identity.keyring,
+        trust=identity.trust,
+        state=state,
+        incarnation=next_incarnation(state),
+        now=lambda: datetime.now(UTC),
+        entropy=os.urandom,
+        watch=watch,
+        ledger=Ledger(watch.crossed),
+        folder=folder,
+        shelf=shelf,
+    )
+
+
+def _shelf(config: LanguageConfig, name: str, seat: TextSeat, folder: Path) -> TextShelf:
+    agreement = config.agreement
+    encoder = furnish(agreement, folder / seat.base, seat.device).encoder
+    corpus = read_corpus(seat, folder)
+    public = public_rows(seat, folder, encoder)
+    return shelf_of(agreement, name, corpus, dealt(agreement, corpus)[name], encoder, public)

@@ -1,0 +1,92 @@
+"""A language model, as the server teaches it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from configs.language import Lora
+from parties.horizontal.cohort import Cohort, Kind, Member
+from parties.horizontal.evaluation.outcome import Outcome, Scores
+from parties.horizontal.language.around import ByProducts
+from parties.horizontal.language.benchmarks.benchmark import Benchmark, open_benchmark
+from parties.horizontal.language.choice import training, ways
+from parties.horizontal.language.figures import figures
+from parties.horizontal.language.party import LanguageParty
+from parties.horizontal.methods.method import Method
+from parties.horizontal.rounds import Course
+from unlearning.audit.figure import Figure
+
+KINDS: tuple[Kind, ...] = ("forgotten", "retained", "held")
+
+
+class LanguageSubject:
+    """See ``Subject``."""
+
+    own, history, revert, conflicts = False, 0, 0, False
+    clusters: tuple[tuple[str, ...], ...] = ()
+
+    def __init__(self, party: LanguageParty) -> None:
+        self._party, self._agreement = party, party.agreement
+        self._room = party.room
+        self._benchmark: Benchmark | None = open_benchmark(party)
+        self._merged: ByProducts | None = None
+
+    def around(self, cohort: Cohort) -> Cohort:
+        """See ``Subject``: adapters are merged by their products where that was agreed on."""
+        plan = self._agreement.tuning
+        if not isinstance(plan, Lora) or plan.merging != "product_svd":
+            return cohort
+        self._merged = ByProducts(cohort, self._room.layout)
+        return self._merged
+
+    def fresh(self, stream: str) -> Tensor:
+        """See ``Subject``: the base, whatever the stream, with the adapters that change nothing."""
+        del stream
+        return self._room.start.clone()
+
+    def training(self, stream: str) -> Course:
+        """See ``Subject``."""
+        return training(self._agreement, stream)
+
+    def ways(self, rounds: int) -> Sequence[Method]:
+        """See ``Subject``."""
+        return ways(self._agreement, rounds)
+
+    def read(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
+        """See ``Subject``."""
+        del leaving
+        return {kind: dict(cohort.read(cohort.clients, kind, model)) for kind in KINDS}
+
+    def marks(self, name: str, model: Tensor) -> dict[str, Any]:
+        """See ``Subject``: the benchmark's figures."""
+        if self._benchmark is None:
+            return {}
+        self._party.watch.phase(f"measuring {name}")
+        return self._benchmark.marks(self._room, model, self._party.watch.step)
+
+    def figures(
+        self, outcomes: Sequence[Outcome], leaving: Sequence[str]
+    ) -> Mapping[str, Sequence[Figure]]:
+        """See ``Subject``."""
+        del leaving
+        return figures(outcomes)
+
+    def told(self) -> dict[str, Any]:
+        """See ``Subject``."""
+        agreement, tuning = self._agreement, self._agreement.tuning
+        merging = tuning.merging if isinstance(tuning, Lora) else None
+        return {
+            "partition": agreement.partition.kind,
+            "personal": "none",
+            "revert": 0,
+            "tuning": tuning.kind,
+            "merging": merging,
+            "merging_gaps": self._merged.gaps if self._merged else [],
+            "base": self._room.digest,
+            "benchmark": agreement.evaluation.benchmark,
+        }
+
+    def delivered(self, model: Tensor) -> dict[str, Tensor]:
+        """See ``Subject``."""
+        return self._room.layout.named(model)

@@ -1,0 +1,40 @@
+"""A language model as the server teaches it, and as a client learns it, from their seats."""
+
+from functools import partial
+
+from configs.language import Language
+from parties.horizontal.language.learner import LanguageLearner
+from parties.horizontal.language.party import LanguageParty
+from parties.horizontal.language.room import Room
+from parties.horizontal.language.seat_taking import requested
+from parties.horizontal.language.shelf import TextShelf
+from parties.horizontal.language.subject import LanguageSubject
+from parties.horizontal.party import FederatedParty
+from parties.schedule import Index
+
+
+def language_subject(party: FederatedParty) -> LanguageSubject:
+    """What the server of this run teaches."""
+    return LanguageSubject(_of_language(party))
+
+
+def language_pupil(party: FederatedParty) -> LanguageLearner:
+    """The client that a party is."""
+    seated = _of_language(party)
+    return learner(seated.agreement, seated.name, seated.room, seated.shelf)
+
+
+def learner(agreement: Language, name: str, room: Room, shelf: TextShelf) -> LanguageLearner:
+    """A client with its texts; the room is its to change."""
+    return LanguageLearner(name, room, shelf, agreement.seed, partial(_meant, agreement, name))
+
+
+def _meant(agreement: Language, name: str, shelf: TextShelf, request: str) -> Index | None:
+    known = next((each for each in agreement.unlearn if each.name == request), None)
+    return None if known is None else requested(agreement, known, name, shelf)
+
+
+def _of_language(party: FederatedParty) -> LanguageParty:
+    if not isinstance(party, LanguageParty):
+        raise TypeError(f"{type(party).__name__} has no language model")
+    return party
