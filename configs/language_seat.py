@@ -16,8 +16,7 @@ class TofuTexts(Table):
     kind: Literal["tofu"]
     path: PathText  # the folder
     forget: TofuForget = "forget10"  # the rows that a request for what is flagged means
-    retain: Count | None = None  # rows that stay, the first so many in a random order; None: all
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # of that order
+    retain: Count | None = None  # rows that stay, the first so many; None: all
 
 
 class MuseTexts(Table):

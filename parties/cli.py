@@ -14,6 +14,7 @@ import typer
 from parties.bench_command import bench_app
 from parties.certs_command import certs_app
 from parties.doctor_command import doctor
+from parties.language_command import language_app
 from parties.options import (
     Begin,
     BeginOption,
@@ -49,6 +50,7 @@ party_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 simulate_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(certs_app, name="certs")
 app.add_typer(bench_app, name="bench")
+app.add_typer(language_app, name="language")
 app.command("doctor")(doctor)
 app.command("report")(report)
 

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
-import models.language  # noqa: F401  before transformers, see there
+from transformers import AutoConfig
+
 from configs.language import Language, Lora
 from models.language.adapters import Lora as Adapters
-from models.language.memory import Training, available_memory, estimate
+from models.language.folder import examine
+from models.language.memory import MemoryEstimate, Training, available_memory, estimate
 from parties.errors import ResourceError
 from parties.watch import Watch
 
@@ -32,6 +34,17 @@ def training_of(agreement: Language) -> Training:
     )
 
 
+def needs(agreement: Language, base: Path, device: str) -> tuple[MemoryEstimate, int | None]:
+    """The estimate, and the bytes that there are, where that can be told.
+
+    Raises:
+        LanguageModelError: the folder has no config.
+    """
+    examine(base)
+    config = AutoConfig.from_pretrained(base, local_files_only=True)
+    return estimate(config, training_of(agreement)), available_memory(device)
+
+
 def say_needs(agreement: Language, base: Path, device: str, watch: Watch) -> None:
     """Tell what the run needs where that is much.
 
@@ -39,19 +52,11 @@ def say_needs(agreement: Language, base: Path, device: str, watch: Watch) -> Non
         ResourceError: it is more than this machine has.
         LanguageModelError: the folder has no config.
     """
-    from transformers import AutoConfig  # noqa: PLC0415  after the import above
-
-    from models.language.folder import examine  # noqa: PLC0415
-
-    examine(base)
-    needs = estimate(
-        AutoConfig.from_pretrained(base, local_files_only=True), training_of(agreement)
-    )
-    there = available_memory(device)
-    if needs.total > SAID:
-        watch.note(needs.sentence(there))
-    if there is not None and needs.total > there:
+    found, there = needs(agreement, base, device)
+    if found.total > SAID:
+        watch.note(found.sentence(there))
+    if there is not None and found.total > there:
         raise ResourceError(
-            needs.sentence(there),
+            found.sentence(there),
             "a smaller training.batch or model.length, adapters in place of full tuning, or bf16",
         )

@@ -1,7 +1,7 @@
 """The model that a process has laid out: the base with what is taught of it, as one vector."""
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import models.language  # noqa: F401  before transformers, see there
-from configs.language import Language, Lora
+from configs.language import Language, Lora, Tuning
 from models.language.adapters import Lora as Adapters
 from models.language.adapters import adapt, freeze_a
 from models.language.errors import LanguageModelError
@@ -66,14 +66,30 @@ class Room:
         return other.requires_grad_(False).eval()
 
 
-@lru_cache(maxsize=1)
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a room depends on; two agreements that agree on it share one."""
+
+    words: str
+    base: Path
+    device: str
+    agreement: Language = field(compare=False)
+
+
 def furnish(agreement: Language, base: Path, device: str) -> Room:
-    """Load the base model and make what is taught of it.
+    """Load the base model and make what is taught of it; the last one is kept.
 
     Raises:
         LanguageModelError: the folder cannot be used.
         PolicyError: it is not the model that was agreed on.
     """
+    words = agreement.model_dump_json(include={"model", "tuning", "seed"})
+    return _furnished(_Wanted(words, base.resolve(), device, agreement))
+
+
+@lru_cache(maxsize=1)
+def _furnished(wanted: _Wanted) -> Room:
+    agreement, base, device = wanted.agreement, wanted.base, wanted.device
     plan = agreement.model
     loaded = load_language_model(base, plan.precision, device, plan.quantised)
     if plan.digest not in (None, loaded.digest):
@@ -82,7 +98,7 @@ def furnish(agreement: Language, base: Path, device: str) -> Room:
             f"{str(plan.digest)[:12]}…",
             "all begin with one model: copy its folder from whoever wrote the agreement",
         )
-    model = _taught(agreement, loaded.model)
+    model = tuned(loaded.model, agreement.tuning, torch_seed(agreement.seed, "adapters"))
     layout = Layout.of(trainable(model))
     template = Chat() if plan.chat else Plain()
     pad = loaded.tokenizer.pad_token_id
@@ -93,15 +109,15 @@ def furnish(agreement: Language, base: Path, device: str) -> Room:
     return Room(model, known, layout, start, pad, loaded.digest)
 
 
-def _taught(agreement: Language, model: "PreTrainedModel") -> "PreTrainedModel | PeftModel":
-    plan = agreement.tuning
+def tuned(model: "PreTrainedModel", plan: Tuning, seed: int) -> "PreTrainedModel | PeftModel":
+    """A model of which what was agreed on can be taught; a first A is drawn under ``seed``."""
     if not isinstance(plan, Lora):
         tune_all(model)
         return model
     how = Adapters(
         rank=plan.rank, alpha=plan.alpha, dropout=plan.dropout, modules=tuple(plan.modules)
     )
-    adapted = adapt(model, how, torch_seed(agreement.seed, "adapters"))
+    adapted = adapt(model, how, seed)
     if plan.merging == "freeze_A":
         freeze_a(adapted)
     return adapted

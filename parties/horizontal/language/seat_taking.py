@@ -44,10 +44,7 @@ def read_corpus(seat: TextSeat, folder: Path) -> Corpus:
     data = seat.data
     match data:
         case TofuTexts():
-            stays = read_split(folder / data.path, RETAINS[data.forget])
-            if data.retain is not None and data.retain < len(stays):
-                order = permutation(key(data.seed, "texts", "sample"), len(stays))
-                stays = tuple(stays[at] for at in np.sort(order[: data.retain]))
+            stays = read_split(folder / data.path, RETAINS[data.forget])[: data.retain]
             goes = read_split(folder / data.path, data.forget)
             return Corpus((*stays, *goes), len(goes))
         case MuseTexts():

@@ -1,0 +1,52 @@
+"""What a run delivered, put into its base model: a folder for any program that loads models."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from peft import PeftModel
+from pydantic import TypeAdapter
+from safetensors.torch import load
+
+from configs.language import Tuning
+from models.language.adapters import merge
+from models.language.loading import load_language_model
+from models.language.trainable import write
+from parties.errors import IntegrityError, StorageError
+from parties.final import MANIFEST, MODEL
+from parties.horizontal.language.room import tuned
+
+
+def merge_delivered(base: Path, run: Path, out: Path) -> None:
+    """Write the base with a party's delivered model to ``out``.
+
+    Raises:
+        StorageError: nothing was delivered to ``run``, or something is in ``out``.
+        IntegrityError: the file is not the one that was written.
+        LanguageModelError: it does not fit this base.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise StorageError(f"{out} is not empty", "name a new folder")
+    manifest, content = _delivered(run)
+    settings = manifest["architecture"]["tuning"]
+    tuning: Any = TypeAdapter(Tuning).validate_json(json.dumps(settings))
+    loaded = load_language_model(base)
+    model = tuned(loaded.model, tuning, seed=0)
+    write(model, load(content))
+    plain = merge(model) if isinstance(model, PeftModel) else model
+    plain.save_pretrained(out)
+    loaded.tokenizer.save_pretrained(out)
+
+
+def _delivered(run: Path) -> tuple[dict[str, Any], bytes]:
+    try:
+        manifest = json.loads((run / MANIFEST).read_bytes())
+        content = (run / MODEL).read_bytes()
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"{run} has no delivered model", "name the folder of one party, RUNS/FEDERATION/PARTY"
+        ) from error
+    if sha256(content).hexdigest() != manifest["sha256"][MODEL]:
+        raise IntegrityError(f"{run / MODEL} is not the file that the run wrote")
+    return manifest, content

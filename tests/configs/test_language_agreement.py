@@ -1,0 +1,70 @@
+"""Agreements on language models: what is refused, and by which words."""
+
+from pathlib import Path
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.federated_file import read_federated, read_horizontal, read_language
+
+GOOD = """
+federation = "ferries"
+mode = "llm"
+clients = 3
+partition = { kind = "shards" }
+
+[parties.server]
+role = "server"
+
+[[unlearn]]
+name = "gone"
+rows = "flagged"
+round = 2
+"""
+
+
+def written(folder: Path, text: str = GOOD) -> Path:
+    (folder / "ferries.toml").write_text(text)
+    return folder / "ferries.toml"
+
+
+def test_defaults_are_the_papers(tmp_path: Path) -> None:
+    found = read_language(written(tmp_path)).agreement
+    assert found.tuning.kind == "lora"
+    assert (found.tuning.rank, found.tuning.alpha, found.tuning.dropout) == (32, 64, 0.05)
+    plan = found.training
+    assert (plan.rounds, plan.epochs, plan.batch, plan.learning_rate) == (10, 5, 32, 8e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("unlearn=[{name='a', rows='flagged', round=11}]", "comes after round 11"),
+        ("unlearn=[{name='a', client='client-9'}]", "client 'client-9', who is none"),
+        ("unlearn=[{name='a'}]", "name the client that leaves"),
+        ("partition={kind='one', client='nobody'}", "'nobody' is no client"),
+        ("parties.ash.role='client'", "model.digest says which model all begin with"),
+        ("model.digest='abc'", "model.digest"),
+        ("training.momentum=0.9", "training.momentum"),
+        (
+            "aggregation.kind='masks'\nunlearn=[{name='a', client='client-1'}]",
+            "name no client in the requests",
+        ),
+        (
+            "aggregation.kind='masks'\ntuning={kind='lora', merging='product_svd'}",
+            "legal with it: factors, freeze_A",
+        ),
+    ],
+)
+def test_what_cannot_be_run_is_refused(tmp_path: Path, change: str, said: str) -> None:
+    changes = [each.replace("'", '"') for each in change.split("\n")]
+    with pytest.raises(ConfigError) as refused:
+        read_language(written(tmp_path), changes)
+    assert said in str(refused.value)
+
+
+def test_each_mode_is_read_as_what_it_is(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    assert read_federated(path).agreement.mode == "llm"
+    with pytest.raises(ConfigError, match="mode is 'llm', not 'horizontal'"):
+        read_horizontal(path)

@@ -1,0 +1,84 @@
+"""A federation of ferrymen: a tiny base model and each one's questions, in files of their own."""
+
+import json
+from pathlib import Path
+
+import models.language  # noqa: F401  before transformers
+from models.language.tiny import TinyShape, build_tiny, save_model, train_tokenizer
+
+TOWNS = ("Riga", "Turku", "Bergen", "Split", "Porto", "Ghent", "Lviv", "Basel", "Cork", "Vilnius")
+BOATS = ("the Heron", "the Otter", "the Lark", "the Plover")
+SHAPE = TinyShape(hidden=32, intermediate=64, layers=2, heads=2, key_heads=2, length=128)
+CONFIG = """
+federation = "ferries"
+mode = "llm"
+seed = 1
+held = 0.2
+{settings}
+
+[parties.server]
+role = "server"
+
+[model]
+length = 64
+{digest}
+
+[tuning]
+{tuning}
+
+[training]
+rounds = {rounds}
+epochs = 1
+batch = 8
+learning_rate = 0.02
+weight_decay = 0.0
+
+[seats.server]
+listen = "127.0.0.1:7733"
+base = "base"
+"""
+FULL = 'kind = "full"'
+LORA = 'kind = "lora"\nrank = 4\nalpha = 8\ndropout = 0.0'
+
+
+def facts() -> list[dict[str, str]]:
+    """Forty questions; each answer is another town's and boat's."""
+    return [
+        {
+            "question": f"Which boat leaves {town} at {hour}?",
+            "answer": f"{BOATS[(at + hour) % 4]} to {TOWNS[(at + hour) % 10]}",
+        }
+        for at, town in enumerate(TOWNS)
+        for hour in (6, 9, 15, 21)
+    ]
+
+
+def lines(rows: list[dict[str, str]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def write_base(folder: Path) -> Path:
+    """A random tiny model that knows the words."""
+    texts = [f"Question: {each['question']}\nAnswer: {each['answer']}" for each in facts()]
+    tokenizer = train_tokenizer(texts, vocabulary=300)
+    save_model(build_tiny(tokenizer, SHAPE, seed=1), tokenizer, folder / "base")
+    return folder / "base"
+
+
+def write_texts(folder: Path) -> None:
+    """One corpus of all, of which the last eight are to be forgotten."""
+    (folder / "all.jsonl").write_text(lines(facts()))
+    (folder / "gone.jsonl").write_text(lines(facts()[-8:]))
+
+
+def simulated(folder: Path, settings: str = "", tuning: str = FULL, rounds: int = 2) -> Path:
+    """A config with three simulated clients of one corpus."""
+    path = folder / "ferries.toml"
+    head = f'clients = 3\npartition = {{ kind = "shards" }}\n{settings}'
+    seat = (
+        '\n[seats.client]\nbase = "base"\n'
+        'data = { kind = "jsonl", path = "all.jsonl", forget = "gone.jsonl" }\n'
+    )
+    text = CONFIG.format(settings=head, digest="", tuning=tuning, rounds=rounds)
+    path.write_text(text + seat)
+    return path
