@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,6 @@ def test_shards_are_read_and_determine_the_digest(folder, model, tokens) -> None
 
 
 def test_the_digest_is_of_names_and_contents_by_hand(tmp_path, saved) -> None:
-    from hashlib import sha256
-
     names = sorted(each.name for each in saved.iterdir())
     assert names == [
         "config.json",
@@ -197,7 +196,7 @@ def test_a_tokenizer_without_end_is_refused(folder) -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="NOT RUN, this machine has a GPU")
 def test_quantised_weights_without_a_gpu_are_refused(saved) -> None:
-    with pytest.raises(LanguageModelError, match="int4 weights need .*a CUDA GPU"):
+    with pytest.raises(LanguageModelError, match=r"int4 weights need .*a CUDA GPU"):
         load_language_model(saved, quantisation="int4")
 
 
@@ -205,7 +204,7 @@ def test_what_is_missing_for_quantised_weights_is_named(monkeypatch) -> None:
     """Each absence by itself: no machine has them all."""
     monkeypatch.setattr("models.language.loading.find_spec", lambda name: None)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    with pytest.raises(LanguageModelError, match="int8 weights need the library bitsandbytes$"):
+    with pytest.raises(LanguageModelError, match=r"int8 weights need the library bitsandbytes$"):
         check_quantisation("int8", torch.device("cuda"))
     monkeypatch.setattr("models.language.loading.find_spec", lambda name: name)
     with pytest.raises(LanguageModelError, match="need a device such as cuda:0 in place of cpu"):

@@ -248,7 +248,7 @@ def test_other_adapters_are_refused(model, tmp_path, settings, told) -> None:
 
 def test_adapters_without_safetensors_are_refused(model, tmp_path) -> None:
     again = deepcopy(model)
-    with pytest.raises(LanguageModelError, match="holds no adapter_config.json"):
+    with pytest.raises(LanguageModelError, match=r"holds no adapter_config.json"):
         load_adapters(again, tmp_path)
     save_adapters(trained(model), tmp_path)
     (tmp_path / "adapter_model.safetensors").rename(tmp_path / "adapter_model.bin")

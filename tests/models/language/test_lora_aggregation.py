@@ -165,7 +165,7 @@ def test_b_alone_is_averaged_and_has_no_gap() -> None:
 
 
 def test_differing_a_are_refused_where_a_is_frozen() -> None:
-    with pytest.raises(LanguageModelError, match="m.lora_A.weight differs between clients"):
+    with pytest.raises(LanguageModelError, match=r"m.lora_A.weight differs between clients"):
         aggregate("freeze_A", [ONE, TWO], [1, 1])
 
 
