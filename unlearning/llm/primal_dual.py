@@ -16,7 +16,11 @@ held-out answers, under this model or a reference that saw neither.
 In a federation one price is for all. Clients that hold rows of D_u descend L at the price they were
 told, the others L_r. Averaging dilutes the pull of few such clients; the price makes up for it. An
 answer known by heart hardly moves at first (its slope is in 1 − p), so the price winds up and the
-answer then overshoots γ, as far as the score's ceiling lets it; Ω_max bounds that.
+answer then overshoots γ, as far as the score's ceiling and the optimiser's momentum let it. Ω_max
+bounds that, and nothing above pulls back: more than enough is legal. Where too much shows as well,
+a second dual holds the answers' mean NLL below γ̄ > γ, as S̄_j = −NLL_j/|y_j| ≥ −γ̄:
+
+    lagrangian(lagrangian(retain, scores, dual), -forget.mean, upper)   with upper = init(-γ̄, 0.0)
 """
 
 import math

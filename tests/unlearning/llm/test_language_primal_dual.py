@@ -173,3 +173,18 @@ def test_what_is_forgotten_already_costs_nothing() -> None:
     forgotten, dual = descend(threshold=0.01, steps=60)
     assert dual.price == 0.0
     assert forgotten == pytest.approx(math.log(2), abs=1e-3)  # the optimum of L_r alone
+
+
+def test_a_second_price_pulls_back_what_was_forgotten_too_much() -> None:
+    """All that is retained pushes the answer away; held at two nats, it stays known that well."""
+    logits = torch.nn.Parameter(torch.tensor([-3.0, 0.0], dtype=torch.float64))
+    upper, optimiser = init(threshold=-2.0, highest=0.0), torch.optim.SGD([logits], lr=1.0)
+    for _ in range(200):
+        scores = -nll_of(logits, 0).mean
+        optimiser.zero_grad()
+        lagrangian(nll_of(logits, 1).token_mean, scores, upper).backward()
+        optimiser.step()
+        upper = ascend(upper, [summed(scores)], 0.1)
+    assert nll_of(logits, 0).mean.item() == pytest.approx(2.0, abs=2e-3)
+    # ∇L_r = Ω ∇S̄ with p = e^−2: p = Ω (1 − p), so Ω = 0.13534 / 0.86466.
+    assert upper.price == pytest.approx(0.15652, rel=1e-2)
