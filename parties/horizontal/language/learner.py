@@ -101,7 +101,7 @@ class LanguageLearner:
         """See ``Taught``.
 
         Raises:
-            Unteachable: there are no rows of this kind, or none that stay beside those that go.
+            Unteachable: there are no rows of this kind.
             ValueError: the lesson is not about texts.
         """
         rows, plan = self.shelf.of(kind), lesson.text

@@ -35,10 +35,10 @@ class Forgetting:
     seed: int
 
     def loss(self, forget: Batch, retain: Batch | None) -> Tensor:
-        """The scalar to descend.
+        """The scalar to descend; without ``retain`` its term is absent.
 
         Raises:
-            ValueError: the objective needs texts that stay, and there are none.
+            ValueError: RMU's layer is not there.
         """
         plan, model = self.lesson, self.room.model
         match plan.objective:
@@ -47,23 +47,23 @@ class Forgetting:
             case "grad-ascent":
                 found = gradient_ascent(nll(model, forget))
             case "grad-diff":
-                found = self._beside(gradient_ascent(nll(model, forget)), _there(retain))
+                found = self._beside(gradient_ascent(nll(model, forget)), retain)
             case "npo":
                 reference = nll(self._twin, forget, taught=False).total
                 away = npo(nll(model, forget), reference, plan.beta)
-                found = self._beside(away, _there(retain))
+                found = self._beside(away, retain)
             case "simnpo":
                 away = simnpo(nll(model, forget), plan.beta, plan.delta)
-                found = self._beside(away, _there(retain))
+                found = self._beside(away, retain)
             case "rmu":
-                found = self._misdirected(forget, _there(retain))
+                found = self._misdirected(forget, retain)
             case "primal-dual":
-                found = self._priced(forget, _there(retain))
+                found = self._priced(forget, retain)
             case _:
                 assert_never(plan.objective)
         return found
 
-    def _priced(self, forget: Batch, retain: Batch) -> Tensor:
+    def _priced(self, forget: Batch, retain: Batch | None) -> Tensor:
         plan = self.lesson
         scores = preference_scores(nll(self.room.model, forget), Preference(ceiling=plan.ceiling))
         dual = init(0.0, plan.ceiling, plan.price)  # γ only shifts the loss
@@ -73,10 +73,13 @@ class Forgetting:
     def _twin(self) -> Any:
         return self.room.twin(self.before)
 
-    def _beside(self, forget: Tensor, retain: Batch) -> Tensor:
+    def _beside(self, forget: Tensor, retain: Batch | None) -> Tensor:
         return weighted(forget, self._retained(retain), self.lesson.gamma, self.lesson.alpha)
 
-    def _retained(self, retain: Batch) -> Tensor:
+    def _retained(self, retain: Batch | None) -> Tensor:
+        """The retain term; 0 where a client has nothing that stays, and others hold the model."""
+        if retain is None:
+            return torch.zeros((), device=self.room.device)
         if self.lesson.retain == "nll":
             return retain_nll(nll(self.room.model, retain))
         ours = _outputs(self.room.model, retain).logits
@@ -84,19 +87,26 @@ class Forgetting:
             theirs = _outputs(self._twin, retain).logits
         return kl_reference_model(theirs, ours, retain.labels.to(ours.device))
 
-    def _misdirected(self, forget: Batch, retain: Batch) -> Tensor:
+    def _misdirected(self, forget: Batch, retain: Batch | None) -> Tensor:
         layers = int(self.room.model.config.num_hidden_layers)
         layer = self.lesson.layer or (layers + 1) // 2
         if layer > layers:
             raise ValueError(f"layer {layer} of a model that has {layers}")
-        lost, kept = (_hidden(self.room.model, each, layer) for each in (forget, retain))
+        lost = _hidden(self.room.model, forget, layer)
+        target = steering(lost.shape[2], self.lesson.steering, self.seed).to(lost)
+        away = rmu_forget(lost, target, _told(forget, lost))
+        if retain is None:
+            return self.lesson.gamma * away
+        kept = _hidden(self.room.model, retain, layer)
         with torch.no_grad():
             frozen = _hidden(self._twin, retain, layer)
-        target = steering(lost.shape[2], self.lesson.steering, self.seed).to(lost)
-        lost_mask, kept_mask = (each.labels.ne(-100).to(lost.device) for each in (forget, retain))
-        away = rmu_forget(lost, target, lost_mask)
-        stays = rmu_retain(kept, frozen, kept_mask)
+        stays = rmu_retain(kept, frozen, _told(retain, kept))
         return weighted(away, stays, self.lesson.gamma, self.lesson.alpha)
+
+
+def _told(batch: Batch, like: Tensor) -> Tensor:
+    """Where a batch's answers are, ``[batch, tokens]``."""
+    return batch.labels.ne(-100).to(like.device)
 
 
 def nll(model: Any, batch: Batch, *, taught: bool = True) -> Nll:
@@ -117,9 +127,3 @@ def _outputs(model: Any, batch: Batch, **how: bool) -> Any:
     return model(
         input_ids=batch.ids.to(device), attention_mask=batch.mask.to(device), use_cache=False, **how
     )
-
-
-def _there(retain: Batch | None) -> Batch:
-    if retain is None:
-        raise ValueError("the objective needs texts that stay beside those that go")
-    return retain

@@ -29,6 +29,14 @@ def method_panels(request: Record) -> list[Panel]:
             request, "Forgotten rows", "Share predicted right. Dashed: Retrain.",
             (("forgotten_accuracy", "", BLUE, "o"),),
         ),
+        _marks(
+            request, "Forgotten texts", "Probability, by token. Dashed: Retrain.",
+            (("text_probability", "", BLUE, "o"),),
+        ),
+        _marks(
+            request, "Texts that stay", "Probability, by token. Dashed: Retrain.",
+            (("text_retained_probability", "", BLUE, "o"),),
+        ),
         _effort(request),
     )  # fmt: skip
 

@@ -1,0 +1,146 @@
+"""Whole runs of language models: simulated, and as real processes over mutual TLS."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from configs.federated_file import read_language
+from models.language.folder import base_digest
+from models.language.loading import load_language_model
+from parties.horizontal.language.merged import merge_delivered
+from parties.horizontal.report.page import page
+from parties.horizontal.report.terminal import table
+from parties.horizontal.simulation.simulate import simulate
+from parties.simulate import Plan, processes
+from tests.parties.horizontal.language.ferries import (
+    CONFIG,
+    FULL,
+    LORA,
+    facts,
+    lines,
+    simulated,
+    write_base,
+    write_texts,
+)
+
+REQUEST = """
+[[unlearn]]
+name = "gone"
+rows = "flagged"
+{when}
+
+[unlearning]
+method = "primal-dual"
+compare = ["npo"]
+npo = {{ unlearn = {{ rounds = 1 }} }}
+primal_dual = {{ unlearn = {{ rounds = 2 }} }}
+
+[simulation]
+workers = 1
+"""
+
+
+def nothing(_event: Any) -> None:
+    """Nobody listens."""
+
+
+def figures(metrics: dict[str, Any], name: str) -> dict[str, Any]:
+    found = metrics["requests"][0]["methods"]
+    return {
+        each["name"]: next((f["value"] for f in each["figures"] if f["name"] == name), None)
+        for each in found
+    }
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ferries")
+    write_base(folder)
+    write_texts(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_simulated_run_forgets_beside_a_retrain(world: Path, tmp_path: Path) -> None:
+    path = simulated(world, REQUEST.format(when=""), FULL, rounds=30)
+    metrics = simulate(Plan(path, (), tmp_path, None), nothing)
+    known = figures(metrics, "text_probability")
+    assert list(known) == ["original", "primal-dual", "npo", "retrain"]
+    assert known["original"] > 1.3 * known["retrain"]
+    assert known["npo"] < known["original"]
+    assert known["primal-dual"] < known["original"]
+    assert metrics["run"]["parameters"] == size(world)
+    assert "Primal-dual" in page(metrics)
+    assert table(metrics).renderables
+    merged = tmp_path / "merged"
+    merge_delivered(world / "base", tmp_path / "ferries" / "server", merged)
+    delivered = load_file(tmp_path / "ferries" / "server" / "model.safetensors")
+    weights = load_language_model(merged).model.state_dict()
+    name = "model.layers.0.mlp.up_proj.weight"
+    assert torch.equal(weights[name], delivered[name])
+
+
+def size(world: Path) -> int:
+    model = load_language_model(world / "base").model
+    return sum(each.numel() for each in model.parameters())
+
+
+@pytest.mark.slow
+def test_a_request_in_mid_training_is_carried_out_then_and_products_are_merged(
+    world: Path, tmp_path: Path
+) -> None:
+    lora = LORA + '\nmerging = "product_svd"'
+    path = simulated(world, REQUEST.format(when="round = 2"), lora, rounds=3)
+    metrics = simulate(Plan(path, (), tmp_path, None), nothing)
+    assert [each["round"] for each in metrics["training"]["rounds"]] == [0, 1, 2]
+    gaps = metrics["run"]["merging_gaps"]
+    assert len(gaps) == 3 + 2 + 1 + 2, "training, two ways, and a Retrain of two rounds"
+    assert all(0 <= each < 1 for each in gaps)
+    assert max(gaps) > 0
+    turns = {each["name"]: len(each["turns"]) for each in metrics["requests"][0]["methods"]}
+    assert turns["retrain"] == 2
+
+
+@pytest.mark.slow
+def test_processes_with_their_own_texts_agree_on_the_base_and_say_adapters_alone(
+    tmp_path: Path,
+) -> None:
+    base = write_base(tmp_path)
+    (tmp_path / "ash.jsonl").write_text(lines(facts()[:20]))
+    (tmp_path / "elm.jsonl").write_text(lines(facts()[20:]))
+    settings = '[[unlearn]]\nname = "elm-goes"\nclient = "elm"\n[unlearning]\ncompare = []'
+    text = CONFIG.format(
+        settings=settings + "\nnpo = { unlearn = { rounds = 1 } }",
+        digest=f'digest = "{base_digest(base)}"',
+        tuning=LORA,
+        rounds=2,
+    )
+    for name in ("ash", "elm"):
+        text += f'\n[parties.{name}]\nrole = "client"\n[seats.{name}]\nbase = "base"\n'
+        text += f'data = {{ kind = "jsonl", path = "{name}.jsonl" }}\n'
+    path = tmp_path / "ferries.toml"
+    path.write_text(text)
+    metrics = processes(Plan(path, (), tmp_path / "runs", None), nothing)
+    methods = [each["name"] for each in metrics["requests"][0]["methods"]]
+    assert methods == ["original", "npo", "retrain"]
+    assert metrics["requests"][0]["purged"] == {"ash": [], "elm": ["16 rows"]}
+    d = 2 * 4 * (4 * 64 + 3 * 96)
+    assert metrics["run"]["parameters"] == d
+    for name in ("server", "ash"):
+        written = load_file(tmp_path / "runs" / "ferries" / name / "model.safetensors")
+        assert sum(each.numel() for each in written.values()) == d
+        assert all(".lora_" in each for each in written)
+
+    (base / "config.json").write_text((base / "config.json").read_text() + " ")
+    with pytest.raises(Exception, match="all begin with one model"):
+        processes(Plan(path, (), tmp_path / "again", None), nothing)
+
+
+def test_the_shipped_config_is_read() -> None:
+    path = Path(__file__).parents[4] / "configs" / "llm" / "tofu.toml"
+    agreement = read_language(path).agreement
+    assert agreement.unlearning.method == "primal-dual"
+    assert agreement.spokes == ("client-0", "client-1", "client-2")
