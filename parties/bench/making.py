@@ -1,7 +1,7 @@
 """A bench from its list to its pages: which runs there are, make what is missing, publish."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from parties.bench.progress import Board
 from parties.bench.record import Pages, publish
 from parties.bench.results import results
 from parties.bench.runner import Workplace, execute, record
+from parties.bench.stored import Stored, keep, kept, reaped
 from parties.errors import Failed, UsageProblem
 from parties.folder import check_apart
 from parties.teller import Teller
@@ -54,16 +55,17 @@ def make(bench: Bench, asked: Asked, told: Teller) -> None:
     """
     _refuse_strangers(bench, asked.scope)
     check_apart(asked.out, asked.data)
-    wanted = bench.runs(asked.scope)
+    wanted, stored = bench.runs(asked.scope), kept(asked.docs / bench.pages.folder)
     place = Workplace(asked.out, asked.data, asked.workers or _cores())
     if asked.only_list:
-        _show(wanted, place, told)
+        _show(wanted, place, stored, told)
         return
+    wanted = [run for run in wanted if run.digest not in stored]
     with Board(told.console, wanted, place.workers) as board:
         execute(wanted, place, board.show)
     # The tables are made of everything that is there, whatever part of it was asked for now.
     all_of_it = Scope(gpu=True, quick=asked.scope.quick)
-    _publish(bench, bench.runs(all_of_it), place, asked, told)
+    _publish(bench, bench.runs(all_of_it), (place, stored), asked, told)
     if board.failed:
         raise Failed(
             "\n".join([f"runs failed: {len(board.failed)}", *board.failed]),
@@ -86,9 +88,9 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _show(wanted: list[Run], place: Workplace, told: Teller) -> None:
+def _show(wanted: list[Run], place: Workplace, stored: Mapping[str, Stored], told: Teller) -> None:
     """List the runs, and which are there."""
-    there = {run.digest for run in wanted if record(place, run)}
+    there = {run.digest for run in wanted if run.digest in stored or record(place, run)}
     for run in wanted:
         told.say(f"{run.digest}  {'there  ' if run.digest in there else 'missing'}  {run.title}")
     different = {run.digest for run in wanted}
@@ -96,12 +98,19 @@ def _show(wanted: list[Run], place: Workplace, told: Teller) -> None:
 
 
 def _publish(
-    bench: Bench, everything: list[Run], place: Workplace, asked: Asked, told: Teller
+    bench: Bench,
+    everything: list[Run],
+    there: tuple[Workplace, Mapping[str, Stored]],
+    asked: Asked,
+    told: Teller,
 ) -> None:
-    records = {run.digest: kept for run in everything if (kept := record(place, run))}
-    wanted = [run for run in everything if not run.gpu or run.digest in records]
+    place, before = there
+    records = {run.digest: found for run in everything if (found := record(place, run))}
+    stored = {**before, **reaped(everything, records, bench.harvest)}
+    keep(asked.docs / bench.pages.folder, stored)
+    wanted = [run for run in everything if not run.gpu or run.digest in stored]
     typed = f"vfl bench {bench.name} --data DIR" + (" --quick" if asked.scope.quick else "")
-    found = results(wanted, records, bench.harvest)
+    found = results(wanted, stored)
     written = publish(bench.pages, found, typed, asked.docs)
     told.say(f"tables:  {written.page}", event="result")
     told.say(f"figures: {written.figures}", event="result")

@@ -4,10 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from parties.bench.harvest import Harvest, Values, harvest
+from parties.bench.harvest import Values
 from parties.bench.plan import Run
+from parties.bench.stored import Stored
 
 Series: TypeAlias = dict[int, float]  # one figure by seed
 
@@ -46,22 +47,22 @@ class Results:
         return {seed: each[measure] for seed, each in sorted(by_seed.items()) if measure in each}
 
 
-def results(wanted: Iterable[Run], records: Mapping[str, Any], read: Harvest = harvest) -> Results:
-    """Collect; ``records`` are the metrics of the runs that are there, by digest."""
+def results(wanted: Iterable[Run], stored: Mapping[str, Stored]) -> Results:
+    """Collect; ``stored`` are the runs that are there, by digest."""
     planned = list(wanted)
-    there = [run for run in planned if run.digest in records]
+    there = [run for run in planned if run.digest in stored]
     found: dict[tuple[str, str, str], dict[int, Values]] = defaultdict(lambda: defaultdict(dict))
     for run in there:
-        for method, values in read(run, records[run.digest]).items():
+        for method, values in stored[run.digest].values.items():
             found[run.experiment, run.variant, method][run.seed] |= values
-    programs = frozenset(records[run.digest]["bench"]["sources"] for run in there)
+    programs = frozenset(stored[run.digest].sources for run in there)
     different, made = ({run.digest for run in group} for group in (planned, there))
-    took = {run.digest: _hours(run, records[run.digest]) for run in there}
+    took = {run.digest: _hours(run, stored[run.digest]) for run in there}
     return Results(dict(found), len(different), len(made), programs, sum(took.values()))
 
 
-def _hours(run: Run, metrics: Mapping[str, Any]) -> float:
-    alone: float = metrics["bench"]["seconds"] / 3600
+def _hours(run: Run, made: Stored) -> float:
+    alone = made.seconds / 3600
     return alone if run.processes else alone / 2
 
 

@@ -1,5 +1,6 @@
 """``vfl bench fedora``: what it lists, what it refuses, and how it ends."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,16 @@ def test_list_shows_runs_and_makes_none(tmp_path: Path) -> None:
     assert "missing  works: good, seed 1" in result.output
     assert "3 runs, 3 of them different, 0 there" in result.output
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_whose_figures_stand_in_the_docs_is_not_made_again(tmp_path: Path) -> None:
+    digest = bench(tmp_path, "--list").output.split()[0]
+    (tmp_path / "docs" / "fedora").mkdir(parents=True)
+    stored = {digest: {"title": "x", "sources": "a", "seconds": 1.0, "values": {}}}
+    (tmp_path / "docs" / "fedora" / "runs.json").write_text(json.dumps(stored))
+    result = bench(tmp_path, "--list")
+    assert f"{digest}  there" in result.output
+    assert "3 runs, 3 of them different, 1 there" in result.output
 
 
 @pytest.mark.parametrize(

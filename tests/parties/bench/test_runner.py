@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from bench.bench_runs import write_list
 
+from configs.errors import ConfigError
 from configs.experiments import read_experiments
+from parties.bench.harvest import harvest
 from parties.bench.plan import Run, Scope, runs
 from parties.bench.results import results
 from parties.bench.runner import Told, Workplace, command, execute, record
+from parties.bench.stored import keep, kept, reaped
 from parties.errors import Stopped
 
 
@@ -43,7 +46,13 @@ def test_runs_go_in_parallel_failures_are_told_and_a_second_start_keeps_what_is_
     assert sorted(each.state for each in again) == ["done", "kept", "started"]
     assert {each.run.seed for each in again if each.state == "kept"} == {1}
 
-    found = results(wanted, {run.digest: record(place, run) for run in wanted[:2]})
+    records = {run.digest: record(place, run) for run in wanted[:2]}
+    keep(tmp_path / "docs", reaped(wanted, records, harvest))
+    stored = kept(tmp_path / "docs")
+    assert [each.title for each in stored.values()] == sorted(run.title for run in wanted[:2])
+    assert stored == reaped(wanted, records, harvest)
+
+    found = results(wanted, stored)
     assert (found.there, found.wanted) == (2, 3)
     took = sum(record(place, run)["bench"]["seconds"] for run in wanted[:2])  # type: ignore[index]
     assert found.hours == pytest.approx(took / 3600 / 2)
@@ -80,3 +89,11 @@ def test_command_is_one_that_a_person_may_type(tmp_path: Path) -> None:
     assert said[1:4] == ["-m", "parties.bench", str(tmp_path / "tiny.toml")]
     assert said[-4:] == ["--data", "/data", "--set", "seed=0"]
     assert "--in-process" in said
+
+
+def test_figures_that_were_cut_off_are_refused(tmp_path: Path) -> None:
+    assert kept(tmp_path) == {}
+    for content in ("{", '{"abc": {"title": "x"}}', "[]"):
+        (tmp_path / "runs.json").write_text(content)
+        with pytest.raises(ConfigError, match="cannot be read"):
+            kept(tmp_path)

@@ -1,5 +1,6 @@
 """The model before recovery is measured with what was the clients' own then."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 from test_figures import Here
 from test_hub_cohort import CONFIG, cohort, prepared, untouched
 
+from parties.horizontal.cohort import Member
+from parties.horizontal.learning.lesson import Learned, Lesson, Slots
 from parties.horizontal.record import Record, checkpoints
 from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.server import Server
@@ -60,3 +63,37 @@ def test_over_lines_too(tmp_path: Path) -> None:
             found.append(told(Server(party, remote, Record(party, checkpoints(party), bytes(16)))))
     longer, shorter = found
     assert longer["stages"]["unlearned"] == shorter["scores"]
+
+
+class Crash(Exception):
+    """The server is gone."""
+
+
+class Breaks(PoolCohort):
+    """Once, in the second round of recovery."""
+
+    broken = False
+
+    def each(
+        self, members: Iterable[Member], lesson: Lesson, slots: Slots
+    ) -> Iterator[tuple[Member, Learned]]:
+        if lesson.stream == "fedosd recover 1" and not self.broken:
+            self.broken = True
+            raise Crash
+        return super().each(members, lesson, slots)
+
+
+def test_a_server_that_died_in_recovery_finds_the_same(tmp_path: Path) -> None:
+    """Clients hold the lines of the first try; nobody goes on with what came of it."""
+    whole = unlearned(tmp_path / "whole", "fedosd", 2)
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    config, place = prepared(folder, settings("fedosd", 2))
+    party = take_horizontal_seat(config, "server", place, lambda _: None)
+    pool = Breaks(config.agreement.spokes, Source(folder / "wards.toml", (), None), Here(), 1.0)
+    first = Record(party, checkpoints(party), bytes(16))
+    with pytest.raises(Crash):
+        Server(party, pool, first).story()
+    first.save()
+    again = told(Server(party, pool, Record(party, checkpoints(party), bytes([1] * 16))))
+    assert (again["scores"], again["stages"]) == (whole["scores"], whole["stages"])
