@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
+from configs.merging import merged
 from configs.table import Count, Fraction, Name, Positive, Table
 
 ClientMethod: TypeAlias = Literal[
@@ -187,7 +188,7 @@ class ClientUnlearning(Table):
         field = variant.method.replace("-", "_")
         own = self.model_dump(mode="json")
         own["also"] = []
-        own[field] = _merged(own[field], variant.settings)
+        own[field] = merged(own[field], variant.settings)
         return ClientUnlearning.model_validate_json(json.dumps(own), strict=True)
 
     @model_validator(mode="after")
@@ -203,11 +204,3 @@ class ClientUnlearning(Table):
                 place = ".".join(map(str, first["loc"]))
                 raise ValueError(f"variant {each.name!r}: {place}: {first['msg']}") from None
         return self
-
-
-def _merged(ours: JsonValue, theirs: JsonValue) -> JsonValue:
-    """Tables within tables are changed, everything else is replaced."""
-    if not isinstance(ours, dict) or not isinstance(theirs, dict):
-        return theirs
-    changed = {name: _merged(ours.get(name), each) for name, each in theirs.items()}
-    return {**ours, **changed}

@@ -1,10 +1,13 @@
 """The settings of unlearning by language models: one table a method, and what is compared."""
 
-from typing import Annotated, Literal, TypeAlias
+import json
+from typing import Annotated, Literal, Self, TypeAlias, get_args
 
-from pydantic import Field
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
-from configs.table import Count, Positive, Table
+from configs.federated import Rule
+from configs.merging import merged
+from configs.table import Count, Name, Positive, Table
 
 TextMethod: TypeAlias = Literal[
     "fine-tune", "grad-ascent", "grad-diff", "npo", "simnpo", "rmu", "primal-dual"
@@ -28,8 +31,8 @@ class Forgetting(Table):
     # In a round that unlearns: everybody, those without forgotten texts learning theirs; or the
     # leaving alone, as the released program of Oblivionis does it.
     who: Literal["all", "leaving"] = "all"
-    # Whose step the server takes: the plain mean's, or that of training.rule with its memory.
-    through: Literal["mean", "rule"] = "mean"
+    # The server's, with its memory, in the rounds that unlearn and recover; None: the plain mean.
+    rule: Rule | None = None
 
 
 class GradDiffPlan(Forgetting):
@@ -76,11 +79,20 @@ class PrimalDualPlan(Forgetting):
     retain: Literal["nll", "kl"] = "nll"
 
 
+class TextVariant(Table):
+    """A method once more with other settings."""
+
+    name: Name
+    method: TextMethod
+    settings: dict[str, JsonValue]  # of the method's own table
+
+
 class TextUnlearning(Table):
     """What is run for every request."""
 
     method: TextMethod = "npo"
     compare: tuple[TextMethod, ...] = ("fine-tune",)
+    also: tuple[TextVariant, ...] = ()  # beside those
     retrains: Annotated[int, Field(ge=1)] = 1
     fine_tune: TextStage = TextStage()
     grad_ascent: Forgetting = Forgetting()
@@ -89,3 +101,25 @@ class TextUnlearning(Table):
     simnpo: SimNpoPlan = SimNpoPlan()
     rmu: RmuPlan = RmuPlan()
     primal_dual: PrimalDualPlan = PrimalDualPlan()
+
+    def at(self, variant: TextVariant) -> "TextUnlearning":
+        """These settings with those of a variant in their place."""
+        field = variant.method.replace("-", "_")
+        own = self.model_dump(mode="json")
+        own["also"] = []
+        own[field] = merged(own[field], variant.settings)
+        return TextUnlearning.model_validate_json(json.dumps(own), strict=True)
+
+    @model_validator(mode="after")
+    def _variants_can_be_run(self) -> Self:
+        names = [*get_args(TextMethod), *(each.name for each in self.also)]
+        if len(set(names)) < len(names):
+            raise ValueError("a variant bears the name of another one, or of a method")
+        for each in self.also:
+            try:
+                self.at(each)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                place = ".".join(map(str, first["loc"]))
+                raise ValueError(f"variant {each.name!r}: {place}: {first['msg']}") from None
+        return self

@@ -25,7 +25,7 @@ Precision: TypeAlias = Literal["float32", "bfloat16"]
 Quantisation: TypeAlias = Literal["none", "int8", "int4"]  # of the frozen base's linear weights
 
 PRECISIONS: dict[Precision, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-logging.disable_progress_bar()  # who calls shows its own
+logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # who calls shows its own
 # Tokens made for padding or without another use, before the end token is taken for it.
 _PADS = ("<|finetune_right_pad_id|>", "<pad>", "<|pad|>", "[PAD]")
 

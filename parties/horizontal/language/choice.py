@@ -49,6 +49,9 @@ def ways(agreement: Language, rounds: int) -> list[Method]:
     found = [method(agreement, plan.method)]
     found += [method(agreement, each) for each in plan.compare if each != plan.method]
     names = ["retrain", *(f"retrain-{number + 2}" for number in range(plan.retrains - 1))]
+    for each in plan.also:
+        own = agreement.model_copy(update={"unlearning": plan.at(each)})
+        found.append(replace(method(own, each.method), name=each.name))  # type: ignore[type-var]
     courses = [replace(training(agreement, name), rounds=rounds) for name in names]
     return [*found, *(Retrain(each, n) for n, each in zip(names, courses, strict=True))]
 
@@ -69,13 +72,12 @@ def method(agreement: Language, name: TextMethod) -> Method:
 
 def _by_objective(agreement: Language, name: Objective, plan: Forgetting) -> ByObjective:
     found = _text(name, plan)
-    through = plan.through == "rule"
     return ByObjective(
         name,
         _course(agreement, plan.unlearn, f"{name} unlearn", found),
         _course(agreement, plan.recover, f"{name} recover", TextLesson()),
         plan.who,
-        server_rule(agreement.training.rule) if through else FedAvg(),
+        server_rule(plan.rule) if plan.rule else FedAvg(),
     )
 
 

@@ -135,7 +135,7 @@ def test_processes_with_their_own_texts_agree_on_the_base_and_say_adapters_alone
         assert all(".lora_" in each for each in written)
 
     (base / "config.json").write_text((base / "config.json").read_text() + " ")
-    with pytest.raises(Exception, match="all begin with one model"):
+    with pytest.raises(Exception, match="the one agreed on"):
         processes(Plan(path, (), tmp_path / "again", None), nothing)
 
 
