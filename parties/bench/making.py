@@ -105,7 +105,7 @@ def _publish(
     told: Teller,
 ) -> None:
     place, before = there
-    records = {run.digest: found for run in everything if (found := record(place, run))}
+    records = {run.digest: each for run in everything if (each := record(place, run))}
     stored = {**before, **reaped(everything, records, bench.harvest)}
     keep(asked.docs / bench.pages.folder, stored)
     wanted = [run for run in everything if not run.gpu or run.digest in stored]
