@@ -58,7 +58,7 @@ class DealtTexts(Table):
 class TextsAtOne(Table):
     """The texts that will be forgotten lie at one client, the others are dealt to all."""
 
-    kind: Literal["one"]
+    kind: Literal["one", "apart"]  # apart: that client holds no other text (MUSE)
     client: Name
 
 
@@ -101,6 +101,7 @@ class TextEvaluation(Table):
     batch: Count = 32  # questions at a time
     relearn: Annotated[int, Field(ge=0)] = 0  # steps of the relearning attack; 0: it is not made
     relearn_share: Fraction = 0.05  # of the forgotten texts that the attacker has
+    relearn_rate: Positive | None = None  # None: the training's
     quantise: bool = False  # also measure each model rounded to 8 and to 4 bits
 
 

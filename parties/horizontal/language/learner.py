@@ -88,9 +88,10 @@ class LanguageLearner:
         rows = self.shelf.of(kind)
         if not rows:
             return Score(0, 0, 0.0)
-        self.room.take(model)
-        self.room.model.eval()
-        found = [_likelihoods(self.room, rows[at : at + AT_ONCE]) for at in _starts(rows)]
+        with self.room.alone:
+            self.room.take(model)
+            self.room.model.eval()
+            found = [_likelihoods(self.room, rows[at : at + AT_ONCE]) for at in _starts(rows)]
         means = torch.cat([mean for mean, _ in found])
         right = sum(int(exact) for _, exact in found)
         chances = (-means).exp()
@@ -109,19 +110,20 @@ class LanguageLearner:
             raise ValueError(f"aim {lesson.aim!r} is not for texts")
         if not rows:
             raise Unteachable(f"{self.name} has no {kind} texts")
-        self.room.take(slots["model"])
-        before = self.room.vector()
         stream = f"{lesson.stream} {self.name} {kind}"
         forgets = kind == "forgotten" and plan.objective != "learn"
-        losses = list(
-            self._forget(rows, lesson, plan, stream, slots)
-            if forgets
-            else self._learn(rows, lesson, plan, stream, before)
-        )
+        with self.room.alone:
+            self.room.take(slots["model"])
+            before = self.room.vector()
+            losses = list(
+                self._forget(rows, lesson, plan, stream, slots)
+                if forgets
+                else self._learn(rows, lesson, plan, stream, before)
+            )
+            change = self.room.vector() - before
         beside = len(self.shelf.of("retained")) if forgets else 0
         tokens = sum(tokens for _, tokens in losses)
         mean = sum(loss for loss, _ in losses) / len(losses)
-        change = self.room.vector() - before
         return Learned(change, len(rows) + beside, mean, len(losses), tokens=tokens)
 
     def _learn(

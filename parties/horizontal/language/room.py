@@ -4,6 +4,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING
 
 import torch
@@ -33,6 +34,7 @@ class Room:
     Attributes:
         start: what is taught before the first round; the same at everybody.
         digest: of the base's files, in hex.
+        alone: held by whoever works with the model: parties in one process share it.
     """
 
     model: "PreTrainedModel | PeftModel"
@@ -41,6 +43,7 @@ class Room:
     start: Tensor
     pad: int
     digest: str
+    alone: RLock = field(default_factory=RLock)
 
     @property
     def device(self) -> torch.device:

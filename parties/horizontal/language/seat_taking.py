@@ -77,7 +77,7 @@ def dealt(agreement: Language, corpus: Corpus) -> dict[str, Holding]:
             parts = deal(plan.kind, corpus.sizes, len(names), agreement.seed)
         case TextsAtOne():
             holders = [names.index(plan.client)]
-            parts = deal("one", corpus.sizes, len(names), agreement.seed, holders)
+            parts = deal(plan.kind, corpus.sizes, len(names), agreement.seed, holders)
         case _:
             rows = np.arange(corpus.sizes.rows)
             parts = (Holding(rows, rows >= corpus.sizes.retain),) * len(names)

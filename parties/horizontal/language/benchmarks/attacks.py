@@ -1,14 +1,43 @@
-"""Attacks on a model that forgot: weights rounded to few bits can bring back what only hides."""
+"""Attacks on a model that forgot: what only hides comes back.
 
+Weights are rounded to few bits, which can undo small steps; or a few forgotten texts are learned
+again, which can bring back the others.
+"""
+
+from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from peft import PeftModel
 
 from models.language.adapters import merge
 from models.language.rounding import Bits, rounded_model
+from parties.horizontal.language.benchmarks.asking import mean_nlls
+from parties.horizontal.language.objective import nll
 from parties.horizontal.language.room import Room
+from parties.horizontal.language.texts.batches import training_batch
+from parties.horizontal.language.texts.encoding import Encoded
+from parties.schedule import key, permutation
+from unlearning.audit.language.probability import probability
+
+BATCH = 8  # texts of a step
+
+
+@dataclass(frozen=True, slots=True)
+class Relearning:
+    """What the attacker does.
+
+    Attributes:
+        steps: of AdamW.
+        share: of the forgotten texts that it has; the others tell what came back.
+    """
+
+    steps: int
+    share: float
+    learning_rate: float
+    seed: int
 
 
 def rounded(room: Room, bits: Bits) -> Room:
@@ -16,3 +45,29 @@ def rounded(room: Room, bits: Bits) -> Room:
     other: Any = deepcopy(room.model)
     plain = merge(other) if isinstance(other, PeftModel) else other
     return replace(room, model=rounded_model(plain, bits).eval())
+
+
+def relearned(room: Room, rows: Sequence[Encoded], plan: Relearning, size: int) -> float:
+    """The mean probability of the forgotten texts that the attacker did not have.
+
+    Raises:
+        ValueError: the share leaves no text on one of the sides.
+    """
+    order = permutation(key(plan.seed, "relearn"), len(rows))
+    count = round(plan.share * len(rows))
+    if not 0 < count < len(rows):
+        raise ValueError(f"a share of {plan.share} of {len(rows)} texts leaves a side without any")
+    own, others = ([rows[at] for at in part] for part in (order[:count], order[count:]))
+    attacked = replace(room, model=deepcopy(room.model))
+    block = [each for each in attacked.model.parameters() if each.requires_grad]
+    optimiser = torch.optim.AdamW(block, plan.learning_rate, weight_decay=0.0)
+    attacked.model.train()
+    for step in range(plan.steps):
+        first = step * BATCH
+        chosen = [own[(first + at) % count] for at in range(min(BATCH, count))]
+        optimiser.zero_grad()
+        loss = nll(attacked.model, training_batch(chosen, room.pad)).token_mean
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    attacked.model.eval()
+    return float(probability(mean_nlls(attacked, others, size)).mean())

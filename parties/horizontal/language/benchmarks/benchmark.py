@@ -1,6 +1,6 @@
 """What a benchmark is to the server, and the attacks on a model that it is asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -9,11 +9,12 @@ from configs.errors import ConfigError
 from configs.language import Language
 from configs.language_seat import LanguageServerSeat, MuseBenchmark, TofuBenchmark
 from parties.horizontal.language.benchmarks.asking import Step
-from parties.horizontal.language.benchmarks.attacks import rounded
+from parties.horizontal.language.benchmarks.attacks import Relearning, relearned, rounded
 from parties.horizontal.language.benchmarks.muse import Muse
 from parties.horizontal.language.benchmarks.tofu import Tofu
 from parties.horizontal.language.party import LanguageParty
 from parties.horizontal.language.room import Room
+from parties.horizontal.language.texts.encoding import Encoded
 
 
 class Questions(Protocol):
@@ -25,15 +26,25 @@ class Questions(Protocol):
     def known(self, room: Room) -> float:
         """One number for how much of the forgotten is there, for attacks."""
 
+    def forgotten(self, room: Room) -> Sequence[Encoded]:
+        """What was forgotten, for an attacker that has a part of it."""
+
 
 class Benchmark:
     """A benchmark's questions, and the attacks that were agreed on."""
 
     def __init__(self, questions: Questions, agreement: Language) -> None:
         self._questions, self._plan = questions, agreement.evaluation
+        plan = self._plan
+        rate = plan.relearn_rate or agreement.training.learning_rate
+        self._attack = Relearning(plan.relearn, plan.relearn_share, rate, agreement.seed)
 
     def marks(self, room: Room, model: Tensor, step: Callable[[], None]) -> dict[str, Any]:
         """The figures of a model, ``[d]``."""
+        with room.alone:
+            return self._marks(room, model, step)
+
+    def _marks(self, room: Room, model: Tensor, step: Callable[[], None]) -> dict[str, Any]:
         room.take(model)
         room.model.eval()
         found = self._questions.marks(room, step)
@@ -41,6 +52,9 @@ class Benchmark:
             for bits in (8, 4):
                 other = rounded(room, bits)
                 found[f"rounded_{bits}_probability"] = self._questions.known(other)
+        if self._plan.relearn:
+            rows = self._questions.forgotten(room)
+            found["relearned"] = relearned(room, rows, self._attack, self._plan.batch)
         return found
 
 

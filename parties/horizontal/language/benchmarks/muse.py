@@ -11,6 +11,7 @@ from typing import Any
 from configs.language import TextEvaluation
 from parties.horizontal.language.benchmarks.asking import Step, said, token_log_probs
 from parties.horizontal.language.room import Room
+from parties.horizontal.language.texts.encoding import Encoded
 from parties.horizontal.language.texts.muse import read_privacy, read_questions, read_verbatim
 from parties.horizontal.language.texts.records import Continuation, Passage, Question
 from unlearning.audit.language.muse import (
@@ -68,6 +69,13 @@ class Muse:
     def known(self, room: Room) -> float:
         """See ``Benchmark``: ROUGE of the answers about what was forgotten."""
         return self._knowledge(room, "forget_qa", lambda: None)
+
+    def forgotten(self, room: Room) -> Sequence[Encoded]:
+        """See ``Benchmark``: the texts, or where there are none the questions on them."""
+        if "forget" in self.texts:
+            return room.encoder.windows([each.text for each in self.texts["forget"]])
+        asked = self.questions["forget_qa"]
+        return room.encoder.answers([(each.question, each.answer) for each in asked])
 
     def _knowledge(self, room: Room, part: str, step: Step) -> float:
         asked = self.questions[part]

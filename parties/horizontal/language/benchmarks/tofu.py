@@ -14,6 +14,7 @@ from torch import Tensor
 from configs.language import TextEvaluation
 from parties.horizontal.language.benchmarks.asking import Step, mean_nlls, said, token_log_probs
 from parties.horizontal.language.room import Room
+from parties.horizontal.language.texts.encoding import Encoded
 from parties.horizontal.language.texts.records import Question
 from parties.horizontal.language.texts.tofu import read_split
 from unlearning.audit.language.extraction import extraction_strength
@@ -76,8 +77,11 @@ class Tofu:
 
     def known(self, room: Room) -> float:
         """See ``Benchmark``: the mean probability of the forgotten answers."""
-        rows = room.encoder.answers(_pairs(self.sets["forget"]))
-        return float(probability(mean_nlls(room, rows, self.plan.batch)).mean())
+        return float(probability(mean_nlls(room, self.forgotten(room), self.plan.batch)).mean())
+
+    def forgotten(self, room: Room) -> Sequence[Encoded]:
+        """See ``Benchmark``."""
+        return room.encoder.answers(_pairs(self.sets["forget"]))
 
     def _asked(self, room: Room, word: str, step: Step) -> tuple[Answers, Tensor, float]:
         """One set: its three numbers, R of every question, and how much is known by heart."""

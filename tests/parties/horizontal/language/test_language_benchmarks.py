@@ -1,0 +1,95 @@
+"""TOFU and MUSE as the server asks them, on their original files and a tiny model."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from configs.federated_file import read_language
+from parties.horizontal.language.benchmarks.asking import mean_nlls, said
+from parties.horizontal.language.benchmarks.benchmark import Benchmark
+from parties.horizontal.language.benchmarks.muse import Muse
+from parties.horizontal.language.benchmarks.tofu import Tofu
+from parties.horizontal.language.room import Room, furnish
+from tests import data_folder
+from tests.parties.horizontal.language.ferries import facts, simulated, write_base
+
+EVALUATION = """
+[evaluation]
+rows = 2
+tokens = 4
+quantise = true
+relearn = 2
+relearn_share = 0.5
+"""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("ferries")
+    write_base(folder)
+    path = simulated(folder, EVALUATION)
+    return read_language(path, ["model.length=400"])
+
+
+@pytest.fixture(scope="module")
+def room(config: Any) -> Room:
+    return furnish(config.agreement, config.path.parent / "base", "cpu")
+
+
+def there(folder: str) -> Path:
+    found = data_folder.folder() / folder
+    if not found.is_dir():
+        pytest.skip(f"NOT RUN, no {found}; set VFL_DATA")
+    return found
+
+
+def test_what_is_likely_and_what_is_said_are_the_models_own(room: Room) -> None:
+    pairs = [(each["question"], each["answer"]) for each in facts()[:5]]
+    rows = room.encoder.answers(pairs)
+    room.take(room.start)
+    room.model.eval()
+    found = mean_nlls(room, rows, 2)
+    for row, known in zip(rows, found, strict=True):
+        with torch.no_grad():
+            log_p = room.model(input_ids=torch.from_numpy(row.ids)[None]).logits[0].log_softmax(1)
+        each = [float(log_p[at - 1, row.ids[at]]) for at in range(row.start, len(row.ids))]
+        assert float(known) == pytest.approx(-np.mean(each), rel=1e-4)
+    prompts = room.encoder.prompts([question for question, _ in pairs])
+    together = said(room, prompts, 6, 5)
+    assert together == [said(room, [each], 6, 1)[0] for each in prompts]
+
+
+def test_tofu_has_all_its_figures(config: Any, room: Room) -> None:
+    plan = config.agreement.evaluation
+    tofu = Tofu.read(there("tofu"), "forget10", plan)
+    steps: list[int] = []
+    found = Benchmark(tofu, config.agreement).marks(room, room.start, lambda: steps.append(1))
+    assert len(found["ratios"]) == 2
+    parts = ("retain", "real_authors", "world_facts")
+    nine = [found[f"{p}_{f}"] for p in parts for f in ("probability", "rouge", "truth_ratio")]
+    wanted = 0.0 if min(nine) == 0 else 9 / sum(1 / each for each in nine)
+    assert found["model_utility"] == pytest.approx(wanted)
+    assert {"rounded_8_probability", "rounded_4_probability", "relearned"} <= set(found)
+    assert steps
+    kept = room.vector()
+    assert torch.equal(kept, room.start), "attacks leave the model as it is"
+
+    first = tofu.sets["forget"][0]
+    encoder = room.encoder
+    asked = [first.paraphrased_answer, *first.perturbed_answers]
+    nlls = mean_nlls(room, encoder.answers([(first.question, each) for each in asked]), 8)
+    likely = [math.exp(-float(each)) for each in nlls]
+    assert found["ratios"][0] == pytest.approx(np.mean(likely[1:]) / likely[0], rel=1e-4)
+
+
+def test_muse_has_its_figures(config: Any, room: Room) -> None:
+    found = Benchmark(
+        Muse.read(there("muse") / "news", config.agreement.evaluation), config.agreement
+    ).marks(room, room.start, lambda: None)
+    assert 0 <= found["forget_knowledge"] <= 1
+    assert 0 <= found["verbatim_memory"] <= 1
+    assert 0 <= found["leak_auc"] <= 1
