@@ -20,6 +20,8 @@ def by_row(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     For the backward pass nothing is kept but the tensors themselves.
     """
     rows = zip(*(tensor.unbind(0) for tensor in tensors), strict=True)
+    if not torch.is_grad_enabled():
+        return torch.stack([function(*row) for row in rows])
     # What a row does draws no random numbers, so none have to be replayed.
     found = [
         checkpoint(function, *row, use_reentrant=False, preserve_rng_state=False) for row in rows

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -14,7 +14,7 @@ from unlearning.llm.forgetting_scores import (
     highest_entropy_score,
     preference_scores,
 )
-from unlearning.llm.likelihood import Nll, sequence_nll
+from unlearning.llm.likelihood import Nll
 from unlearning.llm.primal_dual import ScoreSum, ascend, init, lagrangian, summed
 from unlearning.llm.simnpo import simnpo
 from unlearning.objectives import forgetting_scores
@@ -51,6 +51,7 @@ def test_preference_is_simnpo_with_its_bend_at_the_ceiling() -> None:
     assert mean == pytest.approx(3.0 - simnpo(forget, 4.0, delta=3.0).item() / 2, rel=1e-12)
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1e3), st.floats(0.01, 20), st.floats(0.1, 50))
 def test_preference_never_exceeds_the_ceiling_nor_the_likelihood(
     mean: float, ceiling: float, sharpness: float
@@ -143,8 +144,8 @@ def test_a_price_outside_its_range_is_refused() -> None:
 
 
 def nll_of(logits: Tensor, token: int) -> Nll:
-    """The likelihood of an answer of one token, after a prompt of one."""
-    return sequence_nll(torch.stack([logits, logits])[None], torch.tensor([[-100, token]]))
+    """The likelihood of an answer of one token, by ``[vocabulary]`` logits."""
+    return Nll(-logits.log_softmax(0)[token : token + 1], torch.tensor([1]))
 
 
 def descend(threshold: float, steps: int) -> tuple[float, Dual]:
