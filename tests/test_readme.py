@@ -10,7 +10,8 @@ from textwrap import dedent
 
 import pytest
 
-from configs.federated_file import read_horizontal
+from configs.federated_file import read_horizontal, read_language
+from configs.language_seat import TextSeat
 from configs.schema import read_config
 
 ROOT = Path(__file__).parents[1]
@@ -109,3 +110,13 @@ def test_the_agreement_of_the_horizontal_mode_is_legal(tmp_path: Path) -> None:
     (agreement,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "wards.toml").write_text(agreement)
     assert read_horizontal(tmp_path / "wards.toml").agreement.hub == "registry"
+
+
+def test_the_agreement_and_the_seat_of_the_llm_mode_are_legal(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "llm.md").read_text()
+    agreement, seat = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "notes.toml").write_text(agreement)
+    (tmp_path / "north.seat.toml").write_text(seat)
+    config = read_language(tmp_path / "notes.toml")
+    assert config.agreement.hub == "registry"
+    assert isinstance(config.seat("north"), TextSeat)

@@ -1,7 +1,8 @@
 """``make bench``: measure what the project promises, print a table, write ``docs/bench.json``.
 
-What is promised of forgetting goes to ``docs/fedora.json``, and of the horizontal mode to
-``docs/horizontal.json``, beside the figures of ``vfl bench``.
+What is promised of forgetting goes to ``docs/fedora.json``, of the horizontal mode to
+``docs/horizontal.json`` and of language models to ``docs/llm.json``, beside the figures of
+``vfl bench``.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from forgetting import accuracy, adult, cost, digits, fashion  # noqa: E402
 from growth import growth  # noqa: E402
 from hardened import hardened  # noqa: E402
 from intersection import intersection, scale  # noqa: E402
+from language_models import language_models  # noqa: E402
 from ledger import Row, write  # noqa: E402
 from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -68,6 +70,7 @@ def sections(data: Path) -> dict[str, Callable[[Tell], Iterator[Row]]]:
         "aggregating": lambda tell: aggregating(data, tell),
         "simulated": lambda tell: simulated(data, tell),
         "client kills": client_kills,
+        "language models": lambda tell: language_models(data, tell),
     }
 
 
@@ -97,6 +100,8 @@ def _keep(section: str, rows: list[Row]) -> None:
         merge(ROOT / "docs" / "fedora.json", [asdict(row) for row in rows])
     elif section in HORIZONTAL:
         merge(ROOT / "docs" / "horizontal.json", [asdict(row) for row in rows])
+    elif section == "language models":
+        merge(ROOT / "docs" / "llm.json", [asdict(row) for row in rows])
     else:
         write({section: rows}, ROOT / "docs" / "bench.json")
 

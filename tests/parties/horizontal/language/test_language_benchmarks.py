@@ -32,7 +32,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("ferries")
     write_base(folder)
     path = simulated(folder, EVALUATION)
-    return read_language(path, ["model.length=400"])
+    return read_language(path, ["model.length=4000"])
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from configs.federated_file import LanguageConfig, read_language
+from parties.errors import PolicyError
 from parties.horizontal.client import run_client
 from parties.horizontal.cohort import Member
 from parties.horizontal.door import Door
@@ -95,4 +96,12 @@ def test_a_base_that_is_not_there_is_named(
 ) -> None:
     config = read_language(ready[0].path, ['seats.client.base="nowhere"'])
     with pytest.raises(Exception, match="nowhere"):
+        take_language_seat(config, "client-0", ready[1], lambda _: None)
+
+
+def test_another_base_than_the_agreed_one_is_refused(
+    ready: tuple[LanguageConfig, Place],
+) -> None:
+    config = read_language(ready[0].path, [f'model.digest="{"0" * 64}"'])
+    with pytest.raises(PolicyError, match="the one agreed on 000000000000"):
         take_language_seat(config, "client-0", ready[1], lambda _: None)

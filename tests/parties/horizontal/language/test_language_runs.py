@@ -134,13 +134,17 @@ def test_processes_with_their_own_texts_agree_on_the_base_and_say_adapters_alone
         assert sum(each.numel() for each in written.values()) == d
         assert all(".lora_" in each for each in written)
 
-    (base / "config.json").write_text((base / "config.json").read_text() + " ")
-    with pytest.raises(Exception, match="the one agreed on"):
-        processes(Plan(path, (), tmp_path / "again", None), nothing)
-
 
 def test_the_shipped_config_is_read() -> None:
     path = Path(__file__).parents[4] / "configs" / "llm" / "tofu.toml"
     agreement = read_language(path).agreement
     assert agreement.unlearning.method == "primal-dual"
     assert agreement.spokes == ("client-0", "client-1", "client-2")
+
+
+def test_the_papers_config_is_read() -> None:
+    path = Path(__file__).parents[4] / "configs" / "llm" / "oblivionis.toml"
+    changes = ['training.rule.kind="fedadam"', 'seats.client.data.forget="forget05"']
+    agreement = read_language(path, changes).agreement
+    assert (len(agreement.spokes), agreement.training.share) == (30, 0.1)
+    assert agreement.tuning.kind == "lora"

@@ -1,0 +1,130 @@
+"""Figures of language models: a tiny Llama fine-tuned on TOFU by three clients, and forgetting it.
+
+The whole of it, base model included, is what a machine without weights or GPU can do. A metrics
+file of the same config that is there already may be named in ``VFL_LLM_METRICS``.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Any
+
+from ledger import Row, at_most, shown
+
+from models.language.lora_counts import lora_count, public_configs
+from parties.horizontal.language.tiny_base import Recipe, make_tiny
+from parties.horizontal.simulation.simulate import simulate
+from parties.simulate import Plan
+
+ROOT = Path(__file__).parents[2]
+CONFIG = ROOT / "configs" / "llm" / "tofu.toml"
+CLIENTS, EPOCHS = 1200, 4  # TOFU's rows that clients hold; passes of the base over public texts
+COUNTS = {
+    "Llama-3.2-1B": 22_544_384,
+    "Llama-3.2-3B": 48_627_712,
+    "Llama-3.1-8B": 83_886_080,
+    "Llama-2-7B": 79_953_920,
+}
+NEARER = ("npo", "simnpo", "primal-dual")
+COLUMNS = (
+    ("p, forgotten", "text_probability"),
+    ("p, kept", "text_retained_probability"),
+    ("KS to Retrain", "forget_distance"),
+    ("log10 p of KS", "forget_quality"),
+    ("FTR", "forget_truth_ratio"),
+    ("ROUGE, forgotten", "forget_rouge"),
+    ("model utility", "model_utility"),
+    ("ROUGE, kept", "retain_rouge"),
+    ("ROUGE, real authors", "real_authors_rouge"),
+    ("ROUGE, world facts", "world_facts_rouge"),
+    ("membership AUC", "membership_auc"),
+)
+Models = Mapping[str, Mapping[str, float]]
+
+
+def language_models(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
+    """Counts, then the run; a table of it goes to ``docs/llm/tables.md``."""
+    for name, wanted in COUNTS.items():
+        count = lora_count(public_configs()[name], 32).adapters
+        title = f"llm: adapters of rank 32 on the seven projections of {name}"
+        yield Row(title, count, "numbers", f"exactly {wanted}", count == wanted)
+    metrics, minutes = _run(data, tell)
+    models = figures(metrics)
+    _table(metrics, models)
+    yield from _rows(models)
+    if minutes is not None:
+        yield at_most("llm: base model, fine-tuning, all ways and figures, on two cores",
+                      minutes, 30.0, "minutes")  # fmt: skip
+
+
+def _rows(models: Models) -> Iterator[Row]:
+    original, retrain = models["original"], models["retrain"]
+    times = original["text_probability"] / retrain["text_probability"]
+    yield Row("llm: tiny Llama, TOFU forget10, 3 clients: probability of forgotten answers, "
+              "fine-tuned over never seen", times, "x", "at least 20", times >= 20)  # fmt: skip
+    for name in NEARER:
+        near, far = models[name]["forget_distance"], original["forget_distance"]
+        yield Row(f"llm: KS of truth ratios to Retrain's, {name}", near, "",
+                  f"below fine-tuning's {far:.4g}", near < far)  # fmt: skip
+        utility = models[name]["model_utility"] / retrain["model_utility"]
+        yield Row(f"llm: model utility over Retrain's, {name}", utility, "",
+                  "within 0.1 of 1", abs(utility - 1) <= 0.1)  # fmt: skip
+    fallen = models["npo-fedavgm"]["model_utility"] / retrain["model_utility"]
+    yield Row("llm: model utility over Retrain's, NPO through FedAvgM without a server's rate",
+              fallen, "", "it collapses: at most 0.1", fallen <= 0.1)  # fmt: skip
+    yield shown("llm: model utility of Retrain, of fine-tuning",
+                f"{retrain['model_utility']:.3f}, {original['model_utility']:.3f}", "")  # fmt: skip
+
+
+def figures(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """By model, every figure that has a value."""
+    return {
+        each["name"]: {f["name"]: f["value"] for f in each["figures"] if f["value"] is not None}
+        for each in metrics["requests"][0]["methods"]
+    }
+
+
+def _run(data: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], float | None]:
+    """The metrics, and the minutes that it took where it was made now."""
+    if known := os.environ.get("VFL_LLM_METRICS"):
+        found: dict[str, Any] = json.loads(Path(known).read_text())
+        return found, None
+    began = monotonic()
+    with TemporaryDirectory() as folder:
+        place = Path(folder)
+        copytree(data / "tofu", place / "tofu")
+        tell("llm: pre-training the tiny base")
+        recipe = Recipe(place / "tofu", CLIENTS, (), EPOCHS, 0, 1)
+        make_tiny(place / "tiny", recipe, lambda _: None)
+
+        def hear(event: dict[str, Any]) -> None:
+            if event["event"] == "progress":
+                tell(f"llm: {event['phase']}, {event['done']} of {event['total'] or '?'}")
+
+        metrics = simulate(Plan(CONFIG, (), place / "runs", place), hear)
+    return metrics, (monotonic() - began) / 60
+
+
+def _table(metrics: Mapping[str, Any], models: Models) -> None:
+    """Every model beside Retrain."""
+    titles, names = zip(*COLUMNS, strict=True)
+    lines = [
+        "# Forgetting by a tiny Llama: TOFU, forget10",
+        "",
+        '`python tests/bench "language models" --data DIR`: the run `llm/tofu`, seed '
+        f"{metrics['run']['seed']}, one Retrain. {metrics['run']['parameters']:,} numbers, of "
+        "which all are tuned.",
+        "",
+        f"| model | {' | '.join(titles)} |",
+        f"|---{'|---' * len(titles)}|",
+    ]
+    for name, known in models.items():
+        cells = [f"{known[each]:.3g}" if each in known else "" for each in names]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    folder = ROOT / "docs" / "llm"
+    folder.mkdir(exist_ok=True)
+    (folder / "tables.md").write_text("\n".join(lines) + "\n")
