@@ -11,13 +11,15 @@ import typer
 
 from parties.options import DebugOption, Format, FormatOption, SetOption
 from parties.teller import Teller
-from parties.usage import Command
+from parties.usage import Command, Commands
 
 if TYPE_CHECKING:
     pass
 
 language_app = typer.Typer(
-    no_args_is_help=True, help="Base models for federated fine-tuning, and what comes of it."
+    cls=Commands,
+    no_args_is_help=True,
+    help="Base models for federated fine-tuning, and what comes of it.",
 )
 FolderArgument = Annotated[Path, typer.Argument(help="Folder of a model, as transformers writes.")]
 
@@ -66,8 +68,10 @@ def digest(
 
     def work() -> None:
         from models.language.folder import base_digest
+        from parties.horizontal.language.told import told as in_our_words
 
-        found = base_digest(folder)
+        with in_our_words():
+            found = base_digest(folder)
         told.say(f'model = {{ digest = "{found}" }}', event="result", digest=found)
 
     told.guard(work)

@@ -16,6 +16,7 @@ from models.language.trainable import write
 from parties.errors import IntegrityError, StorageError
 from parties.final import MANIFEST, MODEL
 from parties.horizontal.language.room import tuned
+from parties.horizontal.language.told import told
 
 
 def merge_delivered(base: Path, run: Path, out: Path) -> None:
@@ -24,17 +25,18 @@ def merge_delivered(base: Path, run: Path, out: Path) -> None:
     Raises:
         StorageError: nothing was delivered to ``run``, or something is in ``out``.
         IntegrityError: the file is not the one that was written.
-        LanguageModelError: it does not fit this base.
+        DataError: it does not fit this base.
     """
     if out.exists() and any(out.iterdir()):
         raise StorageError(f"{out} is not empty", "name a new folder")
     manifest, content = _delivered(run)
     settings = manifest["architecture"]["tuning"]
     tuning: Any = TypeAdapter(Tuning).validate_json(json.dumps(settings))
-    loaded = load_language_model(base)
-    model = tuned(loaded.model, tuning, seed=0)
-    write(model, load(content))
-    plain = merge(model) if isinstance(model, PeftModel) else model
+    with told():
+        loaded = load_language_model(base)
+        model = tuned(loaded.model, tuning, seed=0)
+        write(model, load(content))
+        plain = merge(model) if isinstance(model, PeftModel) else model
     plain.save_pretrained(out)
     loaded.tokenizer.save_pretrained(out)
 

@@ -9,6 +9,7 @@ from models.language.adapters import Lora as Adapters
 from models.language.folder import examine
 from models.language.memory import MemoryEstimate, Training, available_memory, estimate
 from parties.errors import ResourceError
+from parties.horizontal.language.told import told
 from parties.watch import Watch
 
 SAID = 1e9  # bytes below which nobody need hear of it
@@ -38,11 +39,12 @@ def needs(agreement: Language, base: Path, device: str) -> tuple[MemoryEstimate,
     """The estimate, and the bytes that there are, where that can be told.
 
     Raises:
-        LanguageModelError: the folder has no config.
+        DataError: the folder has no config.
     """
-    examine(base)
-    config = AutoConfig.from_pretrained(base, local_files_only=True)
-    return estimate(config, training_of(agreement)), available_memory(device)
+    with told():
+        examine(base)
+        config = AutoConfig.from_pretrained(base, local_files_only=True)
+        return estimate(config, training_of(agreement)), available_memory(device)
 
 
 def say_needs(agreement: Language, base: Path, device: str, watch: Watch) -> None:
@@ -50,7 +52,7 @@ def say_needs(agreement: Language, base: Path, device: str, watch: Watch) -> Non
 
     Raises:
         ResourceError: it is more than this machine has.
-        LanguageModelError: the folder has no config.
+        DataError: the folder has no config.
     """
     found, there = needs(agreement, base, device)
     if found.total > SAID:

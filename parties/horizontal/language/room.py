@@ -20,6 +20,7 @@ from models.language.trainable import Layout, trainable, tune_all, values, write
 from parties.errors import PolicyError
 from parties.horizontal.language.texts.encoding import Encoder, encoder
 from parties.horizontal.language.texts.templates import Chat, Plain
+from parties.horizontal.language.told import told
 from parties.schedule import torch_seed
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def furnish(agreement: Language, base: Path, device: str) -> Room:
     """Load the base model and make what is taught of it; the last one is kept.
 
     Raises:
-        LanguageModelError: the folder cannot be used.
+        DataError: the folder cannot be used.
         PolicyError: it is not the model that was agreed on.
     """
     words = agreement.model_dump_json(include={"model", "tuning", "seed"})
@@ -92,7 +93,11 @@ def furnish(agreement: Language, base: Path, device: str) -> Room:
 
 @lru_cache(maxsize=1)
 def _furnished(wanted: _Wanted) -> Room:
-    agreement, base, device = wanted.agreement, wanted.base, wanted.device
+    with told():
+        return _loaded(wanted.agreement, wanted.base, wanted.device)
+
+
+def _loaded(agreement: Language, base: Path, device: str) -> Room:
     plan = agreement.model
     loaded = load_language_model(base, plan.precision, device, plan.quantised)
     if plan.digest not in (None, loaded.digest):

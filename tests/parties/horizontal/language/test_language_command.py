@@ -1,0 +1,82 @@
+"""``vfl language``: a base model of our own, its digest, what it needs, and what came of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from models.language.folder import base_digest
+from models.language.loading import load_language_model
+from parties.cli import app
+from parties.horizontal.language.texts.own import read_own
+from tests.parties.horizontal.language.ferries import facts, simulated, write_base, write_texts
+
+
+def said(*words: str) -> Result:
+    return CliRunner().invoke(app, ["language", *words], env={"COLUMNS": "200"})
+
+
+def tofu(folder: Path) -> Path:
+    """A few rows in the original format; the last four are to be forgotten."""
+    folder.mkdir()
+    rows = facts()[:16]
+    options = [f"option{number}" for number in (1, 2, 3, 4)]
+    choice = {"question": "Where is Riga?", **dict.fromkeys(options, "Latvia"), "answer": "Latvia"}
+    files = {
+        "full": rows,
+        "forget10": rows[-4:],
+        "real_authors": [choice],
+        "world_facts": [choice | {"question": "Where is Turku?"}],
+    }
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text("\n".join(map(json.dumps, content)))
+    return folder
+
+
+def test_a_tiny_model_is_made_of_public_texts(tmp_path: Path) -> None:
+    out, source = tmp_path / "tiny", tofu(tmp_path / "tofu")
+    words = ("tiny", str(out), "--tofu", str(source), "--clients", "4", "--epochs", "1")
+    result = said(*words)
+    assert result.exit_code == 0, result.output
+    loaded = load_language_model(out)
+    assert sum(each.numel() for each in loaded.model.parameters()) <= 2_000_000
+    assert [each.answer for each in read_own(out, Path("public.jsonl"))] == ["Latvia"] * 2  # type: ignore[union-attr]
+    assert f'digest = "{base_digest(out)}"' in said("digest", str(out)).output
+
+    again = said(*words)
+    assert again.exit_code == 7
+    assert "is not empty" in again.output
+
+
+def test_public_texts_hold_no_clients_answer(tmp_path: Path) -> None:
+    source = tofu(tmp_path / "tofu")
+    secret = facts()[0]["answer"] + " and never to any other town"
+    rows = [json.loads(line) for line in (source / "full.json").read_text().splitlines()]
+    rows[0]["answer"] = rows[8]["answer"] = secret
+    (source / "full.json").write_text("\n".join(map(json.dumps, rows)))
+    result = said("tiny", str(tmp_path / "tiny"), "--tofu", str(source), "--clients", "4")
+    assert result.exit_code != 0
+    assert "1 public texts hold answers of clients" in result.output
+    assert secret not in result.output
+
+
+def test_what_a_training_needs_is_told(tmp_path: Path) -> None:
+    base = write_base(tmp_path)
+    write_texts(tmp_path)
+    result = said("memory", str(simulated(tmp_path)), "--base", str(base))
+    assert result.exit_code == 0, result.output
+    assert "this needs about 0." in result.output
+
+
+@pytest.mark.parametrize("verb", ["digest", "memory", "merge"])
+def test_a_folder_without_a_model_is_named(tmp_path: Path, verb: str) -> None:
+    path = simulated(tmp_path)
+    words = {
+        "digest": ("digest", str(tmp_path / "absent")),
+        "memory": ("memory", str(path), "--base", str(tmp_path / "absent")),
+        "merge": ("merge", str(tmp_path / "base"), str(tmp_path / "absent"), str(tmp_path / "o")),
+    }
+    result = said(*words[verb])
+    assert result.exit_code not in (0, 1)
+    assert "absent" in result.output
