@@ -4,7 +4,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,13 +81,25 @@ def processes(plan: Plan, listener: Listener) -> dict[str, Any]:
         try:
             failure = _follow(events, children, listener)
         finally:
-            for child in children.values():
-                child.kill()
+            _end(children.values(), readers)
     if failure is not None:
         raise failure
     written = plan.out / config.agreement.federation / METRICS
     metrics: dict[str, Any] = json.loads(written.read_text())
     return metrics
+
+
+def _end(children: Iterable[subprocess.Popen[str]], readers: Iterable[Thread]) -> None:
+    """Nobody runs on, and no pipe stays open."""
+    ended = list(children)
+    for child in ended:
+        child.kill()
+    for reader in readers:
+        reader.join(GRACE)
+    for child in ended:
+        child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
 
 
 def _start(
