@@ -1,6 +1,7 @@
 """Tests of the sequence likelihood: the shift, ignored labels, and how little it remembers."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import cross_entropy
 
+from unlearning.llm.forgetting_scores import entropy_scores
 from unlearning.llm.likelihood import Nll, sequence_nll, token_log_probs
 from unlearning.llm.retain import kl_reference_model, retain_nll, weighted
 
@@ -62,7 +64,18 @@ def test_gradient_agrees_with_finite_differences() -> None:
     assert torch.autograd.gradcheck(lambda x: sequence_nll(x, small).total, (leaf,))
 
 
-def test_the_backward_pass_keeps_nothing_but_the_logits() -> None:
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda logits, labels: sequence_nll(logits, labels).token_mean,
+        lambda logits, labels: kl_reference_model(logits, logits, labels),
+        lambda logits, labels: entropy_scores(logits, labels).mean(),
+    ],
+    ids=["likelihood", "divergence", "entropy"],
+)
+def test_the_backward_pass_keeps_nothing_but_the_logits(
+    loss: Callable[[Tensor, Tensor], Tensor],
+) -> None:
     scores, labels = random_rows(torch.bfloat16)
     leaf = scores.requires_grad_()
     kept: dict[int, int] = {}
@@ -73,7 +86,7 @@ def test_the_backward_pass_keeps_nothing_but_the_logits() -> None:
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        found = sequence_nll(leaf, labels).token_mean
+        found = loss(leaf, labels)
     kept.pop(leaf.untyped_storage().data_ptr(), None)
     assert sum(kept.values()) <= labels.untyped_storage().nbytes() + 64
     found.backward()
