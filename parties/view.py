@@ -58,7 +58,7 @@ class View:
                 self._roles[name],
                 progress.phase,
                 _bar(progress),
-                f"{progress.rate:.0f}" if progress.done > 1 else "",
+                progress.pace,
                 in_bytes(progress.size),
                 "" if progress.remaining is None else f"{progress.remaining:.0f} s",
             )

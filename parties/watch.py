@@ -21,11 +21,19 @@ class Progress:
     total: int | None = None
     size: int = 0  # bytes that crossed so far
     seconds: float = 0.0  # in this phase
+    tokens: int = 0  # of texts, in this phase
 
     @property
     def rate(self) -> float:
         """Steps per second in this phase."""
         return self.done / self.seconds if self.seconds else 0.0
+
+    @property
+    def pace(self) -> str:
+        """The speed as people read it: tokens a second where texts are learned."""
+        if self.tokens and self.seconds:
+            return f"{self.tokens / self.seconds:,.0f} tokens"
+        return f"{self.rate:.0f}" if self.done > 1 else ""
 
     @property
     def remaining(self) -> float | None:
@@ -49,6 +57,7 @@ class Watch:
         """A new phase of ``total`` steps begins."""
         self._began, self._progress.seconds = monotonic(), 0.0
         self._progress.phase, self._progress.done, self._progress.total = name, 0, total
+        self._progress.tokens = 0
         self._tell()
 
     def at(self, place: vfl_pb2.Place) -> None:
@@ -70,6 +79,10 @@ class Watch:
     def crossed(self, size: int) -> None:
         """Bytes went over the wire."""
         self._progress.size += size
+
+    def passed(self, tokens: int) -> None:
+        """So many tokens passed the model."""
+        self._progress.tokens += tokens
 
     def note(self, text: str) -> None:
         """Something that is good to know."""

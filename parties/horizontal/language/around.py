@@ -1,30 +1,51 @@
-"""A cohort whose adapters are merged by their products, and the gap of the plain mean.
+"""The clients of a language model: their tokens are told, and adapters merged as was agreed on.
 
-The mean of factors is not the mean of products (ΔW = (α/r) B A). Either way the distance is told;
-with ``product_svd`` the step is that of the mean product, cut to the rank.
+The mean of factors is not the mean of products (ΔW = (α/r) B A). With ``product_svd`` the step is
+that of the mean product, cut to the rank; how far the plain mean would have been from it is told.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from models.language.lora_aggregation import aggregate, factor_gap, total_gap
 from models.language.trainable import Layout
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Cohort, Kind, Mean, Member, Score, Whose, answers
+from parties.horizontal.cohort import (
+    Cohort,
+    Kind,
+    Mean,
+    Member,
+    Score,
+    Summing,
+    Whose,
+    answers,
+)
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
 
 
-class ByProducts:
+class TextCohort:
     """See ``Cohort``.
+
+    Args:
+        count: is told the tokens of every lesson that was heard.
+        products: the layout of the adapters whose products are merged; None: the plain mean.
+        hidden: whether nobody sees a single update.
 
     Attributes:
         gaps: of every round, ‖mean product − product of mean factors‖ over ‖mean product‖.
     """
 
-    def __init__(self, cohort: Cohort, layout: Layout) -> None:
-        self._cohort, self._layout = cohort, layout
+    def __init__(
+        self,
+        cohort: Cohort,
+        count: Callable[[int], None],
+        *,
+        products: Layout | None,
+        hidden: bool,
+    ) -> None:
+        self._cohort, self._count = cohort, count
+        self._products, self._hidden = products, hidden
         self.gaps: list[float] = []
 
     @property
@@ -41,17 +62,29 @@ class ByProducts:
         self, members: Iterable[Member], lesson: Lesson, slots: Slots
     ) -> Iterator[tuple[Member, Learned]]:
         """See ``Cohort``."""
-        return self._cohort.each(members, lesson, slots)
+        for member, learned in self._cohort.each(members, lesson, slots):
+            self._count(learned.tokens)
+            yield member, learned
 
     def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
-        """See ``Cohort``: the step to the adapters whose product is nearest the mean product."""
-        found = dict(answers(self._cohort, members, lesson, slots))
-        if not found:
-            raise PolicyError("a mean of nobody")
+        """See ``Cohort``: the mean, or the step to the adapters nearest the mean product."""
+        if self._hidden:
+            return self._cohort.mean(members, lesson, slots)
+        if self._products is not None:
+            return self._merged(self._products, members, lesson, slots)
+        total = Summing()
+        for member, learned in self.each(members, lesson, slots):
+            total.add(member, learned)
+        return total.mean(members, self.quorum)
+
+    def _merged(
+        self, layout: Layout, members: Sequence[Member], lesson: Lesson, slots: Slots
+    ) -> Mean:
+        found = dict(answers(self, members, lesson, slots))
         model, rows = slots["model"], [each.rows for each in found.values()]
-        clients = [self._layout.named(model + each.change) for each in found.values()]
+        clients = [layout.named(model + each.change) for each in found.values()]
         self.gaps.append(total_gap(factor_gap(clients, rows)).relative)
-        merged = self._layout.flat(aggregate("product_svd", clients, rows))
+        merged = layout.flat(aggregate("product_svd", clients, rows))
         loss = sum(each.loss * each.rows for each in found.values()) / sum(rows)
         absent = tuple(each for each in members if each not in found)
         change: Tensor = merged.to(torch.float64) - model.to(torch.float64)

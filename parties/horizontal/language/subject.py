@@ -8,7 +8,7 @@ from torch import Tensor
 from configs.language import Lora
 from parties.horizontal.cohort import Cohort, Kind, Member
 from parties.horizontal.evaluation.outcome import Outcome, Scores
-from parties.horizontal.language.around import ByProducts
+from parties.horizontal.language.around import TextCohort
 from parties.horizontal.language.benchmarks.benchmark import Benchmark, open_benchmark
 from parties.horizontal.language.choice import training, ways
 from parties.horizontal.language.figures import figures
@@ -30,15 +30,19 @@ class LanguageSubject:
         self._party, self._agreement = party, party.agreement
         self._room = party.room
         self._benchmark: Benchmark | None = open_benchmark(party)
-        self._merged: ByProducts | None = None
+        self._texts: TextCohort | None = None
 
     def around(self, cohort: Cohort) -> Cohort:
-        """See ``Subject``: adapters are merged by their products where that was agreed on."""
+        """See ``Subject``: tokens are told, and adapters merged as was agreed on."""
         plan = self._agreement.tuning
-        if not isinstance(plan, Lora) or plan.merging != "product_svd":
-            return cohort
-        self._merged = ByProducts(cohort, self._room.layout)
-        return self._merged
+        by_products = isinstance(plan, Lora) and plan.merging == "product_svd"
+        self._texts = TextCohort(
+            cohort,
+            self._party.watch.passed,
+            products=self._room.layout if by_products else None,
+            hidden=self._agreement.aggregation.kind != "none",
+        )
+        return self._texts
 
     def fresh(self, stream: str) -> Tensor:
         """See ``Subject``: the base, whatever the stream, with the adapters that change nothing."""
@@ -82,7 +86,7 @@ class LanguageSubject:
             "revert": 0,
             "tuning": tuning.kind,
             "merging": merging,
-            "merging_gaps": self._merged.gaps if self._merged else [],
+            "merging_gaps": self._texts.gaps if self._texts else [],
             "base": self._room.digest,
             "benchmark": agreement.evaluation.benchmark,
         }

@@ -22,6 +22,7 @@ from parties.horizontal.simulation.local_cohort import LocalCohort
 from parties.horizontal.subjects import pupil
 from parties.memory_port import MemoryPort
 from parties.seating import Place
+from parties.watch import Progress, Watch
 from protocol.keyring import issue, make_authority
 from tests.parties.horizontal.language.ferries import LORA, simulated, write_base, write_texts
 
@@ -105,3 +106,14 @@ def test_another_base_than_the_agreed_one_is_refused(
     config = read_language(ready[0].path, [f'model.digest="{"0" * 64}"'])
     with pytest.raises(PolicyError, match="the one agreed on 000000000000"):
         take_language_seat(config, "client-0", ready[1], lambda _: None)
+
+
+def test_tokens_are_told_as_they_pass() -> None:
+    told: list[dict[str, object]] = []
+    watch = Watch("server", told.append)
+    watch.phase("training", 2)
+    watch.passed(1500)
+    watch.phase("measuring")
+    assert [each["tokens"] for each in told] == [0, 0], "a new phase begins to count anew"
+    assert Progress("server", seconds=2.0, tokens=3000).pace == "1,500 tokens"
+    assert Progress("server", done=8, seconds=2.0).pace == "4"
