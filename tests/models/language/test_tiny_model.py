@@ -154,3 +154,17 @@ def test_no_text_and_a_diverging_loss_are_refused(tokenizer) -> None:
         model.model.norm.weight.fill_(float("nan"))
     with pytest.raises(LanguageModelError, match="diverged"):
         pretrain(model, encode_texts(tokenizer, TEXTS, 64), PLAN)
+
+
+def test_padding_is_not_learnt(tokenizer) -> None:
+    """The loss of a padded batch is the mean over its true tokens, each row taken alone."""
+    model, reports = build_tiny(tokenizer, SHAPE, seed=1), []
+    rows = encode_texts(tokenizer, ["Ada", TEXTS[0]], 64)
+    sums = []
+    for row in rows:
+        tokens = torch.tensor([row])
+        told = model(input_ids=tokens).logits[0, :-1]
+        sums.append(torch.nn.functional.cross_entropy(told, tokens[0, 1:], reduction="sum").item())
+    pretrain(model, rows, Pretraining(epochs=1, batch=2), reports.append)
+    predicted = sum(len(row) - 1 for row in rows)
+    assert reports[0].loss == pytest.approx(sum(sums) / predicted, rel=1e-5)

@@ -20,8 +20,7 @@ from parties.schedule import key, permutation
 
 Public: TypeAlias = Question | Passage
 PIECE = 2000  # characters of a piece of English, about
-_SHINGLE = 5  # words
-_NAMED = 5  # words from which on a text is taken for somebody's
+_SHINGLE = 5  # words; a shorter answer is never found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +99,7 @@ def refuse_private(public: Sequence[Public], private: Sequence[Question]) -> Non
     begins = defaultdict[tuple[str, ...], list[tuple[str, ...]]](list)
     for row in private:
         answer = _words(row.answer)
-        if len(answer) >= _NAMED:
-            begins[answer[:_SHINGLE]].append(answer)
+        begins[answer[:_SHINGLE]].append(answer)
     guilty = [at for at, text in enumerate(map(_text, public)) if _holds(_words(text), begins)]
     if guilty:
         raise PolicyError(

@@ -53,6 +53,13 @@ def test_rows_of_like_length_lie_together() -> None:
     assert padding(lengths, bucketed(lengths, 8, b"order", pool=1)) > 0.3
 
 
+def test_batches_do_not_come_from_the_shortest_to_the_longest() -> None:
+    batches = bucketed(range(64), 8, b"order", pool=8)
+    firsts = [int(batch[0]) for batch in batches]
+    assert sorted(firsts) == list(range(0, 64, 8))
+    assert firsts not in (sorted(firsts), sorted(firsts)[::-1])
+
+
 def test_padding_is_the_share_of_what_is_computed() -> None:
     # Two batches of two rows, 5 and 4 wide: 18 tokens are computed and 15 are real.
     batches = [np.array([0, 1]), np.array([2, 3])]

@@ -4,11 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
-import transformers
+from small_tokenizers import byte_level
+from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
-from models.torchvision_ops import declare_absent
 from parties.errors import DataError
 from parties.horizontal.language.texts.encoding import Cut, Encoded, cut_from, encoder
 from parties.horizontal.language.texts.templates import Chat, Plain
@@ -206,26 +205,26 @@ def test_windows_must_bring_something_new(tokenizer: PreTrainedTokenizerFast, ov
         encoder(tokenizer, PLAIN, 4).windows(["a"], overlap)
 
 
-def test_a_model_reads_the_labels_as_meant(tokenizer: PreTrainedTokenizerFast) -> None:
-    """transformers shifts labels by itself: its loss is the mean over ``learned`` tokens."""
-    declare_absent()  # before transformers looks for the model
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
+def test_learned_tokens_are_those_left_when_a_loss_has_shifted_the_labels(
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    made = encoder(tokenizer, PLAIN, 40)
+    rows = made.answers(PAIRS) + encoder(tokenizer, PLAIN, 5).windows(["A long text"], overlap=2)
+    assert {row.start == 0 for row in rows} == {True, False}
+    for row in rows:
+        assert row.learned == (row.labels[1:] != -100).sum()
+
+
+def test_an_end_token_of_the_tokenizers_own_is_not_written_twice() -> None:
+    ending = byte_level()
+    ending.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
     )
-    model = transformers.LlamaForCausalLM(config).eval()
-    (row,) = encoder(tokenizer, PLAIN, 200).answers(PAIRS[:1])
-    ids, labels = (torch.from_numpy(each)[None] for each in (row.ids, row.labels))
-    with torch.no_grad():
-        out = model(input_ids=ids, labels=labels)
-    said = torch.log_softmax(out.logits[0], -1)
-    terms = [-said[at - 1, row.ids[at]] for at in range(row.start, len(row.ids))]
-    assert len(terms) == row.learned
-    torch.testing.assert_close(out.loss, torch.stack(terms).mean())
+    assert text(ending, np.array(ending("x")["input_ids"])) == "x</s>"
+    made = encoder(ending, PLAIN, 200)
+    assert text(ending, made.answers([("x", "y")])[0].ids) == "Question: x\nAnswer: y</s>"
+    assert text(ending, made.prompts(["x"])[0]) == "Question: x\nAnswer:"
+    assert text(ending, made.windows(["x"])[0].ids) == "x</s>"
 
 
 def test_no_rows_are_no_rows(tokenizer: PreTrainedTokenizerFast) -> None:
