@@ -52,13 +52,13 @@ def language_models(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
         count = lora_count(public_configs()[name], 32).adapters
         title = f"llm: adapters of rank 32 on the seven projections of {name}"
         yield Row(title, count, "numbers", f"exactly {wanted}", count == wanted)
-    metrics, minutes = _run(data, tell)
+    metrics, base = _run(data, tell)
     models = figures(metrics)
     _table(metrics, models)
     yield from _rows(models)
-    if minutes is not None:
-        yield at_most("llm: base model, fine-tuning, all ways and figures, on two cores",
-                      minutes, 30.0, "minutes")  # fmt: skip
+    minutes, beside = metrics["run"]["seconds"] / 60, "" if base is None else "base model, "
+    yield at_most(f"llm: {beside}fine-tuning, every way and all figures, on two cores",
+                  minutes + (base or 0.0), 30.0, "minutes")  # fmt: skip
 
 
 def _rows(models: Models) -> Iterator[Row]:
@@ -89,7 +89,7 @@ def figures(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def _run(data: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], float | None]:
-    """The metrics, and the minutes that it took where it was made now."""
+    """The metrics, and the minutes that the base model took where it was made now."""
     if known := os.environ.get("VFL_LLM_METRICS"):
         found: dict[str, Any] = json.loads(Path(known).read_text())
         return found, None
@@ -100,13 +100,14 @@ def _run(data: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], float
         tell("llm: pre-training the tiny base")
         recipe = Recipe(place / "tofu", CLIENTS, (), EPOCHS, 0, 1)
         make_tiny(place / "tiny", recipe, lambda _: None)
+        minutes = (monotonic() - began) / 60
 
         def hear(event: dict[str, Any]) -> None:
             if event["event"] == "progress":
                 tell(f"llm: {event['phase']}, {event['done']} of {event['total'] or '?'}")
 
         metrics = simulate(Plan(CONFIG, (), place / "runs", place), hear)
-    return metrics, (monotonic() - began) / 60
+    return metrics, minutes
 
 
 def _table(metrics: Mapping[str, Any], models: Models) -> None:
