@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from configs.agreement import Limits
 from configs.federated import Asked, Federated, Teaching
 from configs.language_unlearning import TextUnlearning
 from configs.table import Count, Fraction, Name, Positive, Table
@@ -115,6 +116,8 @@ class Language(Federated):
     # Of a client's unflagged texts that nobody learns from, for tests and as a reference.
     held: Annotated[float, Field(ge=0, lt=1)] = 0.05
     training: TextRounds = TextRounds()
+    # A server is silent while it measures a model, and a client while it learns.
+    limits: Limits = Limits(idle_seconds=14_400.0)
     unlearn: tuple[TextRequest, ...] = ()
     unlearning: TextUnlearning = TextUnlearning()
     evaluation: TextEvaluation = TextEvaluation()
@@ -151,6 +154,11 @@ class Language(Federated):
         sums, tuning = self.aggregation, self.tuning
         if sums.kind == "none":
             return self
+        if isinstance(self.partition, TextsAtOne):
+            raise ValueError(
+                f"partition {self.partition.kind!r} has one client forget, whose update would be "
+                f"the difference of two sums, which aggregation.kind = {sums.kind!r} hides"
+            )
         if isinstance(tuning, Lora) and tuning.merging == "product_svd":
             raise ValueError(
                 "tuning.merging 'product_svd' needs single clients' factors, which "
@@ -161,5 +169,32 @@ class Language(Federated):
                 f"aggregation.kind = {sums.kind!r} hides single updates, and a round in which one "
                 "client forgets beside the same round without it would show that client's: "
                 'name no client in the requests (rows = "flagged")'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _products_have_no_memory(self) -> Self:
+        if not (isinstance(self.tuning, Lora) and self.tuning.merging == "product_svd"):
+            return self
+        ways = self.unlearning
+        plans = [ways.grad_ascent, ways.grad_diff, ways.npo, ways.simnpo, ways.rmu]
+        for rule in (self.training.rule, *(each.rule for each in plans)):
+            if rule is not None and (rule.kind != "fedavg" or rule.rate not in (None, 1.0)):
+                raise ValueError(
+                    "tuning.merging 'product_svd' turns the factors in every round, which momentum "
+                    "and moments do not follow: rule = {kind = 'fedavg'}, rate 1"
+                )
+        if any("rule" in each.settings for each in ways.also):
+            raise ValueError("tuning.merging 'product_svd' goes with no rule but fedavg")
+        return self
+
+    @model_validator(mode="after")
+    def _the_threshold_has_a_source(self) -> Self:
+        ways = (self.unlearning.method, *self.unlearning.compare)
+        plan = self.unlearning.primal_dual
+        if "primal-dual" in ways and plan.threshold is None and not self.held and self.unlearn:
+            raise ValueError(
+                "primal-dual takes its threshold from texts that are held apart, and held is 0: "
+                "held = 0.05, or unlearning.primal_dual.threshold"
             )
         return self

@@ -31,11 +31,16 @@ class Forgetting(Table):
     # In a round that unlearns: everybody, those without forgotten texts learning theirs; or the
     # leaving alone, as the released program of Oblivionis does it.
     who: Literal["all", "leaving"] = "all"
+
+
+class ByRulePlan(Forgetting):
+    """What those have that descend an objective without a price."""
+
     # The server's, with its memory, in the rounds that unlearn and recover; None: the plain mean.
     rule: Rule | None = None
 
 
-class GradDiffPlan(Forgetting):
+class GradDiffPlan(ByRulePlan):
     """Gradient ascent on forgotten texts beside descent on those that stay."""
 
     gamma: Positive = 1.0
@@ -57,7 +62,7 @@ class SimNpoPlan(GradDiffPlan):
     gamma: Positive = 0.125
 
 
-class RmuPlan(Forgetting):
+class RmuPlan(ByRulePlan):
     """Representation misdirection (Li et al. 2024)."""
 
     layer: Count | None = None  # whose outputs are steered, from 1; None: the one in the middle
@@ -69,12 +74,12 @@ class RmuPlan(Forgetting):
 class PrimalDualPlan(Forgetting):
     """FedORA's constraint on forgotten texts, priced by a dual variable."""
 
-    score: Literal["preference", "entropy"] = "preference"
-    # γ: what the mean score of forgotten texts must reach; None: what those who stay score on
-    # texts that nobody learned from.
-    threshold: float | None = None
+    # γ: the nats a token that forgotten texts must reach; None: what texts have from which nobody
+    # of those who stay learned.
+    threshold: Positive | None = None
     step_size: Positive = 0.5  # σ
     price: Annotated[float, Field(ge=0)] = 0.5  # Ω before the first round
+    most: Positive = 10.0  # Ω, whatever the clients tell
     alpha: Annotated[float, Field(ge=0)] = 1.0
     retain: Literal["nll", "kl"] = "nll"
 
@@ -95,7 +100,7 @@ class TextUnlearning(Table):
     also: tuple[TextVariant, ...] = ()  # beside those
     retrains: Annotated[int, Field(ge=1)] = 1
     fine_tune: TextStage = TextStage()
-    grad_ascent: Forgetting = Forgetting()
+    grad_ascent: ByRulePlan = ByRulePlan()
     grad_diff: GradDiffPlan = GradDiffPlan()
     npo: NpoPlan = NpoPlan()
     simnpo: SimNpoPlan = SimNpoPlan()
@@ -115,6 +120,8 @@ class TextUnlearning(Table):
         names = [*get_args(TextMethod), *(each.name for each in self.also)]
         if len(set(names)) < len(names):
             raise ValueError("a variant bears the name of another one, or of a method")
+        if any(each.name.startswith(("retrain", "original")) for each in self.also):
+            raise ValueError("a variant bears the name of a Retrain, or of the original")
         for each in self.also:
             try:
                 self.at(each)

@@ -272,6 +272,8 @@ class HubCohort:
         whole = len(odds) == BINS and sum(odds) == found.rows if found.rows else not odds
         if not whole or found.right > found.rows:
             raise RemoteProtocolError(f"measured {sum(odds)} odds of {found.rows} rows")
+        if not 0 <= found.chance <= found.rows:
+            raise RemoteProtocolError(f"measured chances of {found.chance} of {found.rows} rows")
         return Score(found.rows, found.right, found.loss, odds, found.chance)
 
     def _tell(self, bodies: Mapping[str, Body]) -> dict[str, Body]:

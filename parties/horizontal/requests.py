@@ -88,9 +88,9 @@ class Requests:
             unlearned.append(model)
         delivered = unlearned[0].model if unlearned else original
         self._lines.stay(unlearned[0].line if unlearned else self._lines.present)
+        beside = self._subject.figures(found, [each.client for each in leaving])
         self._record.keep()  # once rows are gone, nothing can be asked of them again
         purged = self._cohort.purge()
-        beside = self._subject.figures(found, [each.client for each in leaving])
         told = {
             "name": name,
             "chosen": all_ways[0].name if all_ways else ORIGINAL,

@@ -1,5 +1,6 @@
 """Lessons about texts as the wire has them."""
 
+from math import inf
 from typing import Literal, cast, get_args
 
 from parties.horizontal.learning.text_lesson import Objective, TextLesson
@@ -40,10 +41,15 @@ def text_understood(said: vfl_pb2.Text) -> TextLesson:
     """As the client hears it.
 
     Raises:
-        RemoteProtocolError: an objective or an optimiser that there is not.
+        RemoteProtocolError: an objective that there is not, or a number that cannot be used.
     """
     if said.objective not in _OBJECTIVES or said.optimiser not in get_args(Optimiser):
         raise RemoteProtocolError("teaches texts by an objective or an optimiser that is unknown")
+    weights = (said.gamma, said.alpha, said.delta, said.steering, said.price)
+    if not all(0 <= each < inf for each in weights):
+        raise RemoteProtocolError("teaches texts with a weight that is negative or not finite")
+    if not (0 < said.beta < inf and 0 < said.ceiling < inf):
+        raise RemoteProtocolError("teaches texts with a beta or a ceiling that is not positive")
     return TextLesson(
         objective=_OBJECTIVES[said.objective],
         optimiser=cast(Optimiser, said.optimiser),

@@ -51,6 +51,23 @@ def test_defaults_are_the_papers(tmp_path: Path) -> None:
             "name no client in the requests",
         ),
         (
+            "aggregation.kind='masks'\npartition={kind='one', client='client-0'}",
+            "has one client forget",
+        ),
+        (
+            "tuning={kind='lora', merging='product_svd'}\ntraining.rule={kind='fedavgm'}",
+            "turns the factors in every round",
+        ),
+        (
+            "tuning={kind='lora', merging='product_svd'}\nunlearning.npo={rule={kind='fedavgm'}}",
+            "turns the factors in every round",
+        ),
+        ("held=0.0\nunlearning.method='primal-dual'", "and held is 0"),
+        (
+            "unlearning.also=[{name='retrain-x', method='npo', settings={}}]",
+            "bears the name of a Retrain",
+        ),
+        (
             "aggregation.kind='masks'\ntuning={kind='lora', merging='product_svd'}",
             "legal with it: factors, freeze_A",
         ),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from configs.language import Language
 from configs.language_unlearning import (
+    ByRulePlan,
     Forgetting,
     GradDiffPlan,
     NpoPlan,
@@ -66,11 +67,11 @@ def method(agreement: Language, name: TextMethod) -> Method:
         case "primal-dual":
             return _priced(agreement, plan.primal_dual)
         case _:
-            settings: Forgetting = getattr(plan, name.replace("-", "_"))
+            settings: ByRulePlan = getattr(plan, name.replace("-", "_"))
             return _by_objective(agreement, name, settings)
 
 
-def _by_objective(agreement: Language, name: Objective, plan: Forgetting) -> ByObjective:
+def _by_objective(agreement: Language, name: Objective, plan: ByRulePlan) -> ByObjective:
     found = _text(name, plan)
     return ByObjective(
         name,
@@ -87,6 +88,7 @@ def _priced(agreement: Language, plan: PrimalDualPlan) -> PrimalDual:
         _course(agreement, plan.recover, "primal-dual recover", TextLesson()),
         plan.step_size,
         plan.price,
+        plan.most,
         plan.threshold,
         plan.who,
     )

@@ -113,16 +113,22 @@ def _quality(marks: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> d
     found, ratios = dict[str, Measured](), marks.get("ratios", ())
     known = [each["ratios"] for each in others if each.get("ratios")]
     if ratios and known:
-        ours = torch.tensor(ratios)
-        each = [forget_quality(ours, torch.tensor(theirs)) for theirs in known]
-        distance, chance = fmean(e.distance for e in each), fmean(e.log10_p for e in each)
-        n = len(ratios)
-        found["forget_distance"] = Measured(distance, n, direction=Direction.LOWER, note="KS")
-        found["forget_quality"] = Measured(chance, n, direction=Direction.HIGHER, note="log10 p")
+        ours, n = torch.tensor(ratios, dtype=torch.float64), len(ratios)
+        sides = [ours, *(torch.tensor(each, dtype=torch.float64) for each in known)]
+        if all(bool(torch.isfinite(each).all()) for each in sides):
+            each = [forget_quality(ours, theirs) for theirs in sides[1:]]
+            distance, chance = fmean(e.distance for e in each), fmean(e.log10_p for e in each)
+            found["forget_distance"] = Measured(distance, n, direction=Direction.LOWER, note="KS")
+            found["forget_quality"] = Measured(
+                chance, n, direction=Direction.HIGHER, note="log10 p"
+            )
+        else:
+            found["forget_distance"] = Measured(None, n, note="a truth ratio is not finite")
     leaks = [each["leak_auc"] for each in others if "leak_auc" in each]
     if "leak_auc" in marks and leaks:
-        value = privacy_leak(marks["leak_auc"], fmean(leaks))
-        found["privacy_leak"] = Measured(value, int(marks["leak_texts"]))
+        reference, n = fmean(leaks), int(marks["leak_texts"])
+        value = privacy_leak(marks["leak_auc"], reference) if reference else None
+        found["privacy_leak"] = Measured(value, n, note="" if reference else "Retrain's AUC is 0")
     return found
 
 

@@ -76,7 +76,7 @@ class LanguageLearner:
 
     def delivered(self, model: Tensor) -> dict[str, Tensor]:
         """See ``Taught``."""
-        return self.room.layout.named(model)
+        return self.room.delivered(model)
 
     @torch.no_grad()
     def measure(self, kind: Kind, model: Tensor, whose: Whose = "own") -> Score:
@@ -102,12 +102,13 @@ class LanguageLearner:
         """See ``Taught``.
 
         Raises:
-            Unteachable: there are no rows of this kind.
-            ValueError: the lesson is not about texts.
+            Unteachable: there are no rows of this kind, or the lesson is not for texts.
         """
         rows, plan = self.shelf.of(kind), lesson.text
         if plan is None:
-            raise ValueError(f"aim {lesson.aim!r} is not for texts")
+            raise Unteachable(f"aim {lesson.aim!r} is not for texts")
+        if plan.objective == "npo" and "teacher" not in slots:
+            raise Unteachable("npo compares with the model before, which was not sent")
         if not rows:
             raise Unteachable(f"{self.name} has no {kind} texts")
         stream = f"{lesson.stream} {self.name} {kind}"

@@ -13,7 +13,7 @@ from configs.language import Tuning
 from models.language.adapters import merge
 from models.language.loading import load_language_model
 from models.language.trainable import write
-from parties.errors import IntegrityError, StorageError
+from parties.errors import DataError, IntegrityError, StorageError
 from parties.final import MANIFEST, MODEL
 from parties.horizontal.language.room import tuned
 from parties.horizontal.language.told import told
@@ -25,15 +25,21 @@ def merge_delivered(base: Path, run: Path, out: Path) -> None:
     Raises:
         StorageError: nothing was delivered to ``run``, or something is in ``out``.
         IntegrityError: the file is not the one that was written.
-        DataError: it does not fit this base.
+        DataError: it was not made from this base.
     """
     if out.exists() and any(out.iterdir()):
         raise StorageError(f"{out} is not empty", "name a new folder")
     manifest, content = _delivered(run)
-    settings = manifest["architecture"]["tuning"]
-    tuning: Any = TypeAdapter(Tuning).validate_json(json.dumps(settings))
+    agreed = manifest["architecture"]
+    # A frozen factor was delivered, too; here all of them are written.
+    settings = {**agreed["tuning"], "merging": "factors"} if "rank" in agreed["tuning"] else None
+    tuning: Any = TypeAdapter(Tuning).validate_json(json.dumps(settings or agreed["tuning"]))
     with told():
         loaded = load_language_model(base)
+        if agreed["model"]["digest"] not in (None, loaded.digest):
+            raise DataError(
+                f"{base} is not the base model of this run", "its digest stands in the agreement"
+            )
         model = tuned(loaded.model, tuning, seed=0)
         write(model, load(content))
         plain = merge(model) if isinstance(model, PeftModel) else model

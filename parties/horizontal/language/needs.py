@@ -8,11 +8,11 @@ from configs.language import Language, Lora
 from models.language.adapters import Lora as Adapters
 from models.language.folder import examine
 from models.language.memory import MemoryEstimate, Training, available_memory, estimate
-from parties.errors import ResourceError
 from parties.horizontal.language.told import told
 from parties.watch import Watch
 
 SAID = 1e9  # bytes below which nobody need hear of it
+SMALLER = "a smaller training.batch or model.length, adapters or bfloat16 need less"
 
 
 def training_of(agreement: Language) -> Training:
@@ -48,17 +48,15 @@ def needs(agreement: Language, base: Path, device: str) -> tuple[MemoryEstimate,
 
 
 def say_needs(agreement: Language, base: Path, device: str, watch: Watch) -> None:
-    """Tell what the run needs where that is much.
+    """Tell what a client's training needs where that is much; a warning where there is less.
+
+    It is no more than an estimate for texts of the greatest length, so nobody is refused.
 
     Raises:
-        ResourceError: it is more than this machine has.
         DataError: the folder has no config.
     """
     found, there = needs(agreement, base, device)
-    if found.total > SAID:
-        watch.note(found.sentence(there))
     if there is not None and found.total > there:
-        raise ResourceError(
-            found.sentence(there),
-            "a smaller training.batch or model.length, adapters in place of full tuning, or bf16",
-        )
+        watch.warn(f"{found.sentence(there)}; {SMALLER}")
+    elif found.total > SAID:
+        watch.note(found.sentence(there))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from parties.horizontal.language.room import Room
 from parties.horizontal.language.texts.batches import Batch
+from parties.horizontal.learning.lesson import Unteachable
 from parties.horizontal.learning.text_lesson import TextLesson
 from unlearning.llm.forgetting_scores import Preference, preference_scores
 from unlearning.llm.gradient_ascent import gradient_ascent
@@ -38,7 +39,7 @@ class Forgetting:
         """The scalar to descend; without ``retain`` its term is absent.
 
         Raises:
-            ValueError: RMU's layer is not there.
+            Unteachable: RMU's layer is not there.
         """
         plan, model = self.lesson, self.room.model
         match plan.objective:
@@ -91,7 +92,7 @@ class Forgetting:
         layers = int(self.room.model.config.num_hidden_layers)
         layer = self.lesson.layer or (layers + 1) // 2
         if layer > layers:
-            raise ValueError(f"layer {layer} of a model that has {layers}")
+            raise Unteachable(f"layer {layer} of a model that has {layers}")
         lost = _hidden(self.room.model, forget, layer)
         target = steering(lost.shape[2], self.lesson.steering, self.seed).to(lost)
         away = rmu_forget(lost, target, _told(forget, lost))

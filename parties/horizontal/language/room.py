@@ -13,7 +13,7 @@ from torch import Tensor
 import models.language  # noqa: F401  before transformers, see there
 from configs.language import Language, Lora, Tuning
 from models.language.adapters import Lora as Adapters
-from models.language.adapters import adapt, freeze_a
+from models.language.adapters import adapt, freeze_a, plain_name
 from models.language.errors import LanguageModelError
 from models.language.loading import load_language_model
 from models.language.trainable import Layout, trainable, tune_all, values, write
@@ -58,6 +58,15 @@ class Room:
             LanguageModelError: it is not finite, or of another length.
         """
         write(self.model, self.layout.named(vector))
+
+    def delivered(self, vector: Tensor) -> dict[str, Tensor]:
+        """What is taught by its names, with the factors that stay as they were drawn."""
+        frozen = {
+            plain_name(name): each.detach().cpu()
+            for name, each in self.model.named_parameters()
+            if ".lora_" in name and not each.requires_grad
+        }
+        return self.layout.named(vector) | frozen
 
     def vector(self) -> Tensor:
         """What is taught as it is now, ``[d]`` float32."""

@@ -93,4 +93,4 @@ class LanguageSubject:
 
     def delivered(self, model: Tensor) -> dict[str, Tensor]:
         """See ``Subject``."""
-        return self._room.layout.named(model)
+        return self._room.delivered(model)

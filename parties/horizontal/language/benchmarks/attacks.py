@@ -62,6 +62,7 @@ def relearned(room: Room, rows: Sequence[Encoded], plan: Relearning, size: int) 
     block = [each for each in attacked.model.parameters() if each.requires_grad]
     optimiser = torch.optim.AdamW(block, plan.learning_rate, weight_decay=0.0)
     attacked.model.train()
+    torch.manual_seed(plan.seed)  # of dropout
     for step in range(plan.steps):
         first = step * BATCH
         chosen = [own[(first + at) % count] for at in range(min(BATCH, count))]

@@ -66,6 +66,12 @@ def open_benchmark(party: LanguageParty) -> Benchmark | None:
         DataError: a file is absent, or not what it should be.
     """
     plan, seat = party.agreement.evaluation, party.seat
+    if plan.relearn and plan.rows and not 0 < round(plan.relearn_share * plan.rows) < plan.rows:
+        raise ConfigError(
+            f"evaluation.relearn_share {plan.relearn_share} of evaluation.rows {plan.rows} leaves "
+            "a side without texts",
+            "ask more rows, or give the attacker another share",
+        )
     if plan.benchmark == "none":
         return None
     files = seat.benchmark if isinstance(seat, LanguageServerSeat) else None

@@ -9,11 +9,13 @@ the price ascends.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 from torch import Tensor
 
 from parties.errors import PolicyError
 from parties.horizontal.cohort import Score
 from parties.horizontal.language.methods.by_objective import Who, members, slots_of
+from parties.horizontal.learning.odds import spread
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.rounds import Course
 from parties.horizontal.scene import Scene, Turn
@@ -35,6 +37,7 @@ class PrimalDual:
     recover: Course
     step_size: float
     price: float
+    most: float
     threshold: float | None = None
     who: Who = "all"
     name: str = "primal-dual"
@@ -47,9 +50,11 @@ class PrimalDual:
         Raises:
             PolicyError: there is no threshold, and no text to take it from.
         """
-        model, threshold = scene.original, self.threshold or _unseen(scene)
+        model, threshold = scene.original, self.threshold
+        if threshold is None:
+            threshold = _unseen(scene)
         ceiling = ABOVE * threshold
-        dual = init(threshold, ceiling, self.price)
+        dual = init(threshold, ceiling, self.price, self.most)
         gone = [each.client for each in scene.leaving]
         for number in range(self.unlearn.rounds):
             lesson = self.unlearn.at(number)
@@ -79,9 +84,12 @@ def _unseen(scene: Scene) -> float:
 
 
 def _sums(found: Mapping[str, Score], ceiling: float) -> list[ScoreSum]:
-    """Each client's scores; a mean beyond the ceiling counts as that."""
-    return [
-        ScoreSum(min(each.loss, each.rows * ceiling), each.rows)
-        for each in found.values()
-        if each.rows
-    ]
+    """Each client's scores, no answer's beyond the ceiling, from the counts of their odds.
+
+    An answer of probability p has φ = log p − log(1 − p), and −log p = log(1 + exp(−φ)).
+    """
+    told = []
+    for each in found.values():
+        scores = np.minimum(np.logaddexp(0.0, -spread(each.odds)), ceiling)
+        told.append(ScoreSum(float(scores.sum()), each.rows))
+    return told

@@ -1,16 +1,28 @@
 """``vfl language``: a base model of our own, its digest, what it needs, and what came of it."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save
 from typer.testing import CliRunner, Result
 
+from configs.federated_file import read_language
+from models.language.adapters import logit_gap
 from models.language.folder import base_digest
 from models.language.loading import load_language_model
 from parties.cli import app
+from parties.horizontal.language.room import furnish
 from parties.horizontal.language.texts.own import read_own
-from tests.parties.horizontal.language.ferries import facts, simulated, write_base, write_texts
+from tests.parties.horizontal.language.ferries import (
+    LORA,
+    facts,
+    simulated,
+    write_base,
+    write_texts,
+)
 
 
 def said(*words: str) -> Result:
@@ -80,3 +92,30 @@ def test_a_folder_without_a_model_is_named(tmp_path: Path, verb: str) -> None:
     result = said(*words[verb])
     assert result.exit_code not in (0, 1)
     assert "absent" in result.output
+
+
+@pytest.mark.parametrize("merging", ["factors", "freeze_A"])
+def test_what_is_merged_is_what_was_measured(tmp_path: Path, merging: str) -> None:
+    base = write_base(tmp_path)
+    write_texts(tmp_path)
+    config = read_language(simulated(tmp_path, "", f'{LORA}\nmerging = "{merging}"'))
+    room = furnish(config.agreement, base, "cpu")
+    generator = torch.Generator().manual_seed(7)
+    model = room.start + 0.3 * torch.randn(len(room.start), generator=generator)
+    run = tmp_path / "run"
+    run.mkdir()
+    content = save(room.delivered(model))
+    (run / "model.safetensors").write_bytes(content)
+    manifest = {
+        "architecture": config.agreement.architecture,
+        "sha256": {"model.safetensors": sha256(content).hexdigest()},
+    }
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    assert said("merge", str(base), str(run), str(tmp_path / "out")).exit_code == 0
+    room.take(model)
+    tokens = torch.arange(20)[None]
+    merged = load_language_model(tmp_path / "out").model
+    assert logit_gap(room.model, merged, tokens) < 1e-4
+
+    (run / "model.safetensors").write_bytes(content[:-1] + b"x")
+    assert said("merge", str(base), str(run), str(tmp_path / "other")).exit_code == 9

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from configs.federated_file import read_language
-from parties.horizontal.cohort import Member
+from parties.horizontal.cohort import Member, Score
 from parties.horizontal.language.learner import LanguageLearner
 from parties.horizontal.language.methods.by_objective import members
-from parties.horizontal.language.methods.primal_dual import PrimalDual
+from parties.horizontal.language.methods.primal_dual import PrimalDual, _sums
 from parties.horizontal.language.stock import TextStock
 from parties.horizontal.learning.lesson import Lesson, Unteachable
 from parties.horizontal.learning.text_lesson import Objective, TextLesson
@@ -109,7 +109,7 @@ def test_rmu_moves_what_is_said_inside(client: LanguageLearner, taught: Tensor) 
     before, after = (client.measure("forgotten", m) for m in (taught, taught + found.change))
     assert after.loss > before.loss
     deep = replace(plan, layer=3)
-    with pytest.raises(ValueError, match="layer 3 of a model that has 2"):
+    with pytest.raises(Unteachable, match="layer 3 of a model that has 2"):
         client.answer("forgotten", replace(lesson, text=deep), {"model": taught})
 
 
@@ -133,7 +133,7 @@ def test_what_cannot_be_taught_is_said(stock: TextStock, taught: Tensor) -> None
     slots = {"model": taught}
     with pytest.raises(Unteachable, match="client-1 has no forgotten texts"):
         client.answer("forgotten", LESSON, slots)
-    with pytest.raises(ValueError, match="not for texts"):
+    with pytest.raises(Unteachable, match="not for texts"):
         client.answer("learn", replace(LESSON, aim="learn", text=None), slots)
 
 
@@ -194,6 +194,7 @@ def test_the_constraint_raises_the_score_to_what_unseen_texts_have(
         Course(LESSON, 0),
         step_size=1.0,
         price=0.5,
+        most=10.0,
         threshold=2.0,
         who="leaving",
     )
@@ -215,3 +216,36 @@ def test_a_lesson_on_texts_crosses_the_wire() -> None:
     for wrong in (vfl_pb2.Text(optimiser="adamw"), vfl_pb2.Text(objective=3, optimiser="pickle")):
         with pytest.raises(RemoteProtocolError, match="unknown"):
             text_understood(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"gamma": -1.0},
+        {"price": float("nan")},
+        {"alpha": float("inf")},
+        {"beta": 0.0},
+        {"ceiling": float("nan")},
+    ],
+)
+def test_a_lesson_with_numbers_that_cannot_be_used_is_refused(wrong: dict[str, float]) -> None:
+    said = text_said(TextLesson(objective="npo"))
+    for name, value in wrong.items():
+        setattr(said, name, value)
+    with pytest.raises(RemoteProtocolError, match="teaches texts with a"):
+        text_understood(said)
+
+
+def test_npo_without_the_model_before_is_refused(client: LanguageLearner, taught: Tensor) -> None:
+    lesson = replace(LESSON, text=TextLesson(objective="npo"))
+    with pytest.raises(Unteachable, match="was not sent"):
+        client.answer("forgotten", lesson, {"model": taught})
+
+
+def test_no_answer_counts_for_more_than_the_ceiling() -> None:
+    # Odds of five answers near -7.375 and of five near 4.125: -log p is 7.3756 and 0.0160.
+    odds = [0] * 96
+    odds[18], odds[64] = 5, 5
+    (found,) = _sums({"a": Score(10, 0, 37.0, tuple(odds))}, ceiling=3.75)
+    assert found.rows == 10
+    assert found.total == pytest.approx(5 * 3.75 + 5 * 0.016030, rel=1e-4)
