@@ -41,6 +41,9 @@ _MAY_BE_ABSENT = {
     "Teach.distil",  # of this aim only
     "Teach.gate",
     "Teach.noise",
+    "Teach.text",
+    "Learned.tokens",  # of texts only
+    "Measured.chance",
     "Teach.teachers",
     "Spent.square",  # where nothing bounds it
     "There.digest",  # of ciphertexts only

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HUB, SPOKE
 from seats import AGREED, Attendance, party
 
 from parties.errors import PolicyError
@@ -18,6 +17,7 @@ from parties.join import greet, welcome
 from parties.memory_port import MemoryPort
 from parties.printable import LONGEST, printable, printable_event
 from parties.teller import Reserved, Teller, _thread_failed
+from tests.conftest import HUB, SPOKE
 
 ROOT = Path(__file__).parents[2]
 EVIL = {

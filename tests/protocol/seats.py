@@ -10,8 +10,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-from conftest import HUB, SPOKE
-
 from configs.agreement import Agreement
 from configs.schema import canonical
 from configs.seat import Seat, SklearnData
@@ -29,6 +27,7 @@ from protocol.grpc_line import GrpcLine, Server, dial
 from protocol.keyring import read_keyring, trust
 from protocol.line import Line
 from protocol.phases import Side
+from tests.conftest import HUB, SPOKE
 
 PLAN: dict[str, Any] = {
     "federation": "trial",

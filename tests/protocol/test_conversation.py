@@ -5,7 +5,6 @@ from time import monotonic
 
 import numpy as np
 import pytest
-from conftest import Lines
 from talk import (
     ASK,
     DESCEND,
@@ -32,6 +31,7 @@ from protocol.frames import CHUNK, MAX_FRAME
 from protocol.message import FIELDS
 from protocol.phases import Phase, Side
 from protocol.tensors import MAX_PAYLOAD
+from tests.conftest import Lines
 
 
 @pytest.mark.parametrize(

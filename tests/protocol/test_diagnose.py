@@ -8,12 +8,12 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from conftest import HUB, SPOKE, Dial, listening
 from forge import Leaf, authority, write
 from talk import end_of
 
 from protocol.errors import IdentityError, LineBroken
 from protocol.keyring import issue, make_authority, read_keyring
+from tests.conftest import HUB, SPOKE, Dial, listening
 
 Cause = Callable[[Path, Path], AbstractContextManager[str]]
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from conftest import HUB, SPOKE, Dial, grpc_lines, listening
 from relay import Relay
 from talk import ASK, floats, speaker
 
@@ -20,6 +19,7 @@ from protocol.errors import LineBroken, PeerSilent, RemoteProtocolError
 from protocol.grpc_line import Server, dial
 from protocol.keyring import read_keyring
 from protocol.phases import Phase, Side
+from tests.conftest import HUB, SPOKE, Dial, grpc_lines, listening
 
 BRISK = Habits(beat=0.1, silence=2.0)
 WIRED = Habits(keepalive=1.0, keepalive_timeout=1.0, silence=300.0)  # HTTP/2 has to notice

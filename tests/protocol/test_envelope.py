@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from conftest import Lines
 from talk import (
     ARRANGEMENTS,
     ASK,
@@ -23,6 +22,7 @@ from protocol.complete import require_complete
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.message import FIELDS, Message
 from protocol.phases import Phase, Side
+from tests.conftest import Lines
 
 SPOILT: dict[str, tuple[Callable[[say.Envelope], object], str]] = {
     "version": (lambda e: setattr(e, "version", 2), "speaks version 2; here it is 1"),

@@ -8,7 +8,6 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from conftest import FEDERATION, HUB, SPOKE, Lines, grpc_lines
 from cryptography.x509 import Certificate
 from forge import NOW, Leaf, authority, write
 from talk import end_of, speaker
@@ -19,6 +18,7 @@ from protocol.errors import IdentityError, LineBroken
 from protocol.grpc_line import Server, dial
 from protocol.keyring import read_keyring
 from protocol.phases import Phase, Side
+from tests.conftest import FEDERATION, HUB, SPOKE, Lines, grpc_lines
 
 
 def later() -> datetime:

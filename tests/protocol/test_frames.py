@@ -8,7 +8,6 @@ from queue import Queue
 import grpc
 import numpy as np
 import pytest
-from conftest import HUB, SPOKE, Lines, grpc_lines, listening
 from golden import refused, sent_by, spoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +23,7 @@ from protocol.line import memory_lines
 from protocol.message import Message
 from protocol.phases import Phase, Side
 from protocol.tensors import DTYPES, MAX_PAYLOAD, Tensor
+from tests.conftest import HUB, SPOKE, Lines, grpc_lines, listening
 
 SPOKEN, REFUSED = spoken(), refused()
 TENSORS = st.sampled_from(sorted(DTYPES.values(), key=str)).flatmap(

@@ -1,7 +1,6 @@
 """Golden bytes: a change of the wire shows here, and every wrong frame is refused in words."""
 
 import pytest
-from conftest import Lines
 from golden import FOLDER, INDEX, refused, spoken
 from talk import speaker
 
@@ -10,6 +9,7 @@ from protocol.frames import MAX_FRAME, MAX_HEADER, decode
 from protocol.line import memory_lines
 from protocol.message import FIELDS
 from protocol.phases import Phase, Side
+from tests.conftest import Lines
 
 SPOKEN, REFUSED = spoken(), refused()
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HUB, SPOKE
 from seats import PLAN, Attendance, Sign, by_hand, hub_by_hand, party, properly
 
 from parties import join
@@ -22,6 +21,7 @@ from protocol.grpc_line import GrpcLine, Server, dial
 from protocol.keyring import Keyring, issue, read_keyring
 from protocol.line import Line, memory_lines
 from protocol.phases import Phase, Side
+from tests.conftest import HUB, SPOKE
 
 
 def hello(us: Party, **changes: Any) -> say.Hello:

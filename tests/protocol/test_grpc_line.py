@@ -10,7 +10,6 @@ from queue import Queue
 
 import grpc
 import pytest
-from conftest import HUB, SPOKE, Dial, grpc_lines, listening
 from forge import Leaf, authority, write
 from talk import end_of
 
@@ -18,6 +17,7 @@ from protocol.errors import IdentityError, LineBroken, PeerSilent
 from protocol.frames import MAX_FRAME
 from protocol.grpc_line import USUAL, Server, options
 from protocol.keyring import read_keyring
+from tests.conftest import HUB, SPOKE, Dial, grpc_lines, listening
 
 Port = tuple[Server, str]
 

@@ -7,7 +7,6 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from conftest import HUB, SPOKE
 from seats import (
     AGREED,
     FIELDS,
@@ -37,6 +36,7 @@ from protocol.errors import (
 from protocol.hub import Hub
 from protocol.line import Line, memory_lines
 from protocol.phases import Phase
+from tests.conftest import HUB, SPOKE
 
 
 @pytest.fixture(params=["memory", "grpc"])

@@ -10,7 +10,6 @@ from time import monotonic, sleep
 
 import grpc
 import pytest
-from conftest import HUB, SPOKE, Dial, grpc_lines, listening
 from talk import ASK, end_of, envelope, example, floats, frame, pair, raw, speaker
 
 from protocol import vfl_pb2 as say
@@ -21,6 +20,7 @@ from protocol.keyring import read_keyring
 from protocol.line import QUEUE, memory_lines
 from protocol.message import Message
 from protocol.phases import Phase, Side
+from tests.conftest import HUB, SPOKE, Dial, grpc_lines, listening
 
 _METHOD = "/vfl.Line/Talk"
 

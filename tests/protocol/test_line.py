@@ -6,10 +6,10 @@ from threading import Barrier
 from time import monotonic
 
 import pytest
-from conftest import Lines, grpc_lines
 
 from protocol.errors import IdentityError, LineBroken, PeerSilent
 from protocol.line import QUEUE, Line, Mailbox, memory_lines
+from tests.conftest import Lines, grpc_lines
 
 
 def test_frames_keep_their_order(lines: Lines) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HUB, SPOKE
 from seats import meeting, party
 
 from parties import join
@@ -14,6 +13,7 @@ from parties.join import greet, welcome
 from protocol.channel import Channel
 from protocol.errors import Aborted, IdentityError, ProtocolError, RemoteProtocolError
 from protocol.hub import Hub
+from tests.conftest import HUB, SPOKE
 
 RUN, OTHER = b"r" * 16, b"o" * 16
 THIRD = "hospital"

@@ -3,7 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import Lines
 from talk import ASK, DESCEND, Pair, envelope, floats, frame, pair
 
 from protocol import vfl_pb2 as say
@@ -11,6 +10,7 @@ from protocol.errors import Equivocation, PeerSilent, RemoteProtocolError
 from protocol.line import memory_lines
 from protocol.message import Message
 from protocol.phases import Phase, Side
+from tests.conftest import Lines
 
 EMBEDDING = (say.Embedding(), floats(4, 3))
 

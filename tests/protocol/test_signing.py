@@ -5,7 +5,6 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from conftest import FEDERATION
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -14,6 +13,7 @@ from protocol.credentials import fingerprint, party_uri
 from protocol.errors import IdentityError
 from protocol.keyring import make_authority, private_pem, read_keyring, trust
 from protocol.signing import grouped, pin_of, request_certificate, sign_request
+from tests.conftest import FEDERATION
 
 P256, P384 = ec.SECP256R1(), ec.SECP384R1()
 

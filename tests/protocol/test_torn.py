@@ -7,7 +7,6 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from conftest import Lines
 from talk import ASK, DESCEND, Pair, TappedLine, blob, floats, pair
 
 from protocol import vfl_pb2 as say
@@ -16,6 +15,7 @@ from protocol.errors import Aborted, LineBroken, LocalProtocolError, PeerSilent
 from protocol.frames import CHUNK
 from protocol.line import memory_lines
 from protocol.phases import Phase
+from tests.conftest import Lines
 
 
 class TearingLine(TappedLine):

@@ -11,7 +11,6 @@ from time import process_time
 from typing import Any
 
 import torch
-from conftest import HUB, SPOKE
 from seats import Meeting, meeting, party
 from typer import Typer
 from typer.testing import CliRunner
@@ -24,6 +23,7 @@ from parties.cli import app, party_app, simulate_app
 from parties.errors import exit_code
 from parties.join import greet, welcome
 from parties.party import Party
+from tests.conftest import HUB, SPOKE
 
 ROOT = Path(__file__).parents[3]
 PROGRAMS: Mapping[str, Typer] = {"vfl": app, "vfl-party": party_app, "vfl-sim": simulate_app}

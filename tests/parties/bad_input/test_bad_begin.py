@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import SPOKE
 from door import AGREEMENT, SEATS, Trial, made
 
 from configs.schema import canonical, read_config
 from parties.checkpoint import Checkpoints, Content
+from tests.conftest import SPOKE
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from conftest import HUB, SPOKE
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -14,6 +13,7 @@ from forge import Authority, Key, Leaf, authority, write
 
 from protocol.credentials import fingerprint
 from protocol.keyring import issue, make_authority
+from tests.conftest import HUB, SPOKE
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import HUB, SPOKE, Dial, listening
 from door import CANARIES, ROOT, Said, Trial, command, edited, made, process
 
 from protocol.keyring import read_keyring
+from tests.conftest import HUB, SPOKE, Dial, listening
 
 DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
 

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import SPOKE
 from door import AGREEMENT, CANARIES, SEATS, Trial, command, edited, made, process
+
+from tests.conftest import SPOKE
 
 
 @pytest.fixture

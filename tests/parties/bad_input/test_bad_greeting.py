@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HUB, SPOKE
 from door import greeting
 from seats import PLAN, Attendance, by_hand, meeting, party
 
@@ -19,6 +18,7 @@ from parties.memory_port import MemoryPort
 from protocol import vfl_pb2 as say
 from protocol.errors import Aborted, IdentityError
 from protocol.phases import Phase, Side
+from tests.conftest import HUB, SPOKE
 
 VARIANTS: dict[str, Any] = {
     "seed": 5,

@@ -16,7 +16,6 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from conftest import HUB, SPOKE, listening
 from door import ROOT, edited, made
 from forge import Authority, Leaf, authority, write
 from seats import party
@@ -28,6 +27,7 @@ from protocol.denied import DenyFile
 from protocol.errors import IdentityError, PeerSilent
 from protocol.grpc_line import Server, dial
 from protocol.keyring import issue, make_authority, read_keyring, trust
+from tests.conftest import HUB, SPOKE, listening
 
 
 @pytest.fixture(scope="session")

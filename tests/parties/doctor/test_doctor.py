@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import HUB, SPOKE
 from desk import SECRET, Desk, pinned, refused
 from typer.testing import CliRunner
 
 from parties.cli import app
 from parties.doctor import places
+from tests.conftest import HUB, SPOKE
 
 
 def test_a_party_that_is_ready_passes(desk: Desk) -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import HUB, SPOKE
 from desk import SECRET, Desk, refused
 
 from configs.schema import validated
 from configs.seat import Seat
 from parties.doctor.source import data_files
+from tests.conftest import HUB, SPOKE
 
 
 def test_data_that_is_absent_is_refused(desk: Desk) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HUB, SPOKE
 from desk import Desk, pinned, refused
 from forge import Leaf, authority, write
 
 from parties.doctor import identity
+from tests.conftest import HUB, SPOKE
 
 
 def leaf(desk: Desk, keys: Path, **changes: Any) -> None:

@@ -4,10 +4,10 @@ import resource
 from pathlib import Path
 
 import pytest
-from conftest import HUB, SPOKE
 from desk import Desk
 
 from parties.doctor import machine
+from tests.conftest import HUB, SPOKE
 
 
 def test_a_module_other_than_agreed_is_refused(desk: Desk) -> None:

@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import HUB
 from desk import Desk, refused
 
 from parties.doctor import places
+from tests.conftest import HUB
 
 
 def test_a_port_that_is_taken_is_refused(desk: Desk) -> None:

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import HUB, SPOKE, listening
 from desk import Desk, pinned, refused
 from forge import Leaf, authority, write
 
 from parties.doctor import way
 from protocol.keyring import make_authority, read_keyring
+from tests.conftest import HUB, SPOKE, listening
 
 
 @contextmanager

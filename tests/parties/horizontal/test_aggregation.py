@@ -5,7 +5,7 @@ import json
 import pytest
 
 from configs.horizontal import Horizontal
-from parties.horizontal.aggregation import promise
+from parties.horizontal.aggregation import promise, with_inputs
 
 
 def agreement(**sums: object) -> Horizontal:
@@ -45,5 +45,5 @@ def test_the_record_names_the_keepers() -> None:
 def test_the_record_says_that_sfu_shows_rows(method: str, rows: bool) -> None:
     asked = {"unlearn": [{"name": "one", "client": "client-0"}], "unlearning": {"method": method}}
     text = json.dumps(agreement().model_dump(mode="json") | asked)
-    found = promise(Horizontal.model_validate_json(text))["promise"]
+    found = with_inputs(Horizontal.model_validate_json(text))["promise"]
     assert ("rows of those who stay" in found) is rows

@@ -13,6 +13,7 @@ from test_hub_cohort import CONFIG, prepared
 from torch import Tensor
 
 from configs.client_unlearning import ClientMethod
+from configs.language_unlearning import TextMethod
 from parties.horizontal.cohort import Score
 from parties.horizontal.evaluation.figures import figures
 from parties.horizontal.evaluation.outcome import KINDS, Outcome
@@ -192,7 +193,8 @@ def test_a_run_tells_its_figures_and_nothing_is_done_twice_after_a_crash(tmp_pat
 
 def test_the_report_has_words_for_every_method() -> None:
     """One without would be told as another one with other settings."""
-    assert set(METHODS) == {"original", "retrain", *get_args(ClientMethod)}
+    ways = {*get_args(ClientMethod), *get_args(TextMethod)}
+    assert set(METHODS) == {"original", "retrain", *ways}
 
 
 def test_a_request_that_concerns_no_row_leaves_the_model_as_it_is(tmp_path: Path) -> None:

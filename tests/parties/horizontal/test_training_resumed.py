@@ -15,7 +15,8 @@ from parties.horizontal.record import Record, checkpoints
 from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.simulation.pool import PoolCohort
 from parties.horizontal.simulation.stock import Source
-from parties.horizontal.training import NAME, Trained, train
+from parties.horizontal.subjects import subject
+from parties.horizontal.training import NAME, Span, Trained, train
 
 ADAM = 'rule = { kind = "fedadam", rate = 0.01 }'
 LIMITS = CONFIG.replace("idle_seconds = 10.0", "idle_seconds = 10.0, checkpoint_seconds = 0.0")
@@ -55,7 +56,10 @@ class Trial:
 
         def work() -> Trained:
             cohort.follow("line", None)
-            return train(self.party, cohort, record, "line")
+            taught, rounds = subject(self.party), self.config.agreement.training.rounds
+            members = [Member(name) for name in self.config.agreement.spokes]
+            span = Span(0, rounds, taught.fresh("original"), members)
+            return train(self.party, taught, cohort, record, span, "line")
 
         try:
             return record.once(NAME, Trained, work), cohort.taught
