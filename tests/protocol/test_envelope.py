@@ -57,6 +57,9 @@ MAY_BE_ABSENT = {"Ask.epoch", "LiteralDual.step_size", "Embedding.report", "Ther
     "Teach.distil",
     "Teach.gate",
     "Teach.noise",
+    "Teach.text",
+    "Learned.tokens",
+    "Measured.chance",
     "Teach.steps",
     "Teach.teachers",
 }
