@@ -20,7 +20,7 @@ from parties.teller import Teller
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from parties.doctor.finding import Examined, Finding, HorizontalExamined
+    from parties.doctor.finding import Examined, Finding, HorizontalExamined, LanguageExamined
 
 _STYLES = {"ok": "green", "warning": "yellow", "fail": "bold red", "unknown": "dim"}
 
@@ -104,23 +104,26 @@ def _findings(visit: _Visit) -> Iterator["Finding"]:
     except ConfigError as error:  # without a config there is nothing to look at
         yield fail("config", error)
         return
-    from parties.doctor.finding import Examined
+    from parties.doctor.finding import Examined, HorizontalExamined
 
     if isinstance(examined, Examined):
         from parties.doctor.examination import examine
 
         yield from examine(examined, whole_data=visit.data_full)
-    else:
+    elif isinstance(examined, HorizontalExamined):
         from parties.doctor.horizontal import examine_horizontal
 
         yield from examine_horizontal(examined, whole_data=visit.data_full)
+    else:
+        from parties.doctor.language import examine_language
+
+        yield from examine_language(examined, whole_data=visit.data_full)
 
 
-def _examined(visit: _Visit) -> "Examined | HorizontalExamined":
+def _examined(visit: _Visit) -> "Examined | HorizontalExamined | LanguageExamined":
     from configs.any_file import read_any
-    from configs.errors import ConfigError
-    from configs.federated_file import FederatedConfig, HorizontalConfig
-    from parties.doctor.finding import Examined, HorizontalExamined
+    from configs.federated_file import HorizontalConfig, LanguageConfig
+    from parties.doctor.finding import Examined, HorizontalExamined, LanguageExamined
 
     config = read_any(visit.config, visit.changes)
     seat = config.seat(visit.seat)
@@ -133,11 +136,11 @@ def _examined(visit: _Visit) -> "Examined | HorizontalExamined":
             config=config, name=visit.seat, seat=seat, folder=folder,
             certificates=certificates, out=visit.out, address=address,
         )  # fmt: skip
-    if isinstance(config, FederatedConfig):
-        raise ConfigError(
-            f"{visit.config}: the doctor does not know language models yet",
-            "vfl simulate with training.rounds=1 shows whether a seat can be taken",
-        )
+    if isinstance(config, LanguageConfig):
+        return LanguageExamined(
+            config=config, name=visit.seat, seat=seat, folder=folder,
+            certificates=certificates, out=visit.out, address=address,
+        )  # fmt: skip
     return Examined(
         config=config, name=visit.seat, seat=config.seat(visit.seat), folder=folder,
         certificates=certificates, out=visit.out, address=address,

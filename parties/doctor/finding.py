@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from configs.federated_file import HorizontalConfig
+from configs.federated_file import HorizontalConfig, LanguageConfig
 from configs.schema import Config
 from configs.seat import Chair, Seat
 from parties.errors import PartyError, StorageError, exit_code
@@ -67,6 +67,13 @@ class HorizontalExamined(Looked):
     """A server or a client."""
 
     config: HorizontalConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageExamined(Looked):
+    """A server or a client of a language model."""
+
+    config: LanguageConfig
 
 
 def ok(subject: str, said: str) -> Finding:

@@ -1,24 +1,14 @@
-"""The examination of a server or a client: what all modes share, its network and its rows."""
+"""The examination of a server or a client of a horizontal run: its network and its rows."""
 
 from collections.abc import Iterator
 from functools import partial
 
 from configs.errors import ConfigError
 from configs.seat import Seat
-from parties.doctor.examination import guarded
+from parties.doctor.federated import examine_federated
 from parties.doctor.finding import Finding, HorizontalExamined, fail, ok, trouble
-from parties.doctor.identity import check_clock, check_identity
-from parties.doctor.machine import (
-    BARE,
-    COPIES,
-    check_numbers,
-    check_open_files,
-    check_versions,
-    memory,
-)
-from parties.doctor.places import check_places
+from parties.doctor.machine import BARE, COPIES, memory
 from parties.doctor.source import look_at
-from parties.doctor.way import check_address, check_port, check_way
 from parties.errors import DataError, PartyError
 from parties.horizontal.learning.networks import build
 from parties.horizontal.learning.seat_taking import read_shelf, requested
@@ -28,19 +18,13 @@ _FLOAT = 4  # bytes
 
 def examine_horizontal(examined: HorizontalExamined, *, whole_data: bool) -> Iterator[Finding]:
     """Everything that can be found out before a run."""
-    agreement = examined.config.agreement
-    role = "server" if examined.active else "client"
-    clients = len(agreement.spokes)
-    yield ok("config", f"{agreement.federation}: {examined.name} is {role}, of {clients} clients")
-    for check in (check_address, check_versions, check_numbers, _check_network):
-        yield from guarded(check, examined)
-    yield from guarded(partial(_check_data, whole=whole_data), examined)
-    yield from guarded(check_identity, examined)
-    yield from guarded(check_clock)
-    for look in (check_way, check_port, check_places):
-        yield from guarded(look, examined)
-    yield from guarded(check_open_files)
-    yield from guarded(_check_memory, examined)
+    own = (
+        partial(_check_network, examined),
+        partial(_check_data, examined, whole=whole_data),
+    )
+    yield from examine_federated(
+        examined, examined.config.agreement, own, partial(_check_memory, examined)
+    )
 
 
 def _check_network(examined: HorizontalExamined) -> Iterator[Finding]:

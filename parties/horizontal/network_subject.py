@@ -28,6 +28,8 @@ from unlearning.audit.figure import Figure
 class NetworkSubject:
     """See ``Subject``."""
 
+    libraries: tuple[str, ...] = ()
+
     def __init__(self, agreement: Horizontal) -> None:
         self._agreement = agreement
         self.own, self.clusters = has_own(agreement), clusters(agreement)

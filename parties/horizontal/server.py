@@ -122,7 +122,7 @@ class Server:
             "session": self.record.run.hex(),
             "agreement": self._party.digest.hex(),
             "seconds": self._party.ledger.elapsed,
-            "software": {name: version(name) for name in LIBRARIES},
+            "software": {name: version(name) for name in (*LIBRARIES, *self._subject.libraries)},
             **self._subject.told(),
         }
 

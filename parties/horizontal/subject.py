@@ -40,6 +40,10 @@ class Subject(Protocol):
     def clusters(self) -> tuple[tuple[str, ...], ...]:
         """Who learns with whom; none where all learn together."""
 
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """What is installed for it alone, whose versions the record of a run names."""
+
     def around(self, cohort: Cohort) -> Cohort:
         """The clients, as they are merged."""
 

@@ -57,6 +57,14 @@ def ways(agreement: Language, rounds: int) -> list[Method]:
     return [*found, *(Retrain(each, n) for n, each in zip(names, courses, strict=True))]
 
 
+def looks_back(agreement: Language) -> bool:
+    """Whether one of the ways has clients keep the model before unlearning beside theirs."""
+    courses = [
+        each.unlearn for each in ways(agreement, 1) if isinstance(each, ByObjective | PrimalDual)
+    ]
+    return any(each.lesson.text is not None and each.lesson.text.looks_back for each in courses)
+
+
 def method(agreement: Language, name: TextMethod) -> Method:
     """The method of a config's name."""
     plan = agreement.unlearning

@@ -107,8 +107,8 @@ class LanguageLearner:
         rows, plan = self.shelf.of(kind), lesson.text
         if plan is None:
             raise Unteachable(f"aim {lesson.aim!r} is not for texts")
-        if plan.objective == "npo" and "teacher" not in slots:
-            raise Unteachable("npo compares with the model before, which was not sent")
+        if plan.looks_back and "teacher" not in slots:
+            raise Unteachable(f"{plan.objective} looks at the model before, which was not sent")
         if not rows:
             raise Unteachable(f"{self.name} has no {kind} texts")
         stream = f"{lesson.stream} {self.name} {kind}"

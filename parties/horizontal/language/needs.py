@@ -8,6 +8,7 @@ from configs.language import Language, Lora
 from models.language.adapters import Lora as Adapters
 from models.language.folder import examine
 from models.language.memory import MemoryEstimate, Training, available_memory, estimate
+from parties.horizontal.language.choice import looks_back
 from parties.horizontal.language.told import told
 from parties.watch import Watch
 
@@ -32,6 +33,7 @@ def training_of(agreement: Language) -> Training:
         lora=lora,
         precision=plan.precision,
         quantisation=plan.quantised,
+        copies=2 + looks_back(agreement),
     )
 
 

@@ -73,8 +73,9 @@ class Room:
         return self.layout.flat(values(self.model)).float()
 
     def twin(self, vector: Tensor) -> "PreTrainedModel | PeftModel":
-        """A second model beside this one, which nobody teaches."""
-        other = deepcopy(self.model)
+        """A second model beside this one, which nobody teaches; what is frozen, both share."""
+        shared = {id(each): each for each in self.model.parameters() if not each.requires_grad}
+        other = deepcopy(self.model, shared)
         write(other, self.layout.named(vector))
         return other.requires_grad_(False).eval()
 

@@ -25,6 +25,7 @@ class LanguageSubject:
 
     own, history, revert, conflicts = False, 0, 0, False
     clusters: tuple[tuple[str, ...], ...] = ()
+    libraries = ("transformers", "peft", "tokenizers", "safetensors")
 
     def __init__(self, party: LanguageParty) -> None:
         self._party, self._agreement = party, party.agreement

@@ -5,11 +5,13 @@ the retain term; β and δ of NPO and SimNPO; Ω = ``price``.
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 Objective: TypeAlias = Literal[
     "learn", "grad-ascent", "grad-diff", "npo", "simnpo", "rmu", "primal-dual"
 ]
+
+TWO_TERMS: Final = ("grad-diff", "npo", "simnpo", "primal-dual")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,3 +36,10 @@ class TextLesson:
     steering: float = 2.0
     price: float = 0.0
     ceiling: float = 10.0
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether the model before unlearning is looked at."""
+        return self.objective in ("npo", "rmu") or (
+            self.retain == "kl" and self.objective in TWO_TERMS
+        )

@@ -13,7 +13,6 @@ from torch import Tensor
 from models.server_optimisers import ServerOptimiser
 from parties.horizontal.cohort import Member
 from parties.horizontal.learning.lesson import Lesson, Slots
-from parties.horizontal.learning.text_lesson import TextLesson
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.rounds import AVERAGE, Course
 from parties.horizontal.scene import Scene, Turn
@@ -61,13 +60,6 @@ def members(scene: Scene, who: Who) -> Sequence[Member]:
 def slots_of(scene: Scene, model: Tensor, lesson: Lesson) -> Slots:
     """The model, and beside it that before unlearning where the objective looks at it."""
     plan = lesson.text
-    if plan is not None and looks_back(plan):
+    if plan is not None and plan.looks_back:
         return {"model": model, "teacher": scene.original}
     return {"model": model}
-
-
-def looks_back(plan: TextLesson) -> bool:
-    """Whether a lesson compares with the model before unlearning."""
-    two_terms = ("grad-diff", "npo", "simnpo", "primal-dual")
-    by_divergence = plan.retain == "kl" and plan.objective in two_terms
-    return plan.objective in ("npo", "rmu") or by_divergence

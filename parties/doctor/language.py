@@ -1,0 +1,113 @@
+"""The examination of a server or a client of a language model: its base, its texts, its memory."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from configs.language_seat import JsonlTexts, LanguageServerSeat, TextSeat
+from models.language.folder import examine
+from parties.doctor.federated import examine_federated
+from parties.doctor.finding import Finding, LanguageExamined, fail, ok, trouble, warning
+from parties.doctor.places import is_there
+from parties.errors import DataError, PartyError, PolicyError
+from parties.horizontal.language.needs import SMALLER, needs
+from parties.horizontal.language.seat_taking import dealt, read_corpus
+from parties.horizontal.language.texts.own import read_own
+from parties.horizontal.language.told import told
+
+
+def examine_language(examined: LanguageExamined, *, whole_data: bool) -> Iterator[Finding]:
+    """Everything that can be found out before a run; ``whole_data`` reads weights and texts."""
+    own = (
+        partial(_check_base, examined, whole=whole_data),
+        partial(_check_texts, examined, whole=whole_data),
+    )
+    yield from examine_federated(
+        examined, examined.config.agreement, own, partial(_check_memory, examined)
+    )
+
+
+def _base(examined: LanguageExamined) -> Path:
+    seat = examined.seat
+    if not isinstance(seat, LanguageServerSeat | TextSeat):
+        raise TypeError(f"{type(seat).__name__} names no base model")
+    return examined.folder / seat.base
+
+
+def _check_base(examined: LanguageExamined, *, whole: bool) -> Iterator[Finding]:
+    """The base model's files may be read and, where ``whole``, are those that were agreed on."""
+    plan, base = examined.config.agreement.model, _base(examined)
+    try:
+        with told():
+            found = examine(base)
+            digest = found.digest() if whole else None
+    except PartyError as error:
+        yield fail("base model", error)
+        return
+    kind = found.config.get("model_type", "a model")
+    if digest is not None and plan.digest not in (None, digest):
+        yield trouble(
+            "base model",
+            f"{base} has the digest {digest[:12]}…, and the one agreed on {plan.digest[:12]}…",
+            "all begin with one model: copy its folder from whoever wrote the agreement",
+            PolicyError,
+        )
+    else:
+        agreed = digest is not None and plan.digest is not None
+        yield ok("base model", f"{base}: {kind}" + (", as agreed on" if agreed else ""))
+
+
+def _check_texts(examined: LanguageExamined, *, whole: bool) -> Iterator[Finding]:
+    seat = examined.seat
+    if not isinstance(seat, TextSeat):
+        benchmark = seat.benchmark if isinstance(seat, LanguageServerSeat) else None
+        if benchmark is None:
+            yield ok("texts", "a server holds no text")
+        else:
+            yield from _there("benchmark", examined.folder / benchmark.path)
+        return
+    data, files = seat.data, [seat.data.path]
+    if isinstance(data, JsonlTexts) and data.forget is not None:
+        files.append(data.forget)
+    files += [] if seat.public is None else [seat.public.path]
+    sound = True
+    for path in files:
+        for found in _there("texts", examined.folder / path):
+            sound = sound and not found.code
+            yield found
+    if whole and sound:
+        yield from _read(examined, seat)
+
+
+def _there(subject: str, path: Path) -> Iterator[Finding]:
+    if is_there(path):
+        yield ok(subject, str(path))
+    else:
+        yield trouble(subject, f"{path} is not there", "--data FOLDER says where", DataError)
+
+
+def _read(examined: LanguageExamined, seat: TextSeat) -> Iterator[Finding]:
+    """All texts, read and dealt as a run does it; they are not put into tokens."""
+    agreement, name = examined.config.agreement, examined.name
+    try:
+        found = dealt(agreement, read_corpus(seat, examined.folder))[name]
+        public = 0 if seat.public is None else len(read_own(examined.folder, seat.public.path))
+    except PartyError as error:
+        yield fail("all texts", error)
+        return
+    flagged = int(found.forget.sum())
+    said = f"{len(found.rows)} of {name}, {flagged} of them flagged to be forgotten"
+    yield ok("all texts", f"{said}; {public} that all may know")
+
+
+def _check_memory(examined: LanguageExamined) -> Iterator[Finding]:
+    agreement, seat = examined.config.agreement, examined.seat
+    try:
+        found, there = needs(agreement, _base(examined), seat.device)
+    except PartyError:
+        return  # said of the base model
+    said = found.sentence(there)
+    if there is not None and found.total > there:
+        yield warning("memory", said, SMALLER)
+    else:
+        yield ok("memory", said)

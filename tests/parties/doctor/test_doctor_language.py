@@ -1,0 +1,72 @@
+"""``vfl doctor`` at a server and at a client of a language model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from models.language.folder import base_digest
+from parties.cli import app
+from protocol.keyring import issue, make_authority
+from tests.parties.horizontal.language.ferries import CONFIG, LORA, facts, lines, write_base
+
+NAMES = ("server", "ash", "elm")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("ferries")
+    base = write_base(made)
+    (made / "ash.jsonl").write_text(lines(facts()[:20]))
+    (made / "gone.jsonl").write_text(lines(facts()[:5]))
+    digest = f'digest = "{base_digest(base)}"'
+    text = CONFIG.format(settings="", digest=digest, tuning=LORA, rounds=2)
+    for name in ("ash", "elm"):
+        text += f'\n[parties.{name}]\nrole = "client"\n[seats.{name}]\nbase = "base"\n'
+        forget = ', forget = "gone.jsonl"' if name == "ash" else ""
+        text += f'data = {{ kind = "jsonl", path = "{name}.jsonl"{forget} }}\n'
+    (made / "ferries.toml").write_text(text)
+    make_authority(made / "certs", "ferries")
+    for name in NAMES:
+        issue(made / "certs", "ferries", name)
+    return made
+
+
+def visit(folder: Path, seat: str, *options: str) -> tuple[Result, dict[str, list[dict[str, Any]]]]:
+    command = ["doctor", str(folder / "ferries.toml"), "--seat", seat, "--format", "json"]
+    command += ["--certificates", str(folder / "certs"), "--out", str(folder / "runs"), *options]
+    result = CliRunner().invoke(app, command, env={"VFL_DATA": None})
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in result.output.splitlines():
+        event = json.loads(line)
+        if event["event"] == "finding":
+            found.setdefault(event["subject"], []).append(event)
+    return result, found
+
+
+def test_a_server_s_base_model_port_and_memory_are_looked_at(folder: Path) -> None:
+    result, found = visit(folder, "server", "--hub", "127.0.0.1:0", "--data-full")
+    assert result.exit_code == 0, result.output
+    assert found["config"][0]["said"] == "ferries: server is server, of 2 clients"
+    assert found["base model"][0]["said"].endswith(": llama, as agreed on")
+    assert found["memory"][0]["said"].startswith("this needs about 0.")
+    assert found["texts"][0]["said"] == "a server holds no text"
+    assert {"certificate", "port", "out folder", "clock"} <= set(found)
+
+
+def test_a_client_s_texts_are_read_as_a_run_reads_them(folder: Path) -> None:
+    _, found = visit(folder, "ash", "--data-full", "--hub", "127.0.0.1:1")
+    said = found["all texts"][0]["said"]
+    assert said == "20 of ash, 5 of them flagged to be forgotten; 0 that all may know"
+    assert found["way to the hub"][0]["state"] == "fail", "nobody listens"
+
+
+def test_another_base_model_and_absent_texts_are_told(folder: Path) -> None:
+    result, found = visit(folder, "elm", "--data-full", "--set", f'model.digest="{"0" * 64}"')
+    assert result.exit_code == 3
+    assert "the one agreed on 000000000000" in found["base model"][0]["said"]
+    assert found["texts"][0]["exit"] == 4
+    assert found["texts"][0]["said"].endswith("elm.jsonl is not there")
+    assert "all texts" not in found
