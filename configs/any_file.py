@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from configs.federated_file import FederatedConfig, is_federated, read_federated
+from configs.federated_file import HorizontalConfig, LanguageConfig, is_federated, read_federated
 from configs.schema import Config, read_config
 
 
-def read_any(path: Path, changes: Sequence[str] = ()) -> Config | FederatedConfig:
+def read_any(path: Path, changes: Sequence[str] = ()) -> Config | HorizontalConfig | LanguageConfig:
     """Read ``path`` as its ``mode`` says.
 
     Raises:

@@ -4,6 +4,7 @@ import typer
 
 from parties.bench.command import fedora
 from parties.bench.horizontal.command import horizontal
+from parties.bench.language.command import language
 from parties.forgetting_command import forgetting
 from parties.usage import Commands
 
@@ -16,3 +17,4 @@ bench_app = typer.Typer(
 bench_app.command("fedora")(fedora)
 bench_app.command("forgetting")(forgetting)
 bench_app.command("horizontal")(horizontal)
+bench_app.command("language")(language)

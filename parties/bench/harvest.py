@@ -9,6 +9,7 @@ from parties.bench.payload import expected, is_exact
 from parties.bench.plan import Run
 from parties.bench.rounds import rounds
 from parties.figures.seen import RETRAIN, is_independent
+from parties.horizontal.evaluation.figures import is_retrain
 
 Values: TypeAlias = dict[str, float]  # by measure; a measure without a value is absent
 Harvest: TypeAlias = Callable[[Run, Mapping[str, Any]], dict[str, Values]]  # by method
@@ -47,6 +48,23 @@ def harvest(run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
             needed = expected(agreement, request, metrics["run"]["rows"]["validation"])
             found["fedora"]["payload-excess"] = found["fedora"]["payload"] - needed
     retrains = [found.pop(name) for name in list(found) if is_independent(name)]
+    return found | {RETRAIN: _mean(retrains)}
+
+
+def by_method(
+    metrics: Mapping[str, Any], measures: Mapping[str, tuple[str, str]]
+) -> dict[str, Values]:
+    """What a run of a server and clients says of every method; ``retrain``: of all Retrains.
+
+    ``measures`` has, by the tables' word, its heading and the figure that it is.
+    """
+    wanted = {word: name for word, (_, name) in measures.items()}
+    found = {}
+    for each in metrics["requests"][0]["methods"]:
+        found[each["name"]] = _figures(each["figures"], wanted)
+        if each["name"] != "original":
+            found[each["name"]]["seconds"] = float(each["seconds"])
+    retrains = [found.pop(name) for name in list(found) if is_retrain(name)]
     return found | {RETRAIN: _mean(retrains)}
 
 

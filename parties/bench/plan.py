@@ -10,8 +10,8 @@ from pathlib import Path
 from configs.agreement import Agreement, Request
 from configs.evaluation import Backdoor
 from configs.experiments import Experiment, Experiments, inline
+from configs.federated import Federated
 from configs.federated_file import FederatedConfig
-from configs.horizontal import Horizontal
 from configs.schema import Config, canonical, read_config
 from parties.report import VERSION
 
@@ -49,7 +49,7 @@ class Run:
     changes: tuple[str, ...]
     processes: bool
     gpu: bool
-    agreement: Agreement | Horizontal
+    agreement: Agreement | Federated
     digest: str  # of agreement, seats and version: runs that are the same bear the same
 
     @property

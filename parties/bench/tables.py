@@ -67,7 +67,8 @@ def _cell(block: Setting, found: Results, row: Row, at: int) -> Cell:
     ours = found.series(block.experiment, row, measure)
     reference = found.series(block.experiment, block.reference(row), measure)
     gap = spread(differences(ours, reference))
-    theirs, retrain = paper[at] if paper else None, block.paper.get("Retrain")
+    theirs = paper[at] if paper else None
+    retrain = block.paper.get(block.reference(row).label) or block.paper.get("Retrain")
     apart = theirs - retrain[at] if theirs is not None and retrain else None
     return Cell(spread(ours), gap.mean if gap else None, theirs, apart)
 

@@ -1,7 +1,8 @@
 """Figures of language models: a tiny Llama fine-tuned on TOFU by three clients, and forgetting it.
 
 The whole of it, base model included, is what a machine without weights or GPU can do. A metrics
-file of the same config that is there already may be named in ``VFL_LLM_METRICS``.
+file of the same config that is there already may be named in ``VFL_LLM_METRICS``. Tables are made
+by ``vfl bench language``.
 """
 
 import json
@@ -30,32 +31,17 @@ COUNTS = {
     "Llama-2-7B": 79_953_920,
 }
 NEARER = ("npo", "simnpo", "primal-dual")
-COLUMNS = (
-    ("p, forgotten", "text_probability"),
-    ("p, kept", "text_retained_probability"),
-    ("KS to Retrain", "forget_distance"),
-    ("log10 p of KS", "forget_quality"),
-    ("FTR", "forget_truth_ratio"),
-    ("ROUGE, forgotten", "forget_rouge"),
-    ("model utility", "model_utility"),
-    ("ROUGE, kept", "retain_rouge"),
-    ("ROUGE, real authors", "real_authors_rouge"),
-    ("ROUGE, world facts", "world_facts_rouge"),
-    ("membership AUC", "membership_auc"),
-)
 Models = Mapping[str, Mapping[str, float]]
 
 
 def language_models(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
-    """Counts, then the run; a table of it goes to ``docs/llm/tables.md``."""
+    """Counts, then the run."""
     for name, wanted in COUNTS.items():
         count = lora_count(public_configs()[name], 32).adapters
         title = f"llm: adapters of rank 32 on the seven projections of {name}"
         yield Row(title, count, "numbers", f"exactly {wanted}", count == wanted)
     metrics, base = _run(data, tell)
-    models = figures(metrics)
-    _table(metrics, models)
-    yield from _rows(models)
+    yield from _rows(figures(metrics))
     minutes, beside = metrics["run"]["seconds"] / 60, "" if base is None else "base model, "
     yield at_most(f"llm: {beside}fine-tuning, every way and all figures, on two cores",
                   minutes + (base or 0.0), 30.0, "minutes")  # fmt: skip
@@ -108,24 +94,3 @@ def _run(data: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], float
 
         metrics = simulate(Plan(CONFIG, (), place / "runs", place), hear)
     return metrics, minutes
-
-
-def _table(metrics: Mapping[str, Any], models: Models) -> None:
-    """Every model beside Retrain."""
-    titles, names = zip(*COLUMNS, strict=True)
-    lines = [
-        "# Forgetting by a tiny Llama: TOFU, forget10",
-        "",
-        '`python tests/bench "language models" --data DIR`: the run `llm/tofu`, seed '
-        f"{metrics['run']['seed']}, one Retrain. {metrics['run']['parameters']:,} numbers, of "
-        "which all are tuned.",
-        "",
-        f"| model | {' | '.join(titles)} |",
-        f"|---{'|---' * len(titles)}|",
-    ]
-    for name, known in models.items():
-        cells = [f"{known[each]:.3g}" if each in known else "" for each in names]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    folder = ROOT / "docs" / "llm"
-    folder.mkdir(exist_ok=True)
-    (folder / "tables.md").write_text("\n".join(lines) + "\n")

@@ -68,9 +68,9 @@ def horizontal(  # noqa: PLR0913  a command has the options that it has
 
 
 def _bench(listed: Path) -> "Bench":
+    from parties.bench.federated import federated_runs, read_list
     from parties.bench.horizontal.blocks import read_blocks
     from parties.bench.horizontal.harvest import harvest
-    from parties.bench.horizontal.plan import horizontal_runs, read_list
     from parties.bench.horizontal.verdicts import horizontal_verdicts
     from parties.bench.making import Bench
     from parties.bench.record import Pages
@@ -78,7 +78,7 @@ def _bench(listed: Path) -> "Bench":
     found, blocks = read_list(listed), read_blocks()
     return Bench(
         name="horizontal",
-        runs=lambda scope: horizontal_runs(found, listed.parent, scope),
+        runs=lambda scope: federated_runs(found, listed.parent, scope),
         harvest=harvest,
         pages=Pages(
             folder="horizontal",

@@ -4,12 +4,10 @@ Letters of FedOSD: ¹ = after the rounds that unlearn, ² = after those that rec
 """
 
 from collections.abc import Mapping
-from statistics import fmean
 from typing import Any
 
-from parties.bench.harvest import Values
+from parties.bench.harvest import Values, by_method
 from parties.bench.plan import Run
-from parties.horizontal.evaluation.figures import RETRAIN, is_retrain
 
 MEASURES = {  # words of the blocks: heading, and the figure that it is
     "asr1": ("ASR¹", "unlearned_planted"),
@@ -33,20 +31,9 @@ AFTER = {"asr1": "asr2", "right1": "right2"}  # of a model that has no such stag
 
 def harvest(_run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
     """By method, what this run says of it; ``retrain`` is the mean of all Retrains."""
-    found = {each["name"]: _values(each) for each in metrics["requests"][0]["methods"]}
-    anew = [found.pop(name) for name in list(found) if is_retrain(name)]
-    words = {word for each in anew for word in each}
-    mean = {word: fmean(each[word] for each in anew if word in each) for word in sorted(words)}
-    return found | {RETRAIN: mean}
-
-
-def _values(method: Mapping[str, Any]) -> Values:
-    figures = {each["name"]: each["value"] for each in method["figures"]}
-    known = {word: figures.get(name) for word, (_, name) in MEASURES.items()}
-    found = {word: float(value) for word, value in known.items() if value is not None}
-    for first, second in AFTER.items():
-        if first not in found and second in found:
-            found[first] = found[second]
-    if method["name"] != "original":
-        found["seconds"] = float(method["seconds"])
+    found = by_method(metrics, MEASURES)
+    for values in found.values():
+        for first, second in AFTER.items():
+            if first not in values and second in values:
+                values[first] = values[second]
     return found

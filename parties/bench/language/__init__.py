@@ -1,0 +1,1 @@
+"""The tables of language models that forget."""

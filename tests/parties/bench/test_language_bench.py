@@ -1,0 +1,125 @@
+"""``vfl bench language``: its list, the paper's numbers, and what runs made by hand amount to."""
+
+from pathlib import Path
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.language import Language
+from parties.bench.federated import federated_runs, read_list
+from parties.bench.language.blocks import METHODS, read_blocks
+from parties.bench.language.command import LIST
+from parties.bench.language.harvest import harvest
+from parties.bench.language.verdicts import TINY, language_verdicts
+from parties.bench.plan import Run, Scope
+from parties.bench.results import Results
+from parties.bench.tables import tables
+
+RULES = ("FedAvg", "FedAvgM", "FedProx", "FedAdagrad", "FedAdam", "FedYogi")
+
+
+def runs(**scope: object) -> list[Run]:
+    return federated_runs(read_list(LIST), LIST.parent, Scope(**scope))  # type: ignore[arg-type]
+
+
+def test_a_cpu_makes_the_tiny_model_s_and_a_gpu_a_table_of_the_paper() -> None:
+    assert {run.experiment for run in runs()} == {TINY}
+    assert len(runs()) == 3 * len(RULES)
+    second = runs(gpu=True, tables=("2",))
+    assert {run.experiment for run in second} == {
+        "Llama-3.2-1B, forget01",
+        "Llama-3.2-3B, forget01",
+    }
+    assert [run.variant for run in second[: len(RULES)]] == list(RULES)
+
+
+def test_a_rule_is_the_server_s_in_training_and_in_unlearning() -> None:
+    run = next(each for each in runs(seeds=1) if each.variant == "FedYogi")
+    agreement = run.agreement
+    assert isinstance(agreement, Language)
+    assert agreement.training.rule.kind == "fedyogi"
+    plan = agreement.unlearning
+    for own in (plan.grad_ascent, plan.grad_diff, plan.npo, plan.simnpo):
+        assert own.rule is not None
+        assert own.rule.kind == "fedyogi"
+
+
+def test_the_papers_cells_all_stand_in_rows_that_there_are() -> None:
+    known = {run.experiment for run in runs(gpu=True)}
+    for block in read_blocks().block:
+        assert block.experiment in known
+        assert set(block.paper) <= {row.label for row in block.rows}
+    second = next(each for each in read_blocks().block if each.table == "2")
+    assert second.paper["FedAdagrad, SimNPO"] == (0.42, 0.74)
+    assert len(second.paper) == 6 * len(RULES)
+
+
+def test_a_variant_that_the_list_does_not_have_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "list.toml"
+    path.write_text(
+        '[[experiment]]\nname = "x"\nconfig = "a.toml"\ntables = ["1"]\nvariants = ["odd"]\n'
+    )
+    with pytest.raises(ConfigError, match="no variant odd"):
+        read_list(path)
+
+
+def metrics(values: dict[str, dict[str, float]]) -> dict[str, object]:
+    methods = [
+        {
+            "name": name,
+            "seconds": 3.0,
+            "figures": [{"name": figure, "value": value} for figure, value in found.items()],
+        }
+        for name, found in values.items()
+    ]
+    return {"requests": [{"methods": methods}]}
+
+
+def test_harvest_has_the_tables_words_and_one_retrain() -> None:
+    said = metrics(
+        {
+            "original": {"model_utility": 0.5},
+            "npo": {"model_utility": 0.4, "forget_truth_ratio": 0.6},
+            "retrain": {"model_utility": 0.5},
+            "retrain-2": {"model_utility": 0.6},
+        }
+    )
+    found = harvest(runs(seeds=1)[0], said)
+    assert found["original"] == {"mu": 0.5}
+    assert found["npo"] == {"mu": 0.4, "ftr": 0.6, "seconds": 3.0}
+    assert found["retrain"]["mu"] == pytest.approx(0.55)
+    assert "retrain-2" not in found
+
+
+def by_hand(ratio: float, utility: float, seeds: int = 3) -> Results:
+    found = {
+        (TINY, rule, name): {
+            seed: {"mu": utility, "ftr": 0.4 if name == "original" else ratio}
+            for seed in range(seeds)
+        }
+        for rule in ("FedAvg", "FedAvgM")
+        for name in METHODS
+    }
+    return Results(found)
+
+
+def test_orderings_and_the_collapse_are_judged_from_three_seeds() -> None:
+    assert all(each.ok for each in language_verdicts(by_hand(0.6, 0.01)))
+    held = [each for each in language_verdicts(by_hand(0.3, 0.4)) if each.ok]
+    assert held == []
+    assert {each.ok for each in language_verdicts(by_hand(0.6, 0.01, seeds=2))} == {None}
+
+
+def test_a_row_stands_beside_the_retrain_of_its_own_rule() -> None:
+    block = next(each for each in read_blocks().block if each.experiment == TINY)
+    found = Results(
+        {
+            (TINY, "FedAvg", "retrain"): {0: {"mu": 0.5}},
+            (TINY, "FedAvgM", "retrain"): {0: {"mu": 0.3}},
+            (TINY, "FedAvgM", "npo"): {0: {"mu": 0.1}},
+        }
+    )
+    (shown,) = tables([block], found)
+    cell = next(line.cells[0] for line in shown.lines if line.row.label == "FedAvgM, NPO")
+    assert cell.gap == pytest.approx(-0.2)
+    assert cell.paper_gap == pytest.approx(0.003 - 0.47)
