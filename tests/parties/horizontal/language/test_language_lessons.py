@@ -110,7 +110,34 @@ def test_rmu_moves_what_is_said_inside(client: LanguageLearner, taught: Tensor) 
     assert after.loss > before.loss
     deep = replace(plan, layer=3)
     with pytest.raises(Unteachable, match="layer 3 of a model that has 2"):
-        client.answer("forgotten", replace(lesson, text=deep), {"model": taught})
+        client.answer("forgotten", replace(lesson, text=deep), {"model": taught, "teacher": taught})
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        TextLesson(objective="npo"),
+        TextLesson(objective="rmu"),
+        TextLesson(objective="simnpo", retain="kl"),
+    ],
+)
+def test_what_looks_back_refuses_to_do_without_the_model_before(
+    client: LanguageLearner, taught: Tensor, plan: TextLesson
+) -> None:
+    with pytest.raises(Unteachable, match="the model before, which was not sent"):
+        client.answer("forgotten", replace(LESSON, text=plan), {"model": taught})
+
+
+def test_a_twin_shares_what_is_frozen_and_nobody_teaches_it(world: Path) -> None:
+    room = TextStock.read(read_language(simulated(world, REQUEST, LORA)), None)._room
+    other = room.twin(room.start + 1.0)
+    ours, theirs = dict(room.model.named_parameters()), dict(other.named_parameters())
+    for name, each in ours.items():
+        assert (theirs[name] is each) == (not each.requires_grad), name
+        assert not theirs[name].requires_grad
+    assert any(each.requires_grad for each in ours.values()), "the first is still taught"
+    taught = next(name for name, each in ours.items() if each.requires_grad)
+    assert torch.equal(theirs[taught], ours[taught] + 1.0)
 
 
 def test_the_retain_term_may_be_the_divergence(client: LanguageLearner, taught: Tensor) -> None:
