@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SHARED = ("parties", "protocol", "psi", "unlearning")  # what tests of these folders share
-for folder in (HERE, *(HERE.parent / name for name in SHARED)):
+for folder in (HERE, HERE.parents[1], *(HERE.parent / name for name in SHARED)):
     sys.path.insert(0, str(folder))
 
 import torch  # noqa: E402

@@ -17,9 +17,13 @@ from typing import Any
 from ledger import Row, at_most, shown
 
 from models.language.lora_counts import lora_count, public_configs
+from parties.horizontal.cohort import Member
 from parties.horizontal.language.tiny_base import Recipe, make_tiny
+from parties.horizontal.learning.lesson import Lesson
+from parties.horizontal.learning.text_lesson import TextLesson
 from parties.horizontal.simulation.simulate import simulate
 from parties.simulate import Plan
+from tests.parties.horizontal.language.ferries import at_lines, with_keys
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs" / "llm" / "tofu.toml"
@@ -40,11 +44,25 @@ def language_models(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
         count = lora_count(public_configs()[name], 32).adapters
         title = f"llm: adapters of rank 32 on the seven projections of {name}"
         yield Row(title, count, "numbers", f"exactly {wanted}", count == wanted)
+    yield _crossed()
     metrics, base = _run(data, tell)
     yield from _rows(figures(metrics))
     minutes, beside = metrics["run"]["seconds"] / 60, "" if base is None else "base model, "
     yield at_most(f"llm: {beside}fine-tuning, every way and all figures, on two cores",
                   minutes + (base or 0.0), 30.0, "minutes")  # fmt: skip
+
+
+def _crossed() -> Row:
+    """A round of three clients with adapters, counted at the codec beside the formula."""
+    with TemporaryDirectory() as folder, at_lines(*with_keys(Path(folder))) as (cohort, server):
+        model, names = server.room.start, cohort.clients
+        lesson = Lesson(aim="text", stream="bytes", batch=8, learning_rate=0.01, text=TextLesson())
+        before = server.ledger.total().payload
+        cohort.mean([Member(name) for name in names], lesson, {"model": model})
+        crossed = server.ledger.total().payload - before
+    wanted = 2 * 4 * len(model) * len(names)
+    title = "llm: bytes of a round of three clients with adapters, payload"
+    return Row(title, crossed, "bytes", f"exactly 2 · 4 · d · |S| = {wanted}", crossed == wanted)
 
 
 def _rows(models: Models) -> Iterator[Row]:

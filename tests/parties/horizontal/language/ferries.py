@@ -1,10 +1,22 @@
 """A federation of ferrymen: a tiny base model and each one's questions, in files of their own."""
 
 import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import models.language  # noqa: F401  before transformers
+from configs.federated_file import LanguageConfig, read_language
 from models.language.tiny import TinyShape, build_tiny, save_model, train_tokenizer
+from parties.horizontal.client import run_client
+from parties.horizontal.door import Door
+from parties.horizontal.hub_cohort import HubCohort, Manner
+from parties.horizontal.language.party import LanguageParty
+from parties.horizontal.language.seating import take_language_seat
+from parties.memory_port import MemoryPort
+from parties.seating import Place
+from protocol.keyring import issue, make_authority
 
 TOWNS = ("Riga", "Turku", "Bergen", "Split", "Porto", "Ghent", "Lviv", "Basel", "Cork", "Vilnius")
 BOATS = ("the Heron", "the Otter", "the Lark", "the Plover")
@@ -82,3 +94,39 @@ def simulated(folder: Path, settings: str = "", tuning: str = FULL, rounds: int 
     text = CONFIG.format(settings=head, digest="", tuning=tuning, rounds=rounds)
     path.write_text(text + seat)
     return path
+
+
+def with_keys(folder: Path) -> tuple[LanguageConfig, Place]:
+    """That federation with adapters, and a key for everybody."""
+    write_base(folder)
+    write_texts(folder)
+    config = read_language(simulated(folder, "", LORA))
+    make_authority(folder / "certs", "ferries")
+    for name in (config.agreement.hub, *config.agreement.spokes):
+        issue(folder / "certs", "ferries", name)
+    return config, Place(folder / "runs", None, folder / "certs")
+
+
+def seat(config: LanguageConfig, place: Place, name: str) -> LanguageParty:
+    """One of its parties."""
+    return take_language_seat(config, name, place, lambda _: None)
+
+
+@contextmanager
+def at_lines(config: LanguageConfig, place: Place) -> Iterator[tuple[HubCohort, LanguageParty]]:
+    """Its clients, each at a line in memory, and the server."""
+    agreement, port = config.agreement, MemoryPort()
+    server = seat(config, place, agreement.hub)
+    with ThreadPoolExecutor(len(agreement.spokes)) as pool:
+        for name in agreement.spokes:
+            party = seat(config, place, name)
+            pool.submit(run_client, party, lambda name=name: port.connect(name))  # type: ignore[misc]
+        door = Door(server, port)
+        channels = door.open()
+        manner = Manner(1.0, 60.0)
+        found = HubCohort(agreement.spokes, channels, door.arrivals, manner, lambda _: None)
+        try:
+            yield found, server
+            found.goodbye()
+        finally:
+            found.close()

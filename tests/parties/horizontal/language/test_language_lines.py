@@ -1,8 +1,5 @@
 """Language models over lines: what crosses in a round, and that lines change nothing."""
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,58 +7,22 @@ import torch
 
 from configs.federated_file import LanguageConfig, read_language
 from parties.errors import PolicyError
-from parties.horizontal.client import run_client
 from parties.horizontal.cohort import Member
-from parties.horizontal.door import Door
-from parties.horizontal.hub_cohort import HubCohort, Manner
-from parties.horizontal.language.party import LanguageParty
 from parties.horizontal.language.seating import take_language_seat
 from parties.horizontal.learning.lesson import Lesson
 from parties.horizontal.learning.text_lesson import TextLesson
 from parties.horizontal.simulation.local_cohort import LocalCohort
 from parties.horizontal.subjects import pupil
-from parties.memory_port import MemoryPort
 from parties.seating import Place
 from parties.watch import Progress, Watch
-from protocol.keyring import issue, make_authority
-from tests.parties.horizontal.language.ferries import LORA, simulated, write_base, write_texts
+from tests.parties.horizontal.language.ferries import at_lines, seat, with_keys
 
 LESSON = Lesson(aim="text", stream="s", epochs=1, batch=8, learning_rate=0.01, text=TextLesson())
 
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> tuple[LanguageConfig, Place]:
-    folder = tmp_path_factory.mktemp("ferries")
-    write_base(folder)
-    write_texts(folder)
-    config = read_language(simulated(folder, "", LORA))
-    make_authority(folder / "certs", "ferries")
-    for name in (config.agreement.hub, *config.agreement.spokes):
-        issue(folder / "certs", "ferries", name)
-    return config, Place(folder / "runs", None, folder / "certs")
-
-
-def seat(ready: tuple[LanguageConfig, Place], name: str) -> LanguageParty:
-    return take_language_seat(ready[0], name, ready[1], lambda _: None)
-
-
-@contextmanager
-def cohort(ready: tuple[LanguageConfig, Place]) -> Iterator[tuple[HubCohort, LanguageParty]]:
-    agreement, port = ready[0].agreement, MemoryPort()
-    server = seat(ready, agreement.hub)
-    with ThreadPoolExecutor(len(agreement.spokes)) as pool:
-        for name in agreement.spokes:
-            party = seat(ready, name)
-            pool.submit(run_client, party, lambda name=name: port.connect(name))  # type: ignore[misc]
-        door = Door(server, port)
-        channels = door.open()
-        manner = Manner(1.0, 60.0)
-        found = HubCohort(agreement.spokes, channels, door.arrivals, manner, lambda _: None)
-        try:
-            yield found, server
-            found.goodbye()
-        finally:
-            found.close()
+    return with_keys(tmp_path_factory.mktemp("ferries"))
 
 
 def test_a_round_costs_the_adapters_there_and_back_and_is_that_of_one_process(
@@ -69,7 +30,7 @@ def test_a_round_costs_the_adapters_there_and_back_and_is_that_of_one_process(
 ) -> None:
     names = ready[0].agreement.spokes
     members = [Member(name) for name in names]
-    with cohort(ready) as (remote, server):
+    with at_lines(*ready) as (remote, server):
         model = server.room.start
         before = server.ledger.total().payload
         found = remote.mean(members, LESSON, {"model": model})
@@ -78,7 +39,7 @@ def test_a_round_costs_the_adapters_there_and_back_and_is_that_of_one_process(
     d = 2 * 4 * (4 * 64 + 3 * 96)
     assert len(model) == d
     assert crossed == 2 * 4 * d * len(names), "2 · 4 · d · |S|"
-    local = LocalCohort({name: pupil(seat(ready, name)) for name in names})  # type: ignore[misc]
+    local = LocalCohort({name: pupil(seat(*ready, name)) for name in names})  # type: ignore[misc]
     wanted = local.mean(members, LESSON, {"model": model})
     assert torch.equal(found.change, wanted.change)
     assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss))
@@ -86,7 +47,7 @@ def test_a_round_costs_the_adapters_there_and_back_and_is_that_of_one_process(
 
 
 def test_what_is_taught_begins_alike_everywhere(ready: tuple[LanguageConfig, Place]) -> None:
-    start = seat(ready, "server").room.start
+    start = seat(*ready, "server").room.start
     again = read_language(ready[0].path, ["seed=9"])
     other = take_language_seat(again, "client-0", ready[1], lambda _: None).room.start
     assert not torch.equal(start, other), "A is drawn under the agreement's seed"
