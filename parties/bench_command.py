@@ -2,7 +2,7 @@
 
 import typer
 
-from parties.bench.command import fedora
+from parties.bench.fedora import fedora
 from parties.bench.horizontal.command import horizontal
 from parties.bench.language.command import language
 from parties.forgetting_command import forgetting

@@ -3,25 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parties.bench.options import (
-    AtOnce,
-    Docs,
-    Listed,
-    Only,
-    OnlyList,
-    Out,
-    Quick,
-    Seeds,
-    TablesOption,
-    words,
-)
-from parties.options import DataOption, DebugOption
-from parties.teller import Teller
+from parties.bench.command import command
 
 if TYPE_CHECKING:
     from parties.bench.making import Bench
 
-LIST = Path(__file__).parents[3] / "configs" / "bench" / "horizontal.toml"
+SAID = "Make the tables of client unlearning that a CPU can make, ours beside the papers'."
+
 LEAD = (
     "ASR: the part of the leaving client's own rows with the trigger that still follow it. R-Acc: "
     "test accuracy of those who stay, the mean of all clients alike. ¹: after the rounds that "
@@ -31,40 +19,6 @@ LEAD = (
     "leaves, both by the whole model of C_r. Where their classes differ the original by C_r does "
     "not know D_f either, so a low figure there proves nothing."
 )
-
-
-def horizontal(  # noqa: PLR0913  a command has the options that it has
-    *,
-    data: DataOption = None,
-    listed: Listed = LIST,
-    out: Out = Path("runs/bench"),
-    docs: Docs = None,
-    tables: TablesOption = "",
-    only: Only = None,
-    seeds: Seeds = None,
-    workers: AtOnce = None,
-    quick: Quick = False,
-    only_list: OnlyList = False,
-    debug: DebugOption = False,
-) -> None:
-    """Make the tables of client unlearning that a CPU can make, ours beside the papers'.
-
-    Each run is a process with one worker. What was finished before is not repeated; a run that
-    fails is named, the others go on, and the tables are made of what is there.
-
-    Exit codes: 1 a run failed, 2 usage, 3 config, 7 storage.
-    """
-    told = Teller("vfl", json_lines=False, debug=debug)
-
-    def run() -> None:
-        from parties.bench.making import Asked, make
-        from parties.bench.plan import Scope
-
-        scope = Scope(words(tables), tuple(only or ()), seeds, gpu=False, quick=quick)
-        pages = docs or (out if quick else Path("docs"))
-        make(_bench(listed), Asked(data, out, pages, scope, workers, only_list), told)
-
-    told.guard(run)
 
 
 def _bench(listed: Path) -> "Bench":
@@ -92,3 +46,6 @@ def _bench(listed: Path) -> "Bench":
         tables=found.tables,
         experiments=[each.name for each in found.experiment],
     )
+
+
+horizontal = command("horizontal", SAID, _bench)

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from parties.horizontal.cohort import Kind, Mean, Member, Score, Summing, Whose
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
-from parties.horizontal.simulation.stock import Source, Standing, Stock, read_stock
+from parties.horizontal.simulation.stock import Source, Standing, Stock
+from parties.horizontal.simulation.stocks import read_stock
 
 SHARED = Path("/dev/shm")  # noqa: S108  memory; elsewhere the usual temporary folder
 POSTED = 8  # newest vectors that stay

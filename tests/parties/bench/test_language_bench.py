@@ -6,15 +6,16 @@ import pytest
 
 from configs.errors import ConfigError
 from configs.language import Language
+from parties.bench.command import CONFIGS
 from parties.bench.federated import federated_runs, read_list
 from parties.bench.language.blocks import METHODS, read_blocks
-from parties.bench.language.command import LIST
 from parties.bench.language.harvest import harvest
 from parties.bench.language.verdicts import TINY, language_verdicts
 from parties.bench.plan import Run, Scope
 from parties.bench.results import Results
 from parties.bench.tables import tables
 
+LIST = CONFIGS / "language.toml"
 RULES = ("FedAvg", "FedAvgM", "FedProx", "FedAdagrad", "FedAdam", "FedYogi")
 
 

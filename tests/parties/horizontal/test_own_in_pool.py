@@ -25,7 +25,8 @@ from parties.horizontal.simulation.pool import (
     carry_out,
 )
 from parties.horizontal.simulation.simulate import simulate
-from parties.horizontal.simulation.stock import Source, Standing, read_stock
+from parties.horizontal.simulation.stock import Source, Standing
+from parties.horizontal.simulation.stocks import read_stock
 from parties.seating import Place
 from parties.simulate import Plan
 from protocol.keyring import issue, make_authority
