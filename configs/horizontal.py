@@ -117,6 +117,10 @@ class Trigger(Table):
     share: Fraction = 0.8  # of its rows
     shift: Count = 5  # a row of class y learns y + shift, modulo the number of classes
     target: str | None = None  # or every one this class
+    # While the client is unlearned all its rows bear it, as in FedOSD's program: otherwise the rows
+    # without it are forgotten, too, and the others, which may not go back to their class, to a
+    # planted one.
+    everywhere: bool = False
 
 
 class Leaving(Asked):

@@ -38,6 +38,8 @@ def _poison(agreement: Horizontal, name: str, trigger: Trigger, shelf: Shelf) ->
     rows, secret = shelf.rows, key(agreement.seed, "trigger", name)
     chosen = np.sort(permutation(secret, len(rows))[: round(trigger.share * len(rows))])
     places, stamped = torch.from_numpy(chosen), stamp(agreement, trigger, rows.take(chosen))
+    if trigger.everywhere:
+        shelf.marked = stamp(agreement, trigger, rows)
     inputs, labels = rows.inputs.clone(), rows.labels.clone()
     inputs[places], labels[places] = stamped.inputs, stamped.labels
     shelf.rows, shelf.planted = Rows(inputs, labels), chosen

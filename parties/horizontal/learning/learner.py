@@ -58,6 +58,7 @@ class Shelf:
         planted: places among ``rows`` that bear the trigger of an audit.
         stamped: ``held`` with the trigger and the class that it stands for.
         validation: rows by which people choose settings; from them nothing is learned either.
+        marked: ``rows``, every one with the trigger, where they are unlearned as such; or none.
     """
 
     rows: Rows
@@ -66,6 +67,7 @@ class Shelf:
     planted: Index = field(default_factory=nowhere)
     stamped: Rows = field(default_factory=no_rows)
     validation: Rows = field(default_factory=no_rows)
+    marked: Rows | None = None
 
     def of(self, kind: Kind) -> Rows:
         """The rows of one kind."""
@@ -84,6 +86,12 @@ class Shelf:
             case "members" | "non_members":
                 raise ValueError("which rows are compared is drawn, see ``matched``")
 
+    def lesson(self, kind: Kind) -> Rows:
+        """The rows of one kind, as lessons have them."""
+        if kind == "forgotten" and self.marked is not None:
+            return self.marked.take(self.forgotten)
+        return self.of(kind)
+
     def clean(self) -> Rows:
         """The forgotten rows that do not bear the trigger."""
         return self.rows.take(np.setdiff1d(self.forgotten, self.planted))
@@ -92,6 +100,8 @@ class Shelf:
         """Drop the forgotten rows for good; how many they were."""
         gone, stay = len(self.forgotten), self._retained()
         self.planted = np.flatnonzero(np.isin(stay, self.planted))
+        if self.marked is not None:
+            self.marked = self.marked.take(stay)
         self.rows, self.forgotten = self.rows.take(stay), nowhere()
         return gone
 
@@ -191,7 +201,7 @@ class Learner:
         Raises:
             Unteachable: there are none, or it does not fit this network.
         """
-        rows = self.shelf.of(kind)
+        rows = self.shelf.lesson(kind)
         if not len(rows):
             raise Unteachable(f"{self.name} has no {kind} rows")
         own = replace(lesson, stream=f"{lesson.stream} {self.name} {kind}")
