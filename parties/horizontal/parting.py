@@ -4,17 +4,16 @@ What is a client's own learns in every round. Without this the model between the
 and those that recover would be measured with own parameters of after the recovery.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from torch import Tensor
-
-from parties.horizontal.cohort import Cohort, Kind, Mean, Member, Score, Whose
+from parties.horizontal.cohort import Cohort, Mean, Member
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
+from parties.horizontal.passed_on import PassedOn
 
 RECOVERY = ("recover", "repair")  # second words of the streams of recovery's lessons
 
 
-class Parting:
+class Parting(PassedOn):
     """See ``Cohort``; ``part`` goes over to the new line and names it.
 
     Attributes:
@@ -22,18 +21,9 @@ class Parting:
     """
 
     def __init__(self, cohort: Cohort, part: Callable[[], str]) -> None:
-        self._cohort, self._part = cohort, part
+        super().__init__(cohort)
+        self._part = part
         self.line: str | None = None
-
-    @property
-    def clients(self) -> Sequence[str]:
-        """See ``Cohort``."""
-        return self._cohort.clients
-
-    @property
-    def quorum(self) -> float:
-        """See ``Cohort``."""
-        return self._cohort.quorum
 
     def each(
         self, members: Iterable[Member], lesson: Lesson, slots: Slots
@@ -46,24 +36,6 @@ class Parting:
         """See ``Cohort``."""
         self._look(lesson)
         return self._cohort.mean(members, lesson, slots)
-
-    def read(
-        self, names: Sequence[str], kind: Kind, model: Tensor, whose: Whose = "own"
-    ) -> Mapping[str, Score]:
-        """See ``Cohort``."""
-        return self._cohort.read(names, kind, model, whose)
-
-    def follow(self, line: str, parent: str | None) -> None:
-        """See ``Cohort``."""
-        self._cohort.follow(line, parent)
-
-    def attend(self, request: str) -> None:
-        """See ``Cohort``."""
-        self._cohort.attend(request)
-
-    def purge(self) -> dict[str, list[str]]:
-        """See ``Cohort``."""
-        return self._cohort.purge()
 
     def _look(self, lesson: Lesson) -> None:
         if self.line is None and lesson.stream.split()[1:2] in ([each] for each in RECOVERY):

@@ -4,7 +4,7 @@ The mean of factors is not the mean of products (ΔW = (α/r) B A). With ``produ
 that of the mean product, cut to the rank; how far the plain mean would have been from it is told.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -13,18 +13,16 @@ from models.language.lora_aggregation import aggregate, factor_gap, total_gap
 from models.language.trainable import Layout
 from parties.horizontal.cohort import (
     Cohort,
-    Kind,
     Mean,
     Member,
-    Score,
     Summing,
-    Whose,
     answers,
 )
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
+from parties.horizontal.passed_on import PassedOn
 
 
-class TextCohort:
+class TextCohort(PassedOn):
     """See ``Cohort``.
 
     Args:
@@ -44,19 +42,10 @@ class TextCohort:
         products: Layout | None,
         hidden: bool,
     ) -> None:
-        self._cohort, self._count = cohort, count
+        super().__init__(cohort)
+        self._count = count
         self._products, self._hidden = products, hidden
         self.gaps: list[float] = []
-
-    @property
-    def clients(self) -> Sequence[str]:
-        """See ``Cohort``."""
-        return self._cohort.clients
-
-    @property
-    def quorum(self) -> float:
-        """See ``Cohort``."""
-        return self._cohort.quorum
 
     def each(
         self, members: Iterable[Member], lesson: Lesson, slots: Slots
@@ -89,21 +78,3 @@ class TextCohort:
         absent = tuple(each for each in members if each not in found)
         change: Tensor = merged.to(torch.float64) - model.to(torch.float64)
         return Mean(change, sum(rows), loss, absent)
-
-    def read(
-        self, names: Sequence[str], kind: Kind, model: Tensor, whose: Whose = "own"
-    ) -> Mapping[str, Score]:
-        """See ``Cohort``."""
-        return self._cohort.read(names, kind, model, whose)
-
-    def follow(self, line: str, parent: str | None) -> None:
-        """See ``Cohort``."""
-        self._cohort.follow(line, parent)
-
-    def attend(self, request: str) -> None:
-        """See ``Cohort``."""
-        self._cohort.attend(request)
-
-    def purge(self) -> dict[str, list[str]]:
-        """See ``Cohort``."""
-        return self._cohort.purge()
