@@ -12,6 +12,7 @@ from parties.bench.blocks import RETRAIN, STANDARD
 from parties.bench.results import Results, Row, Series, differences
 
 FEWEST: Final = 3  # seeds: with fewer there is no verdict
+ABOVE_ZERO: Final = (1e-6, math.inf)  # judge forgives 1e-9
 LEVEL: Final = 0.05  # of the one-sided paired test of an ordering
 M1, M2 = "Income, m=1, n=50 %", "Income, m=2, n=25 %"
 TIMED, ABLATED, SWEPT = "Income, timed", "Digits, m=2, n=50 %", "Digits, sweeps"

@@ -30,8 +30,14 @@ AFTER = {"asr1": "asr2", "right1": "right2"}  # of a model that has no such stag
 
 
 def harvest(_run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """By method, what this run says of it; ``retrain`` is the mean of all Retrains."""
+    """By method, what this run says of it; ``retrain`` is the mean of all Retrains.
+
+    A model that diverged gets no row right.
+    """
     found = by_method(metrics, MEASURES)
+    for each in metrics["requests"][0]["methods"]:
+        if each.get("diverged"):
+            found[each["name"]]["right2"] = 0.0
     for values in found.values():
         for first, second in AFTER.items():
             if first not in values and second in values:

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Final
 
 from parties.bench.results import Results, Row, Series, differences
-from parties.bench.verdicts import FEWEST, Verdict, judge
+from parties.bench.verdicts import ABOVE_ZERO, FEWEST, Verdict, judge
 
 TINY: Final = "tiny Llama, forget10"
 FORGETTING: Final = ("grad-ascent", "grad-diff", "npo", "simnpo", "retrain")
@@ -23,7 +23,7 @@ def orderings(found: Results) -> Iterator[Verdict]:
     for name in FORGETTING:
         higher = differences(_series(found, "FedAvg", name, "ftr"), before)
         title = f"Table 7: FTR of {name} minus that before unlearning, {TINY}"
-        yield _judge(title, higher, (0.0, math.inf), "above 0")
+        yield _judge(title, higher, ABOVE_ZERO, "above 0")
 
 
 def collapse(found: Results) -> Iterator[Verdict]:
