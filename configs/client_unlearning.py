@@ -1,12 +1,11 @@
 """The settings of client unlearning: one table a method, and what is compared."""
 
-import json
-from typing import Annotated, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field
 
-from configs.merging import merged
 from configs.table import Count, Fraction, Name, Positive, Table
+from configs.variants import Unlearning, Variant
 
 ClientMethod: TypeAlias = Literal[
     "fedosd",
@@ -152,20 +151,18 @@ class FedGktPlan(Table):
     temperature: Positive = 1.0
 
 
-class Variant(Table):
-    """A method once more with other settings: an ablation, a mode."""
+class ClientVariant(Variant):
+    """Of one of the ways of clients."""
 
-    name: Name
     method: ClientMethod
-    settings: dict[str, JsonValue]  # of the method's own table
 
 
-class ClientUnlearning(Table):
+class ClientUnlearning(Unlearning):
     """What is run for every request."""
 
     method: ClientMethod = "fedosd"
     compare: tuple[ClientMethod, ...] = ("fine-tune",)
-    also: tuple[Variant, ...] = ()  # beside those
+    also: tuple[ClientVariant, ...] = ()
     retrains: Count = 1
     # The one client that stays whose model mimir, fedmm and fedgkt unlearn; None: all who stay.
     peer: Name | None = None
@@ -182,25 +179,3 @@ class ClientUnlearning(Table):
     mimir: MimirPlan = MimirPlan()
     fedmm: FedMmPlan = FedMmPlan()
     fedgkt: FedGktPlan = FedGktPlan()
-
-    def at(self, variant: Variant) -> "ClientUnlearning":
-        """These settings with those of a variant in their place."""
-        field = variant.method.replace("-", "_")
-        own = self.model_dump(mode="json")
-        own["also"] = []
-        own[field] = merged(own[field], variant.settings)
-        return ClientUnlearning.model_validate_json(json.dumps(own), strict=True)
-
-    @model_validator(mode="after")
-    def _variants_can_be_run(self) -> Self:
-        names = [*get_args(ClientMethod), *(each.name for each in self.also)]
-        if len(set(names)) < len(names):
-            raise ValueError("a variant bears the name of another one, or of a method")
-        for each in self.also:
-            try:
-                self.at(each)
-            except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                place = ".".join(map(str, first["loc"]))
-                raise ValueError(f"variant {each.name!r}: {place}: {first['msg']}") from None
-        return self

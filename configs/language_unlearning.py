@@ -1,13 +1,12 @@
 """The settings of unlearning by language models: one table a method, and what is compared."""
 
-import json
-from typing import Annotated, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field
 
 from configs.federated import Rule
-from configs.merging import merged
-from configs.table import Count, Name, Positive, Table
+from configs.table import Count, Positive, Table
+from configs.variants import Unlearning, Variant
 
 TextMethod: TypeAlias = Literal[
     "fine-tune", "grad-ascent", "grad-diff", "npo", "simnpo", "rmu", "primal-dual"
@@ -84,20 +83,18 @@ class PrimalDualPlan(Forgetting):
     retain: Literal["nll", "kl"] = "nll"
 
 
-class TextVariant(Table):
-    """A method once more with other settings."""
+class TextVariant(Variant):
+    """Of one of the ways of language models."""
 
-    name: Name
     method: TextMethod
-    settings: dict[str, JsonValue]  # of the method's own table
 
 
-class TextUnlearning(Table):
+class TextUnlearning(Unlearning):
     """What is run for every request."""
 
     method: TextMethod = "npo"
     compare: tuple[TextMethod, ...] = ("fine-tune",)
-    also: tuple[TextVariant, ...] = ()  # beside those
+    also: tuple[TextVariant, ...] = ()
     retrains: Annotated[int, Field(ge=1)] = 1
     fine_tune: TextStage = TextStage()
     grad_ascent: ByRulePlan = ByRulePlan()
@@ -106,27 +103,3 @@ class TextUnlearning(Table):
     simnpo: SimNpoPlan = SimNpoPlan()
     rmu: RmuPlan = RmuPlan()
     primal_dual: PrimalDualPlan = PrimalDualPlan()
-
-    def at(self, variant: TextVariant) -> "TextUnlearning":
-        """These settings with those of a variant in their place."""
-        field = variant.method.replace("-", "_")
-        own = self.model_dump(mode="json")
-        own["also"] = []
-        own[field] = merged(own[field], variant.settings)
-        return TextUnlearning.model_validate_json(json.dumps(own), strict=True)
-
-    @model_validator(mode="after")
-    def _variants_can_be_run(self) -> Self:
-        names = [*get_args(TextMethod), *(each.name for each in self.also)]
-        if len(set(names)) < len(names):
-            raise ValueError("a variant bears the name of another one, or of a method")
-        if any(each.name.startswith(("retrain", "original")) for each in self.also):
-            raise ValueError("a variant bears the name of a Retrain, or of the original")
-        for each in self.also:
-            try:
-                self.at(each)
-            except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                place = ".".join(map(str, first["loc"]))
-                raise ValueError(f"variant {each.name!r}: {place}: {first['msg']}") from None
-        return self

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal, Protocol, assert_never
 
-from configs.client_unlearning import AscentPlan, ClientMethod, Lessons, Stage, Variant
+from configs.client_unlearning import AscentPlan, ClientMethod, ClientVariant, Lessons, Stage
 from configs.federated import Rule
 from configs.horizontal import Horizontal
 from models.server_optimisers import FedAdagrad, FedAdam, FedAvg, FedAvgM, ServerOptimiser
@@ -191,7 +191,7 @@ def ways(agreement: Horizontal) -> list[Method]:
     return found + [retrain(agreement, number + 1) for number in range(plan.retrains)]
 
 
-def _variant(agreement: Horizontal, variant: Variant) -> Method:
+def _variant(agreement: Horizontal, variant: ClientVariant) -> Method:
     """A method with other settings, and the same randomness."""
     own = agreement.model_copy(update={"unlearning": agreement.unlearning.at(variant)})
     found: Method = replace(method(own, variant.method), name=variant.name)  # type: ignore[type-var]

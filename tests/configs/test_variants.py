@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from configs.client_unlearning import ClientUnlearning
+from configs.language_unlearning import TextUnlearning
 
 PLAN = {"fedosd": {"unlearn": {"rounds": 7}, "project": "always"}}
 
@@ -32,6 +33,21 @@ def test_a_variant_changes_what_it_names_and_nothing_else() -> None:
 def test_what_the_method_cannot_take_is_refused(settings: dict[str, object], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         plan({"name": "m1", "method": "fedosd", "settings": settings})
+
+
+def test_a_method_without_settings_has_no_variant() -> None:
+    with pytest.raises(ValidationError, match=r"variant 'm1': knot: Extra inputs"):
+        plan({"name": "m1", "method": "knot", "settings": {"rounds": 1}})
+
+
+@pytest.mark.parametrize("name", ["original", "retrain-2"])
+@pytest.mark.parametrize("kind", [ClientUnlearning, TextUnlearning])
+def test_the_names_of_what_is_compared_with_are_taken(
+    kind: type[ClientUnlearning | TextUnlearning], name: str
+) -> None:
+    also = [{"name": name, "method": "fine-tune", "settings": {}}]
+    with pytest.raises(ValidationError, match="bears the name of a Retrain, or of the original"):
+        kind.model_validate({"also": also}, strict=False)
 
 
 @pytest.mark.parametrize("name", ["fedosd", "m1"])
