@@ -1,17 +1,19 @@
 """The scheduler: every run in a process of its own, several at a time, finished ones kept."""
 
+import fcntl
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from time import monotonic
-from typing import Any, Literal, TypeAlias
+from time import monotonic, sleep
+from typing import IO, Any, Literal, TypeAlias
 
 from configs.agreement import Agreement
 from parties.bench.plan import Run, sources
@@ -19,6 +21,7 @@ from parties.durable import write
 from parties.report import METRICS
 
 PATIENCE = 20.0  # seconds that a child has for ending in order
+WAIT = 1.0  # seconds between two looks at a run that another command makes
 State: TypeAlias = Literal["kept", "started", "done", "failed"]
 
 
@@ -56,11 +59,11 @@ class _Children:
     alive: set[subprocess.Popen[bytes]] = field(default_factory=set)
     stopped: bool = False
 
-    def start(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes] | None:
-        with self.lock, log.open("wb") as said:
+    def start(self, command: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes] | None:
+        with self.lock:
             if self.stopped:
                 return None
-            child = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+            child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
             self.alive.add(child)
             return child
 
@@ -118,7 +121,7 @@ def _at_once(
             for future in as_completed(running):
                 told = future.result()
                 listen(told)
-                if told.state == "done":
+                if told.state in ("done", "kept"):
                     made[told.run.digest] = record(place, told.run)
         except BaseException:  # told to stop, above all
             pool.shutdown(wait=False, cancel_futures=True)
@@ -128,27 +131,52 @@ def _at_once(
 
 
 def _make(run: Run, place: Workplace, children: _Children, listen: Listener) -> Told:
-    """One run, from an empty working folder to its record."""
-    folder, began = place.folder(run), monotonic()
-    work = folder / "work"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True, mode=0o700)
-    log = folder / "log"
-    listen(Told(run, "started"))
-    child = children.start(command(run, place, work), log)
-    if child is None:
-        return Told(run, "failed", reason="stopped")
-    code = child.wait()
-    with children.lock:
-        children.alive.discard(child)
-    seconds = monotonic() - began
-    made = work / run.agreement.federation / METRICS
-    if code or not made.exists():
-        return Told(run, "failed", seconds, f"exit code {code}: {_last(log)}")
-    _keep(run, made, folder / METRICS, seconds)
-    shutil.rmtree(work)
-    log.unlink()
-    return Told(run, "done", seconds)
+    """One run, from an empty working folder to its record, unless another command makes it."""
+    folder = place.folder(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "log"
+    with _held(path, children) as log:
+        if children.stopped:
+            return Told(run, "failed", reason="stopped")
+        if (found := record(place, run)) is not None:
+            path.unlink(missing_ok=True)
+            return Told(run, "kept", found["bench"]["seconds"])
+        work, began = folder / "work", monotonic()
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(mode=0o700)
+        log.truncate(0)
+        listen(Told(run, "started"))
+        child = children.start(command(run, place, work), log)
+        if child is None:
+            return Told(run, "failed", reason="stopped")
+        code = child.wait()
+        with children.lock:
+            children.alive.discard(child)
+        seconds = monotonic() - began
+        made = work / run.agreement.federation / METRICS
+        if code or not made.exists():
+            return Told(run, "failed", seconds, f"exit code {code}: {_last(path)}")
+        _keep(run, made, folder / METRICS, seconds)
+        shutil.rmtree(work)
+        path.unlink()
+        return Told(run, "done", seconds)
+
+
+@contextmanager
+def _held(path: Path, children: _Children) -> Iterator[IO[bytes]]:
+    """The run's log, which one command holds at a time; others wait here, until they are stopped.
+
+    The child writes to it and so holds it, too: where a command was killed and its child goes on,
+    nobody else begins in its folder.
+    """
+    with path.open("ab") as log:
+        while not children.stopped:
+            try:
+                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                sleep(WAIT)
+        yield log
 
 
 def command(run: Run, place: Workplace, out: Path) -> list[str]:

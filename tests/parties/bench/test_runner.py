@@ -1,7 +1,10 @@
 """The scheduler with real runs: several at a time, kept when finished, named when failed."""
 
 import json
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +60,39 @@ def test_runs_go_in_parallel_failures_are_told_and_a_second_start_keeps_what_is_
     took = sum(record(place, run)["bench"]["seconds"] for run in wanted[:2])  # type: ignore[index]
     assert found.hours == pytest.approx(took / 3600 / 2)
     assert set(found.found) >= {("works", "good", "fedora"), ("works", "good", "retrain")}
+
+
+@pytest.mark.slow
+def test_two_commands_at_once_make_a_run_once(tmp_path: Path) -> None:
+    run, place = planned(tmp_path)[0], Workplace(tmp_path / "out", None)
+    told: list[Told] = []
+    with ThreadPoolExecutor(2) as both:
+        made = list(both.map(lambda _: execute([run], place, told.append), range(2)))
+    assert sorted(each.state for each in told) == ["done", "kept", "started"]
+    assert made[0] == made[1] == {run.digest: record(place, run)}
+    assert {path.name for path in place.folder(run).iterdir()} == {"metrics.json"}
+
+
+@pytest.mark.slow
+def test_while_somebody_holds_a_run_nobody_touches_its_folder(tmp_path: Path) -> None:
+    run, place = planned(tmp_path)[0], Workplace(tmp_path / "out", None)
+    theirs = place.folder(run) / "work" / "theirs"
+    theirs.parent.mkdir(parents=True)
+    theirs.touch()
+    log = place.folder(run) / "log"
+    script = "import fcntl, sys, time; fcntl.flock(1, fcntl.LOCK_EX); print('!', flush=True)"
+    with log.open("ab") as said, ThreadPoolExecutor(1) as other:  # as a child whose parent died
+        child = subprocess.Popen([sys.executable, "-c", f"{script}; time.sleep(60)"], stdout=said)
+        while not log.read_bytes():
+            time.sleep(0.05)
+        made = other.submit(execute, [run], place, lambda _: None)
+        time.sleep(2.5)
+        assert theirs.exists()
+        assert log.read_bytes() == b"!\n"
+        child.kill()
+        child.wait()
+        said.close()
+        assert made.result(120) == {run.digest: record(place, run)}
 
 
 @pytest.mark.slow
