@@ -1,21 +1,88 @@
-"""A party that is killed comes back, and the run ends with the parameters of one without kills."""
+"""A party that dies or is told to stop comes back, and the run ends as one without that does."""
 
+import json
+import signal
 from pathlib import Path
 from random import Random
+from time import sleep
 
 import pytest
-from kills import Runs, digests
+from kills import Running, Runs, digests, finish, wait_for
+
+HUNG_UP = ("was told to stop", "closed the connection")  # in the middle of a word, only the latter
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def wanted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The digests of a run that nobody disturbs."""
+    return runs.undisturbed(tmp_path_factory.mktemp("undisturbed"))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_killed_party_comes_back_and_the_parameters_are_the_same(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
-    wanted = runs.undisturbed(tmp_path / "undisturbed")
+def test_killed_parties_come_back_and_the_parameters_are_the_same(
+    runs: Runs, wanted: dict[str, str], tmp_path: Path
+) -> None:
+    """Each of the three once, with SIGKILL, in one and the same run."""
+    random = Random(0)
     assert len(wanted) == 6
-    stories = [("left", "training"), ("office", "fedora"), ("right", "retrain")]
-    for number, (victim, phase) in enumerate(stories):
-        out = tmp_path / f"{victim}-{phase}"
-        notes = runs.killed(out, victim, phase, Random(number))
-        assert any(note.startswith("going on from checkpoint") for note in notes), notes
-        assert digests(out) == wanted
+    with runs.all(tmp_path) as (running, port):
+        for victim, phase in (("left", "training"), ("office", "fedora"), ("right", "retrain")):
+            wait_for(running["office"], phase)
+            sleep(random.uniform(0.0, 0.6))
+            running[victim].process.send_signal(signal.SIGKILL)
+            running[victim].process.wait()
+            running[victim] = runs.start(victim, tmp_path, port)
+        finish(running)
+    for victim, each in running.items():
+        assert any(n.startswith("going on from checkpoint") for n in each.notes), (victim, each)
+    assert digests(tmp_path) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_parties_that_are_told_to_stop_end_well_and_the_run_goes_on(
+    runs: Runs, wanted: dict[str, str], tmp_path: Path
+) -> None:
+    """SIGTERM, to a passive party and then to the active one."""
+    with runs.all(tmp_path) as (running, port):
+        for victim, phase in (("left", "fedora"), ("office", "retrain")):
+            wait_for(running["office"], phase)
+            others = {n: (each, len(each.notes)) for n, each in running.items() if n != victim}
+            stop(running[victim])
+            running[victim] = runs.start(victim, tmp_path, port)
+            wait_for(running["office"], phase)
+            for name, (other, before) in others.items():
+                new = other.notes[before:]
+                assert any(each in note for note in new for each in HUNG_UP), (name, new)
+        finish(running)
+    assert digests(tmp_path) == wanted
+
+
+def stop(running: Running) -> None:
+    running.process.send_signal(signal.SIGTERM)
+    assert running.process.wait(20) == 0, running.notes
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_a_run_whose_party_does_not_come_back_leaves_a_partial_report(
+    runs: Runs, tmp_path: Path
+) -> None:
+    with runs.all(tmp_path / "out", "limits.rejoin_seconds=0") as (running, _):
+        wait_for(running["office"], "fedora")
+        running["right"].process.kill()
+        assert running["office"].process.wait(60) == 6
+        assert any(note.startswith("right: ") for note in running["office"].notes)
+        assert running["left"].process.wait(60) == 6
+    folder = tmp_path / "out" / "digits"
+    partial = json.loads((folder / "partial.json").read_text())
+    assert partial["failure"].startswith("right: ")
+    assert partial["training"]["epochs"]
+    assert "Unfinished" in (folder / "partial.html").read_text()
+    assert not (folder / "metrics.json").exists()
