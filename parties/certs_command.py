@@ -132,11 +132,11 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def _everything(config: Path, out: Path, days: int, told: Teller) -> None:
-    from configs.schema import read_config
+    from configs.any_file import read_any
     from protocol.keyring import issue, make_authority
     from protocol.signing import pin_of
 
-    agreement = read_config(config).agreement
+    agreement = read_any(config).agreement
     with _writing(out):
         make_authority(out, agreement.federation, days)
     for name in agreement.parties:
@@ -148,10 +148,10 @@ def _everything(config: Path, out: Path, days: int, told: Teller) -> None:
 
 
 def _authority(config: Path, out: Path, days: int, told: Teller) -> None:
-    from configs.schema import read_config
+    from configs.any_file import read_any
     from protocol.keyring import AUTHORITY, AUTHORITY_KEY, make_authority
 
-    federation = read_config(config).agreement.federation
+    federation = read_any(config).agreement.federation
     with _writing(out):
         make_authority(out, federation, days)
     told.say(
@@ -200,10 +200,10 @@ def _show(pin: str, told: Teller) -> None:
 
 
 def _federation(config: Path, party: str) -> str:
+    from configs.any_file import read_any
     from configs.errors import ConfigError
-    from configs.schema import read_config
 
-    agreement = read_config(config).agreement
+    agreement = read_any(config).agreement
     if party not in agreement.parties:
         raise ConfigError(
             f"{party!r} is no party of {config}",

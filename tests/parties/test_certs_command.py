@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from parties.cli import app
 from protocol.keyring import read_keyring
 
-DIGITS = str(Path(__file__).parents[2] / "configs" / "vertical" / "digits.toml")
+CONFIGS = Path(__file__).parents[2] / "configs"
+DIGITS = str(CONFIGS / "vertical" / "digits.toml")
 
 
 def certs(*options: str | Path) -> Result:
@@ -33,6 +35,15 @@ def test_authority_request_and_certificate_make_a_keyring(tmp_path: Path) -> Non
     assert read_keyring(home, "left").identity.name == "left"
     shown = certs("fingerprint", home / "left.pem")
     assert f'pins = ["{pins.pop()}"]' in shown.output
+
+
+@pytest.mark.parametrize("config", ["horizontal/digits.toml", "llm/tofu.toml"])
+def test_a_server_of_either_mode_gets_its_keys(config: str, tmp_path: Path) -> None:
+    path = CONFIGS / config
+    assert certs(path, "--out", tmp_path / "all").exit_code == 0
+    assert read_keyring(tmp_path / "all", "server").identity.name == "server"
+    assert certs("authority", path, "--out", tmp_path / "authority").exit_code == 0
+    assert certs("request", path, "--party", "server", "--out", tmp_path / "home").exit_code == 0
 
 
 def test_options_may_stand_before_the_config(tmp_path: Path) -> None:
