@@ -57,6 +57,8 @@ class Turn:
         conflicts: how many who stay would lose by the step; None where nobody knows.
         cosine: the largest of |cos(g_i, d)|.
         skipped: whether the model stayed as it was.
+        score: S_u of the primal-dual way, what its constraint holds at or above ``threshold``.
+        price: Ω with which the round was learned.
     """
 
     stage: str
@@ -66,3 +68,6 @@ class Turn:
     conflicts: int | None = None
     cosine: float | None = None
     skipped: bool = False
+    score: float | None = None
+    threshold: float | None = None
+    price: float | None = None

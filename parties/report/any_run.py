@@ -1,4 +1,4 @@
-"""The report of a run of either mode."""
+"""The report of a run of any mode."""
 
 from typing import Any
 
@@ -14,19 +14,19 @@ from parties.report.terminal import table
 
 def page_of(metrics: dict[str, Any]) -> str:
     """The report as HTML."""
-    return horizontal_page(metrics) if _horizontal(metrics) else page(metrics)
+    return horizontal_page(metrics) if _federated(metrics) else page(metrics)
 
 
 def table_of(metrics: dict[str, Any], width: int) -> RenderableType:
     """The tables for a terminal."""
-    return horizontal_table(metrics) if _horizontal(metrics) else table(metrics, width)
+    return horizontal_table(metrics) if _federated(metrics) else table(metrics, width)
 
 
 def version_of(metrics: dict[str, Any]) -> int:
     """The version of the metrics that this program reads."""
-    return HORIZONTAL_VERSION if _horizontal(metrics) else VERSION
+    return HORIZONTAL_VERSION if _federated(metrics) else VERSION
 
 
-def _horizontal(metrics: dict[str, Any]) -> bool:
+def _federated(metrics: dict[str, Any]) -> bool:
     run = metrics["run"]
-    return isinstance(run, dict) and run.get("mode") == "horizontal"
+    return isinstance(run, dict) and run.get("mode") in ("horizontal", "llm")

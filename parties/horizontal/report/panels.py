@@ -106,12 +106,24 @@ def turn_panels(request: Record) -> list[Panel]:
     ]  # fmt: skip
     conflicts = [Line("clients", [turn["conflicts"] for turn in turns])]
     cosine = [Line("cosine", [turn["cosine"] for turn in turns])]
+    score = [
+        Line("forgotten", [turn.get("score") for turn in turns], BLUE),
+        Line("threshold", [turn.get("threshold") for turn in turns], FAINT, "--"),
+    ]
+    price = [Line("price", [turn.get("price") for turn in turns])]
     return _present(
         curves("Loss", "Of those who are taught in the round.", course, stages),
         curves("Clients hurt", "Those who stay and would lose by the step.", course, conflicts),
         curves(
             "Direction", "Largest |cosine| between the step and a client's own.", course, cosine
         ),
+        curves(
+            "Constraint",
+            "Nats a token of forgotten texts, to be above the threshold.",
+            course,
+            score,
+        ),
+        curves("Price", "Of falling short of it, in the round.", course, price),
     )
 
 

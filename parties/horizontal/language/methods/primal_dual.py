@@ -6,14 +6,14 @@ texts descend L_r − Ω S_u, the others L_r; after every round S_u of the mean 
 the price ascends.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import Tensor
 
 from parties.errors import PolicyError
-from parties.horizontal.cohort import Score
+from parties.horizontal.cohort import Score, require_finite
 from parties.horizontal.language.methods.by_objective import Who, members, slots_of
 from parties.horizontal.learning.odds import spread
 from parties.horizontal.methods.recover import recover
@@ -64,8 +64,10 @@ class PrimalDual:
             slots = slots_of(scene, model, lesson)
             mean = scene.cohort.mean(members(scene, self.who), lesson, slots)
             model = model + mean.change.to(model.dtype)
-            scene.tell(Turn("unlearn", number, model, mean.loss))
+            require_finite(model)
             seen = _sums(scene.cohort.read(gone, "forgotten", model), ceiling)
+            known = {"score": _mean(seen), "threshold": threshold, "price": dual.price}
+            scene.tell(Turn("unlearn", number, model, mean.loss, **known))
             dual = ascend(dual, seen, self.step_size)
         return recover(scene, model, self.recover)
 
@@ -81,6 +83,12 @@ def _unseen(scene: Scene) -> float:
             "held = 0.05, or unlearning.primal_dual.threshold = 4.0",
         )
     return sum(each.loss for each in found) / rows
+
+
+def _mean(seen: Sequence[ScoreSum]) -> float | None:
+    """S_u; None where nobody said anything of it."""
+    together = sum(seen, ScoreSum())
+    return together.total / together.rows if together.rows else None
 
 
 def _sums(found: Mapping[str, Score], ceiling: float) -> list[ScoreSum]:

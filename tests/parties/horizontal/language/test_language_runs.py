@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from typer.testing import CliRunner
 
 from configs.federated_file import read_language
 from models.language.folder import base_digest
 from models.language.loading import load_language_model
+from parties.cli import app
 from parties.horizontal.language.merged import merge_delivered
-from parties.horizontal.report.page import page
-from parties.horizontal.report.terminal import table
 from parties.horizontal.simulation.simulate import simulate
 from parties.simulate import Plan, processes
 from tests.parties.horizontal.language.ferries import (
@@ -73,8 +73,17 @@ def test_a_simulated_run_forgets_beside_a_retrain(world: Path, tmp_path: Path) -
     assert known["npo"] < known["original"]
     assert known["primal-dual"] < known["original"]
     assert metrics["run"]["parameters"] == size(world)
-    assert "Primal-dual" in page(metrics)
-    assert table(metrics).renderables
+    turns = metrics["requests"][0]["methods"][1]["turns"]
+    assert [each["threshold"] for each in turns] == [turns[0]["threshold"]] * 2
+    raised = 0.5 * (turns[0]["threshold"] - turns[0]["score"])
+    assert turns[1]["price"] == pytest.approx(min(10, max(0, turns[0]["price"] + raised)))
+    report = tmp_path / "ferries" / "report.html"
+    assert "Primal-dual" in report.read_text()
+    report.unlink()
+    again = CliRunner().invoke(app, ["report", str(tmp_path / "ferries")])
+    assert again.exit_code == 0, again.output
+    assert "Primal-dual" in again.output
+    assert "Primal-dual" in report.read_text()
     merged = tmp_path / "merged"
     merge_delivered(world / "base", tmp_path / "ferries" / "server", merged)
     delivered = load_file(tmp_path / "ferries" / "server" / "model.safetensors")
