@@ -22,7 +22,7 @@ from parties.horizontal.hub_cohort import HubCohort, Manner
 from parties.horizontal.learning.learner import Learner
 from parties.horizontal.learning.networks import build, fresh
 from parties.horizontal.roles import listen
-from parties.horizontal.rounds import run
+from parties.horizontal.rounds import Round, run
 from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.simulation.local_cohort import LocalCohort
 from parties.seating import Place
@@ -104,8 +104,8 @@ class _Rounds:
         course = training(self._agreement, "original")
         course = replace(course, first=self._number, rounds=self._number + 1)
 
-        def watch(_number: int, _model: Tensor, mean: Mean) -> None:
-            means.append(mean)
+        def watch(each: Round) -> None:
+            means.append(each.mean)
 
         return run(cohort, self._model, self._members, course, watch)
 
