@@ -21,6 +21,7 @@ from parties.horizontal.cohort import Kind, Mean, Member, Score, Summing, Whose
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
 from parties.horizontal.simulation.stock import Source, Standing, Stock
 from parties.horizontal.simulation.stocks import read_stock
+from parties.workers import end_with_parent
 
 SHARED = Path("/dev/shm")  # noqa: S108  memory; elsewhere the usual temporary folder
 POSTED = 8  # newest vectors that stay
@@ -61,7 +62,7 @@ class Processes:
     """Processes of this machine, one thread each."""
 
     def __init__(self, count: int) -> None:
-        self._pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+        self._pool = ProcessPoolExecutor(count, get_context("spawn"), end_with_parent)
         self._folder = TemporaryDirectory(
             prefix="vfl-board-", dir=SHARED if SHARED.is_dir() else None
         )
