@@ -11,7 +11,7 @@ from parties.bench.progress import Board
 from parties.bench.record import Pages, publish
 from parties.bench.results import results
 from parties.bench.runner import Workplace, execute, record
-from parties.bench.stored import Stored, keep, kept, reaped
+from parties.bench.stored import Stored, alone, keep, kept, reaped
 from parties.errors import Failed, UsageProblem
 from parties.folder import check_apart
 from parties.teller import Teller
@@ -55,7 +55,8 @@ def make(bench: Bench, asked: Asked, told: Teller) -> None:
     """
     _refuse_strangers(bench, asked.scope)
     check_apart(asked.out, asked.data)
-    wanted, stored = bench.runs(asked.scope), kept(asked.docs / bench.pages.folder)
+    pages = asked.docs / bench.pages.folder
+    wanted, stored = bench.runs(asked.scope), kept(pages)
     place = Workplace(asked.out, asked.data, asked.workers or _cores())
     if asked.only_list:
         _show(wanted, place, stored, told)
@@ -65,7 +66,8 @@ def make(bench: Bench, asked: Asked, told: Teller) -> None:
         execute(wanted, place, board.show)
     # The tables are made of everything that is there, whatever part of it was asked for now.
     all_of_it = Scope(gpu=True, quick=asked.scope.quick)
-    _publish(bench, bench.runs(all_of_it), (place, stored), asked, told)
+    with alone(pages):
+        _publish(bench, bench.runs(all_of_it), place, asked, told)
     if board.failed:
         raise Failed(
             "\n".join([f"runs failed: {len(board.failed)}", *board.failed]),
@@ -100,11 +102,11 @@ def _show(wanted: list[Run], place: Workplace, stored: Mapping[str, Stored], tol
 def _publish(
     bench: Bench,
     everything: list[Run],
-    there: tuple[Workplace, Mapping[str, Stored]],
+    place: Workplace,
     asked: Asked,
     told: Teller,
 ) -> None:
-    place, before = there
+    before = kept(asked.docs / bench.pages.folder)  # another command may have added to it
     records = {run.digest: each for run in everything if (each := record(place, run))}
     stored = {**before, **reaped(everything, records, bench.harvest)}
     keep(asked.docs / bench.pages.folder, stored)

@@ -60,6 +60,9 @@ class Board:
     def show(self, told: Told) -> None:
         """Take one event."""
         title = printable(told.run.title)
+        if told.state == "waits":
+            self._say(f"waits: {title} is under way in another command")
+            return
         if told.state == "started":
             self._progress.update(self._bar, description=title)
             return

@@ -22,12 +22,12 @@ from parties.report import METRICS
 
 PATIENCE = 20.0  # seconds that a child has for ending in order
 WAIT = 1.0  # seconds between two looks at a run that another command makes
-State: TypeAlias = Literal["kept", "started", "done", "failed"]
+State: TypeAlias = Literal["kept", "waits", "started", "done", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What became of a run."""
+    """What became of a run; one that waits is held by another command."""
 
     run: Run
     state: State
@@ -83,8 +83,8 @@ class _Children:
 def execute(wanted: Iterable[Run], place: Workplace, listen: Listener) -> dict[str, Any]:
     """Make every run that is not there yet; the records of all that are there, by digest.
 
-    Runs of real processes come last and one at a time, since their time is a figure. A run that
-    fails is told and left out; the others go on.
+    Runs of real processes come last and one at a time, since their time is a figure, and so do
+    those that fill a GPU. A run that fails is told and left out; the others go on.
     """
     unique = {run.digest: run for run in wanted}
     records = {key: found for key, run in unique.items() if (found := record(place, run))}
@@ -92,8 +92,8 @@ def execute(wanted: Iterable[Run], place: Workplace, listen: Listener) -> dict[s
         listen(Told(unique[key], "kept", kept["bench"]["seconds"]))
     missing = [run for key, run in unique.items() if key not in records]
     missing.sort(key=lambda run: run.seed)  # what is there early says a little of everything
-    shared = [run for run in missing if not run.processes]
-    alone = [run for run in missing if run.processes]
+    shared = [run for run in missing if not (run.processes or run.gpu)]
+    alone = [run for run in missing if run.processes or run.gpu]
     for group, workers in ((shared, place.workers), (alone, 1)):
         records |= _at_once(group, workers, place, listen)
     return records
@@ -135,7 +135,7 @@ def _make(run: Run, place: Workplace, children: _Children, listen: Listener) -> 
     folder = place.folder(run)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "log"
-    with _held(path, children) as log:
+    with _held(path, children, lambda: listen(Told(run, "waits"))) as log:
         if children.stopped:
             return Told(run, "failed", reason="stopped")
         if (found := record(place, run)) is not None:
@@ -163,18 +163,22 @@ def _make(run: Run, place: Workplace, children: _Children, listen: Listener) -> 
 
 
 @contextmanager
-def _held(path: Path, children: _Children) -> Iterator[IO[bytes]]:
+def _held(path: Path, children: _Children, say: Callable[[], None]) -> Iterator[IO[bytes]]:
     """The run's log, which one command holds at a time; others wait here, until they are stopped.
 
     The child writes to it and so holds it, too: where a command was killed and its child goes on,
     nobody else begins in its folder.
     """
     with path.open("ab") as log:
+        said = False
         while not children.stopped:
             try:
                 fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
+                if not said:
+                    say()
+                said = True
                 sleep(WAIT)
         yield log
 

@@ -5,8 +5,11 @@ kilobytes. Whoever goes on elsewhere, or with more seeds, need not make it again
 take it out of the file.
 """
 
+import fcntl
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +67,18 @@ def kept(folder: Path) -> dict[str, Stored]:
         raise ConfigError(
             f"{path} cannot be read: {error}", "take it from the repository again, or remove it"
         ) from error
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Nobody else publishes into ``folder``; whoever comes second waits for the first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def keep(folder: Path, runs: Mapping[str, Stored]) -> None:

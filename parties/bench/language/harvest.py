@@ -30,5 +30,9 @@ MEASURES = {  # words of the blocks: heading, and the figure that it is
 
 
 def harvest(_run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """By method, what this run says of it."""
-    return by_method(metrics, MEASURES)
+    """By method, what this run says of it; a model that diverged has no utility."""
+    found = by_method(metrics, MEASURES)
+    for each in metrics["requests"][0]["methods"]:
+        if each.get("diverged"):
+            found[each["name"]]["mu"] = 0.0
+    return found

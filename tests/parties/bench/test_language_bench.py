@@ -76,6 +76,13 @@ def metrics(values: dict[str, dict[str, float]]) -> dict[str, object]:
     return {"requests": [{"methods": methods}]}
 
 
+def test_a_model_that_diverged_has_no_utility() -> None:
+    said = metrics({"original": {"model_utility": 0.5}, "retrain": {}, "npo": {}})
+    said["requests"][0]["methods"][2]["diverged"] = "in round 2"  # type: ignore[index]
+    found = harvest(runs()[0], said)
+    assert (found["original"]["mu"], found["npo"]["mu"]) == (0.5, 0.0)
+
+
 def test_harvest_has_the_tables_words_and_one_retrain() -> None:
     said = metrics(
         {

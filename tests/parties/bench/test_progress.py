@@ -25,10 +25,12 @@ def test_failures_are_named_once_and_kept(tmp_path: Path) -> None:
     wanted = runs(read_experiments(write_list(tmp_path)), tmp_path, Scope())
     out = StringIO()
     with Board(Console(file=out), wanted, workers=1) as board:
+        board.show(Told(wanted[0], "waits"))
         board.show(Told(wanted[0], "started"))
         board.show(Told(wanted[0], "done", 60.0))
         board.show(Told(wanted[2], "failed", 1.0, "exit code 4: no \x1b[2Jrows"))
     assert board.failed == ["fails: bad, seed 0: exit code 4: no \\x1b[2Jrows"]
     said = out.getvalue().splitlines()
-    assert said[0] == "1/3  works: good, seed 0  about 2 min left"
-    assert said[1].startswith("failed: fails: bad, seed 0")
+    assert said[0] == "waits: works: good, seed 0 is under way in another command"
+    assert said[1] == "1/3  works: good, seed 0  about 2 min left"
+    assert said[2].startswith("failed: fails: bad, seed 0")

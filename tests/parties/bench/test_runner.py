@@ -17,7 +17,7 @@ from parties.bench.harvest import harvest
 from parties.bench.plan import Run, Scope, runs
 from parties.bench.results import results
 from parties.bench.runner import Told, Workplace, command, execute, record
-from parties.bench.stored import keep, kept, reaped
+from parties.bench.stored import alone, keep, kept, reaped
 from parties.errors import Stopped
 
 
@@ -68,7 +68,7 @@ def test_two_commands_at_once_make_a_run_once(tmp_path: Path) -> None:
     told: list[Told] = []
     with ThreadPoolExecutor(2) as both:
         made = list(both.map(lambda _: execute([run], place, told.append), range(2)))
-    assert sorted(each.state for each in told) == ["done", "kept", "started"]
+    assert sorted(each.state for each in told) == ["done", "kept", "started", "waits"]
     assert made[0] == made[1] == {run.digest: record(place, run)}
     assert {path.name for path in place.folder(run).iterdir()} == {"metrics.json"}
 
@@ -86,13 +86,40 @@ def test_while_somebody_holds_a_run_nobody_touches_its_folder(tmp_path: Path) ->
         while not log.read_bytes():
             time.sleep(0.05)
         made = other.submit(execute, [run], place, lambda _: None)
-        time.sleep(2.5)
-        assert theirs.exists()
-        assert log.read_bytes() == b"!\n"
-        child.kill()
-        child.wait()
-        said.close()
+        try:
+            time.sleep(2.5)
+            assert theirs.exists()
+            assert log.read_bytes() == b"!\n"
+        finally:
+            child.kill()
+            child.wait()
+            said.close()
         assert made.result(120) == {run.digest: record(place, run)}
+
+
+@pytest.mark.slow
+def test_runs_that_fill_a_gpu_are_made_one_at_a_time(tmp_path: Path) -> None:
+    absent = replace(planned(tmp_path)[0], config=tmp_path / "absent.toml", gpu=True)
+    wanted = [replace(absent, seed=seed, digest=str(seed)) for seed in range(2)]
+    told: list[Told] = []
+    execute(wanted, Workplace(tmp_path / "out", None, workers=2), told.append)
+    assert [each.state for each in told] == ["started", "failed"] * 2
+
+
+def test_whoever_publishes_second_waits(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def publish() -> None:
+        with alone(tmp_path / "docs"):
+            order.append("second")
+
+    with ThreadPoolExecutor(1) as other:
+        with alone(tmp_path / "docs"):
+            waits = other.submit(publish)
+            time.sleep(0.3)
+            order.append("first")
+        waits.result(10)
+    assert order == ["first", "second"]
 
 
 @pytest.mark.slow
