@@ -102,6 +102,9 @@ def _read(examined: LanguageExamined, seat: TextSeat) -> Iterator[Finding]:
 
 def _check_memory(examined: LanguageExamined) -> Iterator[Finding]:
     agreement, seat = examined.config.agreement, examined.seat
+    if examined.active and not agreement.clients:
+        yield ok("memory", "a server trains nothing; clients are told what training needs")
+        return
     try:
         found, there = needs(agreement, _base(examined), seat.device)
     except PartyError:

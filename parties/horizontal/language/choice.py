@@ -57,12 +57,15 @@ def ways(agreement: Language, rounds: int) -> list[Method]:
     return [*found, *(Retrain(each, n) for n, each in zip(names, courses, strict=True))]
 
 
-def looks_back(agreement: Language) -> bool:
-    """Whether one of the ways has clients keep the model before unlearning beside theirs."""
-    courses = [
-        each.unlearn for each in ways(agreement, 1) if isinstance(each, ByObjective | PrimalDual)
-    ]
-    return any(each.lesson.text is not None and each.lesson.text.looks_back for each in courses)
+def lessons(agreement: Language) -> list[Lesson]:
+    """All that a client may be given, in training and by the ways to unlearn."""
+    courses = [training(agreement, "original")]
+    for each in ways(agreement, 1) if agreement.unlearn else ():
+        if isinstance(each, FineTune):
+            courses.append(each.course)
+        elif isinstance(each, ByObjective | PrimalDual):
+            courses += [each.unlearn, each.recover]
+    return [each.lesson for each in courses]
 
 
 def method(agreement: Language, name: TextMethod) -> Method:
@@ -127,6 +130,7 @@ def _course(agreement: Language, stage: TextStage, stream: str, text: TextLesson
         batch=stage.batch or usual.batch,
         learning_rate=stage.learning_rate or usual.learning_rate,
         weight_decay=usual.weight_decay,
+        proximal=usual.proximal,
         clip=usual.clip,
         text=replace(text, optimiser=usual.optimiser),
     )

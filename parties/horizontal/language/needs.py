@@ -8,7 +8,7 @@ from configs.language import Language, Lora
 from models.language.adapters import Lora as Adapters
 from models.language.folder import examine
 from models.language.memory import MemoryEstimate, Training, available_memory, estimate
-from parties.horizontal.language.choice import looks_back
+from parties.horizontal.language.choice import lessons
 from parties.horizontal.language.told import told
 from parties.watch import Watch
 
@@ -17,7 +17,8 @@ SMALLER = "a smaller training.batch or model.length, adapters or bfloat16 need l
 
 
 def training_of(agreement: Language) -> Training:
-    """What one process of the run trains."""
+    """What one process of the run trains, in the step that needs most."""
+    given = [(each.batch, each.text) for each in lessons(agreement) if each.text is not None]
     plan, tuning = agreement.model, agreement.tuning
     lora = None
     if isinstance(tuning, Lora):
@@ -28,12 +29,12 @@ def training_of(agreement: Language) -> Training:
             modules=tuple(tuning.modules),
         )
     return Training(
-        batch=agreement.training.batch,
+        batch=max(batch * (1 + text.retains) for batch, text in given),
         length=plan.length,
         lora=lora,
         precision=plan.precision,
         quantisation=plan.quantised,
-        copies=2 + looks_back(agreement),
+        copies=2 + any(text.looks_back for _, text in given),
     )
 
 

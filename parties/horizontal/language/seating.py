@@ -43,7 +43,8 @@ def take_language_seat(
     torch.set_num_threads(seat.threads)
     state = place.out / agreement.federation / name
     folder = place.data or config.path.parent / (seat.folder or Path())
-    say_needs(agreement, folder / seat.base, seat.device, watch)
+    if isinstance(seat, TextSeat) or agreement.clients:  # simulated ones, on this machine
+        say_needs(agreement, folder / seat.base, seat.device, watch)
     shelf = TextShelf([], empty_flags(0))
     if isinstance(seat, TextSeat):
         watch.phase("reading texts")

@@ -38,6 +38,11 @@ class TextLesson:
     ceiling: float = 10.0
 
     @property
+    def retains(self) -> bool:
+        """Whether as many retained texts as forgotten ones are learned in the same step."""
+        return self.objective in (*TWO_TERMS, "rmu")
+
+    @property
     def looks_back(self) -> bool:
         """Whether the model before unlearning is looked at."""
         return self.objective in ("npo", "rmu") or (

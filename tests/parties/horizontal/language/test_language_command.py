@@ -14,6 +14,7 @@ from models.language.adapters import logit_gap
 from models.language.folder import base_digest
 from models.language.loading import load_language_model
 from parties.cli import app
+from parties.horizontal.language.needs import training_of
 from parties.horizontal.language.room import furnish
 from parties.horizontal.language.texts.own import read_own
 from tests.parties.horizontal.language.ferries import (
@@ -79,6 +80,34 @@ def test_what_a_training_needs_is_told(tmp_path: Path) -> None:
     result = said("memory", str(simulated(tmp_path)), "--base", str(base))
     assert result.exit_code == 0, result.output
     assert "this needs about 0." in result.output
+
+
+@pytest.mark.parametrize(
+    ("changes", "batch", "copies"),
+    [
+        (["unlearning.method='grad-ascent'"], 8, 2),
+        (["unlearning.method='simnpo'"], 16, 2),
+        (["unlearning.method='npo'", "unlearning.npo.unlearn.batch=5"], 10, 3),
+        (["unlearning.method='simnpo'", "unlearning.simnpo.retain='kl'"], 16, 3),
+        (
+            [
+                "unlearning.method='fine-tune'",
+                "unlearning.also=[{name='r', method='rmu', settings={}}]",
+            ],
+            16,
+            3,
+        ),
+    ],
+)
+def test_what_needs_most_is_the_greatest_step_of_training_and_ways(
+    tmp_path: Path, changes: list[str], batch: int, copies: int
+) -> None:
+    request = "unlearn=[{name='gone', rows='flagged'}]"
+    config = simulated(tmp_path, "unlearning = { compare = [] }")
+    found = training_of(read_language(config, [request, *changes]).agreement)
+    assert (found.batch, found.copies) == (batch, copies)
+    found = training_of(read_language(config, changes).agreement)
+    assert (found.batch, found.copies) == (8, 2), "nothing is to be unlearned"
 
 
 @pytest.mark.parametrize("verb", ["digest", "memory", "merge"])
