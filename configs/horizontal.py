@@ -156,6 +156,13 @@ class ClientEvaluation(Table):
     by: Name | None = None
 
 
+class ClientSplit(Split):
+    """Which of a client's rows are for what."""
+
+    validation: Fraction = 0.05
+    test: Fraction | None = 0.15
+
+
 class Horizontal(Federated):
     """One run, as all parties must describe it."""
 
@@ -165,7 +172,7 @@ class Horizontal(Federated):
     model: Network = WholeMlp()
     personal: PersonalPlan = OneForAll()
     partition: Partition = Own()
-    split: Split = Split(validation=0.05, test=0.15)
+    split: ClientSplit = ClientSplit()
     training: Rounds = Rounds()
     history: History = History()
     unlearn: tuple[Leaving, ...] = ()
@@ -218,6 +225,29 @@ class Horizontal(Federated):
         hidden = refused(sums.kind, chosen, one_leaves=alone)
         for problem in (*hidden, *told_classes(sums.kind, plan)):
             raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def _ways_have_what_they_need(self) -> Self:
+        plan = self.unlearning
+        ways = {plan.method, *plan.compare, *(each.method for each in plan.also)}
+        if not self.unlearn:
+            return self
+        for name in sorted(ways & {"federaser", "fedrecovery"}):
+            if not self.history.every:
+                raise ValueError(f"{name} needs the history of the training: history.every = 1")
+        if self.personal.kind == "mimir":
+            return self
+        prompts = 'personal = {kind = "mimir"}'
+        if "mimir" in ways:
+            raise ValueError(f"mimir forgets prompted networks: {prompts}")
+        gates = [plan.at(each) for each in plan.also if each.method == "fedgkt"]
+        gates += [plan] if "fedgkt" in (plan.method, *plan.compare) else []
+        if any(each.fedgkt.by == "features" for each in gates):
+            raise ValueError(
+                f"fedgkt's gate goes by features of prompted networks: {prompts}, or "
+                'unlearning.fedgkt.by = "classes"'
+            )
         return self
 
     @model_validator(mode="after")

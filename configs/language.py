@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from configs.agreement import Limits
+from configs.agreement import Limits, Seconds
 from configs.federated import Asked, Federated, Teaching
 from configs.language_unlearning import TextUnlearning
 from configs.table import Count, Fraction, Name, Positive, Table
@@ -106,6 +106,12 @@ class TextEvaluation(Table):
     quantise: bool = False  # also measure each model rounded to 8 and to 4 bits
 
 
+class TextLimits(Limits):
+    """A server is silent while it measures a model, and a client while it learns."""
+
+    idle_seconds: Seconds = 14_400.0
+
+
 class Language(Federated):
     """One run, as all parties must describe it."""
 
@@ -116,8 +122,7 @@ class Language(Federated):
     # Of a client's unflagged texts that nobody learns from, for tests and as a reference.
     held: Annotated[float, Field(ge=0, lt=1)] = 0.05
     training: TextRounds = TextRounds()
-    # A server is silent while it measures a model, and a client while it learns.
-    limits: Limits = Limits(idle_seconds=14_400.0)
+    limits: TextLimits = TextLimits()
     unlearn: tuple[TextRequest, ...] = ()
     unlearning: TextUnlearning = TextUnlearning()
     evaluation: TextEvaluation = TextEvaluation()

@@ -77,6 +77,18 @@ class Checkpoints:
         same = [number for number, each in found.items() if each["run"] == newest["run"]]
         return Held(bytes.fromhex(newest["run"]), tuple(sorted(same)))
 
+    def require(self) -> None:
+        """Insist on something to go on from.
+
+        Raises:
+            StorageError: there is nothing, or it is of another agreement.
+        """
+        if not self.held().numbers:
+            raise StorageError(
+                f"there is no checkpoint in {self.folder} to go on from",
+                "leave --begin resume out to begin anew",
+            )
+
     def write(self, number: int, run: bytes, content: Content) -> None:
         """Write a checkpoint whole; those that are not needed any more go.
 

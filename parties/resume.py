@@ -11,7 +11,7 @@ from parties.alignment.align import follow, lead
 from parties.alignment.brought import PSI
 from parties.alignment.differencing import refuse_small_change
 from parties.checkpoint import Checkpoints
-from parties.errors import ABSENT, StorageError
+from parties.errors import ABSENT
 from parties.federation import Federation
 from parties.held import Held
 from parties.options import Begin
@@ -52,11 +52,8 @@ def prepare(party: Party, how: Begin) -> None:
     if how is Begin.FRESH:
         ours.clear()
         rmtree(party.state / PSI, ignore_errors=True)
-    if not ours.held().numbers and how is Begin.RESUME:
-        raise StorageError(
-            f"there is no checkpoint in {ours.folder} to go on from",
-            "leave --begin resume out to begin anew",
-        )
+    if how is Begin.RESUME:
+        ours.require()
 
 
 def newest(party: Party) -> int:

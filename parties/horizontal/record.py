@@ -8,6 +8,7 @@ from configs.schema import canonical
 from parties.checkpoint import Checkpoints, Content
 from parties.horizontal.party import FederatedParty
 from parties.journal import Entry, Journal, told
+from parties.options import Begin
 from parties.plain import Tensors, to_plain
 
 T = TypeVar("T")
@@ -84,6 +85,18 @@ class Record:
 
     def _due(self) -> bool:
         return monotonic() - self._saved >= self._party.agreement.limits.checkpoint_seconds
+
+
+def prepare(party: FederatedParty, how: Begin) -> None:
+    """Look at what an unfinished run left, before anybody is waited for.
+
+    Raises:
+        StorageError: ``how`` insists on going on, and the server has nothing to go on from.
+    """
+    if how is Begin.FRESH:
+        checkpoints(party).clear()
+    elif how is Begin.RESUME and party.name == party.agreement.hub:
+        checkpoints(party).require()
 
 
 def checkpoints(party: FederatedParty) -> Checkpoints:

@@ -8,11 +8,10 @@ from parties.durable import write
 from parties.errors import StorageError
 from parties.horizontal.client import run_client
 from parties.horizontal.party import FederatedParty
-from parties.horizontal.record import checkpoints
+from parties.horizontal.record import prepare
 from parties.horizontal.report.page import page
 from parties.horizontal.seating import take_federated_seat
 from parties.horizontal.server import run_server
-from parties.options import Begin
 from parties.report import METRICS, REPORT
 from parties.save import canonical, finite
 from parties.seating import Place, hub_address
@@ -27,8 +26,7 @@ def play(
     """Run one party; the server's metrics are returned and written."""
     party = take_federated_seat(config, name, place, listener)
     where, agreement = hub_address(party.seat, name, address), config.agreement
-    if place.begin is Begin.FRESH:
-        checkpoints(party).clear()
+    prepare(party, place.begin)
     if name != agreement.hub:
         run_client(party, lambda: dial(where, party.keyring, agreement.hub))
         return None

@@ -80,6 +80,11 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, change: str, said: str) -
     assert said in str(refused.value)
 
 
+def test_other_limits_leave_the_patience_that_measuring_needs(tmp_path: Path) -> None:
+    found = read_language(written(tmp_path), ["limits.join_seconds=600.0"]).agreement
+    assert found.limits.idle_seconds == 14_400
+
+
 def test_each_mode_is_read_as_what_it_is(tmp_path: Path) -> None:
     path = written(tmp_path)
     assert read_federated(path).agreement.mode == "llm"

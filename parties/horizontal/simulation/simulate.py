@@ -8,14 +8,13 @@ from typing import Any
 from configs.federated import Simulation
 from configs.federated_file import read_federated
 from parties.horizontal.aggregation import SIMULATED
-from parties.horizontal.record import Record, checkpoints
+from parties.horizontal.record import Record, checkpoints, prepare
 from parties.horizontal.roles import publish
 from parties.horizontal.seating import take_federated_seat
 from parties.horizontal.server import Server
 from parties.horizontal.simulation.pool import PoolCohort, Processes, Workers
 from parties.horizontal.simulation.stock import Source
 from parties.horizontal.subjects import subject
-from parties.options import Begin
 from parties.seating import Place
 from parties.simulate import Plan, pinned
 from parties.watch import Listener
@@ -34,8 +33,9 @@ def simulate(plan: Plan, listener: Listener) -> dict[str, Any]:
         place = Place(plan.out, plan.data, keys, plan.begin)
         known = read_federated(plan.config, (*plan.changes, pin))
         party = take_federated_seat(known, agreement.hub, place, listener)
-    if plan.begin is Begin.FRESH or subject(party).own:  # in memory alone
+    if subject(party).own:  # in memory alone, and so gone
         checkpoints(party).clear()
+    prepare(party, plan.begin)
     source = Source(plan.config, plan.changes, plan.data)
     cohort = PoolCohort(
         agreement.spokes, source, workers(agreement.simulation), agreement.training.quorum

@@ -21,8 +21,9 @@ from parties.horizontal.kept import Kept
 from parties.horizontal.learning.lesson import Lesson
 from parties.horizontal.learning.networks import fresh
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.roles import listen
+from parties.horizontal.roles import listen, play
 from parties.horizontal.seating import take_horizontal_seat
+from parties.options import Begin
 from parties.seating import Place
 
 NAMES = ("ash", "elm", "fir")
@@ -60,6 +61,12 @@ def test_a_client_that_comes_back_has_its_own_parameters(wood: Wood, tmp_path: P
     back.follow(RUN, None)
     assert back.measure("held", model) == before.measure("held", model)
     assert back.measure("held", model) != new.measure("held", model)
+
+
+def test_a_server_that_shall_go_on_and_cannot_says_so(wood: Wood, tmp_path: Path) -> None:
+    place = Place(tmp_path, None, wood.keys, Begin.RESUME)
+    with pytest.raises(StorageError, match="no checkpoint"):
+        play(wood.config, SERVER, place, None, lambda _: None)
 
 
 def test_a_line_that_begins_copies_what_was_kept_of_its_parent(wood: Wood, tmp_path: Path) -> None:

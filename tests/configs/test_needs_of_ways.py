@@ -1,0 +1,56 @@
+"""What a way to unlearn needs of the training is asked for before the training, not after it."""
+
+from pathlib import Path
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.federated_file import read_horizontal
+from configs.horizontal import Horizontal
+
+CONFIG = """
+federation = "wards"
+mode = "horizontal"
+clients = 4
+shape = [1, 8, 8]
+labels = { classes = ["a", "b"] }
+parties = { server = { role = "server" } }
+model = { kind = "lenet5" }
+partition = { kind = "iid" }
+
+[[unlearn]]
+name = "gone"
+client = "client-0"
+"""
+PROMPTS = "personal.kind='mimir'"
+NEEDS = {
+    "unlearning.method='federaser'": ("history.every = 1", "history.every=5"),
+    "unlearning.compare=['fedrecovery']": ("history.every = 1", "history.every=1"),
+    "unlearning.method='mimir'": ("prompted networks", PROMPTS),
+    "unlearning.compare=['fedgkt']": ("gate goes by features", "unlearning.fedgkt.by='classes'"),
+    "unlearning.also=[{name='g', method='fedgkt', settings={}}]": ("by features", PROMPTS),
+}
+
+
+def agreed(folder: Path, *changes: str) -> Horizontal:
+    (folder / "wards.toml").write_text(CONFIG)
+    return read_horizontal(folder / "wards.toml", changes).agreement
+
+
+@pytest.mark.parametrize("change", NEEDS)
+def test_what_is_missing_is_named_before_the_run(tmp_path: Path, change: str) -> None:
+    told, remedy = NEEDS[change]
+    with pytest.raises(ConfigError, match=told):
+        agreed(tmp_path, change)
+    assert agreed(tmp_path, change, remedy).unlearn
+    assert not agreed(tmp_path, change, "unlearn=[]").unlearn, "nothing is asked for"
+
+
+def test_a_variant_brings_its_own_settings(tmp_path: Path) -> None:
+    change = "unlearning.also=[{name='g', method='fedgkt', settings={by='classes'}}]"
+    assert agreed(tmp_path, change).unlearning.also
+
+
+def test_other_splits_leave_the_usual_rest(tmp_path: Path) -> None:
+    assert agreed(tmp_path).split.test == 0.15
+    assert agreed(tmp_path, "split.validation=0.1").split.test == 0.15
