@@ -110,6 +110,14 @@ def wait_for(running: Running, phase: str) -> None:
         sleep(0.01)
 
 
+def wait_for_note(running: Running, *texts: str, after: int = 0) -> None:
+    """Until one of its notes, not counting the first ``after``, has one of the texts in it."""
+    deadline = monotonic() + PATIENCE
+    while not any(text in note for note in running.notes[after:] for text in texts):
+        assert monotonic() < deadline, (texts, running.notes)
+        sleep(0.01)
+
+
 def finish(running: dict[str, Running]) -> None:
     """Until all end, each with exit code 0."""
     for name, each in running.items():

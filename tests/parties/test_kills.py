@@ -7,7 +7,7 @@ from random import Random
 from time import sleep
 
 import pytest
-from kills import Running, Runs, digests, finish, wait_for
+from kills import Runs, digests, finish, wait_for, wait_for_note
 
 HUNG_UP = ("was told to stop", "closed the connection")  # in the middle of a word, only the latter
 
@@ -38,9 +38,8 @@ def test_killed_parties_come_back_and_the_parameters_are_the_same(
             running[victim].process.send_signal(signal.SIGKILL)
             running[victim].process.wait()
             running[victim] = runs.start(victim, tmp_path, port)
+            wait_for_note(running[victim], "going on from checkpoint")
         finish(running)
-    for victim, each in running.items():
-        assert any(n.startswith("going on from checkpoint") for n in each.notes), (victim, each)
     assert digests(tmp_path) == wanted
 
 
@@ -53,20 +52,15 @@ def test_parties_that_are_told_to_stop_end_well_and_the_run_goes_on(
     with runs.all(tmp_path) as (running, port):
         for victim, phase in (("left", "fedora"), ("office", "retrain")):
             wait_for(running["office"], phase)
-            others = {n: (each, len(each.notes)) for n, each in running.items() if n != victim}
-            stop(running[victim])
+            others = [(each, len(each.notes)) for name, each in running.items() if name != victim]
+            stopped = running[victim]
+            stopped.process.send_signal(signal.SIGTERM)
+            assert stopped.process.wait(20) == 0, stopped.notes
             running[victim] = runs.start(victim, tmp_path, port)
-            wait_for(running["office"], phase)
-            for name, (other, before) in others.items():
-                new = other.notes[before:]
-                assert any(each in note for note in new for each in HUNG_UP), (name, new)
+            for other, before in others:
+                wait_for_note(other, *HUNG_UP, after=before)
         finish(running)
     assert digests(tmp_path) == wanted
-
-
-def stop(running: Running) -> None:
-    running.process.send_signal(signal.SIGTERM)
-    assert running.process.wait(20) == 0, running.notes
 
 
 @pytest.mark.slow
