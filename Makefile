@@ -22,7 +22,7 @@ types: $(INSTALLED)
 tests: $(INSTALLED)
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
-bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json and rows of docs/fedora.json and docs/horizontal.json
+bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json and rows of docs/fedora.json, horizontal.json and llm.json
 	$(BIN)/python tests/bench
 
 format: $(INSTALLED)

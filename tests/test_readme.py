@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import pytest
 
-from configs.federated_file import read_horizontal, read_language
+from configs.federated_file import read_language
 from configs.language_seat import TextSeat
 from configs.schema import read_config
 
@@ -103,13 +103,6 @@ def test_simulated_clients(tmp_path: Path, port: int) -> None:
     changes = [part for change in SHORT_ROUNDS for part in ("--set", change)]
     subprocess.run([*program(command, port), *changes], cwd=tmp_path, check=True)
     assert (tmp_path / "runs" / "digits-clients" / "report.html").exists()
-
-
-def test_the_agreement_of_the_horizontal_mode_is_legal(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "horizontal.md").read_text()
-    (agreement,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    (tmp_path / "wards.toml").write_text(agreement)
-    assert read_horizontal(tmp_path / "wards.toml").agreement.hub == "registry"
 
 
 def test_the_agreement_and_the_seat_of_the_llm_mode_are_legal(tmp_path: Path) -> None:
