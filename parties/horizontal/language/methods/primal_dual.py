@@ -66,8 +66,8 @@ class PrimalDual:
             model = model + mean.change.to(model.dtype)
             require_finite(model)
             seen = _sums(scene.cohort.read(gone, "forgotten", model), ceiling)
-            known = {"score": _mean(seen), "threshold": threshold, "price": dual.price}
-            scene.tell(Turn("unlearn", number, model, mean.loss, **known))
+            turn = Turn("unlearn", number, model, mean.loss, score=_mean(seen))
+            scene.tell(replace(turn, threshold=threshold, price=dual.price))
             dual = ascend(dual, seen, self.step_size)
         return recover(scene, model, self.recover)
 
