@@ -134,6 +134,11 @@ def _verdict(request: Record) -> str:
     """The sentence to remember: the best column that can prove anything, and what it cost."""
     chosen = of(request, request["chosen"])
     found = [each for each in shown(request) if each.forgets and proves(request, each)]
+    if not found and sum(is_retrain(each["name"]) for each in request["methods"]) < 2:
+        return (
+            "One Retrain has no spread, so nothing says which figure tells the original from it: "
+            "unlearning.retrains = 2 or more give a verdict."
+        )
     if not found:
         return (
             "No figure tells the original from a Retrain here, so nothing can be shown: "

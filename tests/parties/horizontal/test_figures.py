@@ -1,6 +1,7 @@
 """What a server makes of what its clients measured: odds, figures beside Retrain's, stages."""
 
 from concurrent.futures import Future
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, get_args
 
@@ -184,11 +185,24 @@ def test_a_run_tells_its_figures_and_nothing_is_done_twice_after_a_crash(tmp_pat
     assert "rows of client-0 are forgotten" in text
     assert "Retrain, 2" in text
     assert text.count("<svg") >= 8
+    assert "One Retrain" not in text
+    assert "One Retrain has no spread" in page(of_one_retrain(first))
     taught, workers.taught = workers.taught, 0
     again = told()
     assert taught > 20
     assert workers.taught == 0
     assert again["requests"] == first["requests"]
+
+
+def of_one_retrain(metrics: dict[str, Any]) -> dict[str, Any]:
+    """What a run with a single Retrain says."""
+    found = deepcopy(metrics)
+    (request,) = found["requests"]
+    request["methods"] = [each for each in request["methods"] if each["name"] != "retrain-2"]
+    for each in request["methods"]:
+        for known in each["figures"]:
+            known["retrain_sd"] = None
+    return found
 
 
 def test_the_report_has_words_for_every_method() -> None:
