@@ -101,9 +101,15 @@ def test_while_somebody_holds_a_run_nobody_touches_its_folder(tmp_path: Path) ->
 def test_runs_that_fill_a_gpu_are_made_one_at_a_time(tmp_path: Path) -> None:
     absent = replace(planned(tmp_path)[0], config=tmp_path / "absent.toml", gpu=True)
     wanted = [replace(absent, seed=seed, digest=str(seed)) for seed in range(2)]
-    told: list[Told] = []
-    execute(wanted, Workplace(tmp_path / "out", None, workers=2), told.append)
-    assert [each.state for each in told] == ["started", "failed"] * 2
+    place, ended = Workplace(tmp_path / "out", None, workers=2), list[bool]()
+
+    def listen(told: Told) -> None:
+        if told.state == "started":
+            logs = [place.folder(run) / "log" for run in wanted if run is not told.run]
+            ended.append(any("absent.toml" in log.read_text() for log in logs if log.exists()))
+
+    execute(wanted, place, listen)
+    assert ended == [False, True], "the second starts when the first has said why it ended"
 
 
 def test_whoever_publishes_second_waits(tmp_path: Path) -> None:
