@@ -8,7 +8,8 @@ INSTALLED := .venv/installed
 demo: $(INSTALLED)  ## three organisations find their common rows, train, forget and compare
 	$(BIN)/vfl simulate configs/vertical/digits.toml
 
-test: lint format-check types tests  ## everything that CI runs
+test: lint format-check  ## everything that CI runs; types and tests side by side, since the first has one thread
+	+$(MAKE) --no-print-directory --jobs=2 types tests
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -20,7 +21,7 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 
 tests: $(INSTALLED)
-	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --durations 30
 
 bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json and rows of docs/fedora.json, horizontal.json and llm.json
 	$(BIN)/python tests/bench
