@@ -194,6 +194,13 @@ class Horizontal(Federated):
                     f"request {each.name!r} names class {unknown!r}; the classes are "
                     f"{', '.join(self.labels.classes)}"
                 )
+        planted = [each.name for each in self.unlearn if each.trigger]
+        if len(planted) > 1:
+            raise ValueError(
+                f"requests {', '.join(planted)} plant triggers, and a run measures one of them"
+            )
+        if planted and len(self.shape) != 3:
+            raise ValueError(f"request {planted[0]!r} plants a trigger, which takes images")
         return self
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ class Unlearning(Table):
     """What is run for every request: each method has a table of its name, with underscores."""
 
     method: str
+    compare: tuple[str, ...] = ()
     also: tuple[Variant, ...] = ()  # beside method and what it is compared with
 
     def at(self, variant: Variant) -> Self:
@@ -34,6 +35,8 @@ class Unlearning(Table):
     @model_validator(mode="after")
     def _variants_can_be_run(self) -> Self:
         methods = get_args(type(self).model_fields["method"].annotation)
+        if len(set(self.compare)) < len(self.compare):
+            raise ValueError("compare names a method twice")
         names = [*methods, *(each.name for each in self.also)]
         if len(set(names)) < len(names):
             raise ValueError("a variant bears the name of another one, or of a method")

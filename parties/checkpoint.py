@@ -26,6 +26,7 @@ from parties.held import NOTHING, Held
 from parties.plain import Tensors
 
 FORMAT = 1
+START = 1  # the number before the first of who has learned, or purged, by its first checkpoint
 KEPT = 2  # checkpoints: all parties hold the newest but one while the newest is being written
 
 

@@ -121,6 +121,8 @@ def _run_party(run: _Run, told: Teller) -> None:
     seat = config.seat(run.seat)
     for notice in config.notices:
         told.warn(notice)
+    if run.seat not in config.agreement.parties:
+        raise ConfigError(f"{run.seat} is simulated in {run.config}", "vfl simulate runs it")
     agreed = config.agreement.parties[run.seat].role
     if agreed != run.role.value:
         raise ConfigError(f"{run.seat} is {agreed} in {run.config}", f"--role {agreed}")

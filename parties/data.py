@@ -88,9 +88,12 @@ def read_holding(
     folder: Path,
     classes: Sequence[str],
     active: bool,
+    varied: bool = True,
     progress: Progress = lambda _: None,
 ) -> Holding:
     """Read what the seat describes; relative paths begin in ``folder``.
+
+    An ``active`` party brings labels; ``varied``: of more than one class, as who has all must.
 
     Raises:
         DataError: the data cannot be used; the message holds no value and no ID of a row.
@@ -110,7 +113,7 @@ def read_holding(
         in_test=records.in_test(),
         table=records.table,
         images=records.images,
-        labels=_labels(records, classes) if active else None,
+        labels=_labels(records, classes, varied=varied) if active else None,
         digest=records.digest,
     )
     if not active and holding.table is None and holding.images is None:
@@ -181,7 +184,7 @@ def _duplicates(records: Records, pairs: Sequence[tuple[int, int]]) -> DataError
     )
 
 
-def _labels(records: Records, classes: Sequence[str]) -> Index:
+def _labels(records: Records, classes: Sequence[str], *, varied: bool) -> Index:
     labels = records.labels
     if labels is None:
         raise DataError("the active party's data has no labels")
@@ -191,7 +194,7 @@ def _labels(records: Records, classes: Sequence[str]) -> Index:
             raise DataError(
                 f"{fault} in {records.places(faulty)}", f"the classes are {', '.join(classes)}"
             )
-    if (labels == labels[0]).all():
+    if varied and (labels == labels[0]).all():
         raise DataError("all rows have the same label", "there is nothing to learn")
     return labels
 

@@ -73,8 +73,9 @@ class Teller:
             return
         from parties.report import METRICS, REPORT
         from parties.report.any_run import table_of
+        from parties.save import finite
 
-        self.console.print(table_of(metrics, self.console.width))
+        self.console.print(table_of(finite(metrics), self.console.width))
         self.console.print(f"report:  {folder / REPORT}\nmetrics: {folder / METRICS}")
 
     def say(self, text: str, **fields: Any) -> None:

@@ -85,6 +85,11 @@ def freeze_a(model: PeftModel) -> None:
             parameter.requires_grad_(False)
 
 
+def plain(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
+    """The model without adapters: they are merged into it, as ``merge`` does; or as it is."""
+    return merge(model) if isinstance(model, PeftModel) else model
+
+
 def merge(model: PeftModel) -> PreTrainedModel:
     """Add (α/r) B A to the weights and take the adapters off; ``model`` is used up.
 

@@ -72,7 +72,11 @@ def _read(examined: HorizontalExamined, seat: Seat) -> Iterator[Finding]:
 
 
 def _check_memory(examined: HorizontalExamined) -> Iterator[Finding]:
-    yield memory(BARE + COPIES * _FLOAT * _parameters(examined))
+    try:
+        count = _parameters(examined)
+    except ConfigError:
+        return  # said of the network
+    yield memory(BARE + COPIES * _FLOAT * count)
 
 
 def _parameters(examined: HorizontalExamined) -> int:

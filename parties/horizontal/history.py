@@ -9,11 +9,14 @@ from pathlib import Path
 from shutil import rmtree
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
+from parties.durable import write
 from parties.horizontal.cohort import Cohort, Mean, Member, Summing
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
+
+BEGAN = "/model"  # no client's name
 
 
 class StoredRounds:
@@ -29,7 +32,7 @@ class StoredRounds:
         """See ``scene.History``."""
         for path in self._files():
             tensors = load_file(path)
-            began = tensors.pop("model")
+            began = tensors.pop(BEGAN)
             found = {
                 Member(name): Learned(change[1:], int(change[0]), 0.0, 0)
                 for name, change in tensors.items()
@@ -44,15 +47,23 @@ class StoredRounds:
             return cohort.mean(members, lesson, slots)
         if number == 0:
             self.clear()
-        total, kept = Summing(), {"model": slots["model"]}
+        total, kept = Summing(), {BEGAN: slots["model"]}
         for member, learned in cohort.each(members, lesson, slots):
             total.add(member, learned)
             kept[member.client] = torch.cat(
                 [learned.change.new_tensor([learned.rows]), learned.change]
             )
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        save_file(kept, self._folder / f"{number:06}.safetensors")
+        write(self._folder / f"{number:06}.safetensors", save(kept))
         return total.mean(members, cohort.quorum)
+
+    def forget(self, clients: Sequence[str]) -> None:
+        """Keep nothing more of what some clients said, some of whose rows are gone now."""
+        for path in self._files():
+            tensors = load_file(path)
+            kept = {name: each for name, each in tensors.items() if name not in clients}
+            if len(kept) < len(tensors):
+                write(path, save(kept))
 
     def clear(self) -> None:
         """Forget all rounds."""

@@ -10,7 +10,7 @@ import re
 
 from torch import Tensor
 
-from parties.checkpoint import Content
+from parties.checkpoint import START, Content
 from parties.errors import StorageError
 from parties.horizontal.cohort import Kind, Score, Whose
 from parties.horizontal.final import save_model
@@ -22,7 +22,6 @@ from protocol.errors import RemoteProtocolError
 
 _RUN = re.compile("[0-9a-f]{32}")
 _VALUE = "own"  # in the file of a line
-START = 1  # before the first number, which counts as any other: also then rows may be purged
 
 
 class Kept:

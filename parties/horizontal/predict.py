@@ -61,6 +61,7 @@ def predict_rows(config: HorizontalConfig, asks: Question, progress: Progress) -
         folder=asks.data or config.path.parent / (seat.folder or Path()),
         classes=agreement.labels.classes,
         active=_labelled(seat.data),
+        varied=False,
         progress=progress,
     )
     asked = asked or all_held(holding, columns)
@@ -75,7 +76,7 @@ def predict_rows(config: HorizontalConfig, asks: Question, progress: Progress) -
 def _owner(config: HorizontalConfig, name: str) -> str:
     """Whose folder has the model: the client's own, or the server's, which simulates it."""
     agreement = config.agreement
-    if name in agreement.parties:
+    if not agreement.clients or name == agreement.hub:
         return name
     if agreement.personal.kind != "none":
         raise ConfigError(

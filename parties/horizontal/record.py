@@ -5,7 +5,7 @@ from time import monotonic
 from typing import TypeVar
 
 from configs.schema import canonical
-from parties.checkpoint import Checkpoints, Content
+from parties.checkpoint import START, Checkpoints, Content
 from parties.horizontal.party import FederatedParty
 from parties.journal import Entry, Journal, told
 from parties.options import Begin
@@ -25,11 +25,11 @@ class Record:
     def __init__(self, party: FederatedParty, checkpoints: Checkpoints, run: bytes) -> None:
         self._party, self._checkpoints = party, checkpoints
         held = checkpoints.held()
-        self._number = max(held.numbers, default=0)
+        self._number = max(held.numbers, default=START)
         self.run = held.run if held.numbers else run
         self.start = run
         self._journal, self._unfinished = Journal(), Entry("", None, diverged=False)
-        if self._number:
+        if held.numbers:
             content = checkpoints.read(self._number)
             self._journal = Journal.read(content)
             name, value = content.values["unfinished"]

@@ -74,6 +74,11 @@ class Requests:
         self._cohort.attend(name)
         leaving, staying = self._members(name, original)
         self._gone = leaving
+        if leaving and not staying:
+            raise PolicyError(
+                f"request {name!r} leaves nobody with rows: there is no model to go on with",
+                "end the federation, or name fewer who leave",
+            )
         # Where nobody has such rows there is nothing to forget, and the model stays as it is.
         all_ways = self._subject.ways(rounds) if leaving else []
         found = [self._untouched(name, original)]
@@ -91,6 +96,7 @@ class Requests:
         beside = self._subject.figures(found, [each.client for each in leaving])
         self._record.keep()  # once rows are gone, nothing can be asked of them again
         purged = self._cohort.purge()
+        self._history().forget([each.client for each in leaving])
         told = {
             "name": name,
             "chosen": all_ways[0].name if all_ways else ORIGINAL,

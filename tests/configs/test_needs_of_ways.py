@@ -46,6 +46,34 @@ def test_what_is_missing_is_named_before_the_run(tmp_path: Path, change: str) ->
     assert not agreed(tmp_path, change, "unlearn=[]").unlearn, "nothing is asked for"
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            [
+                "unlearn=[{name='a', client='client-0', trigger={share=0.5}},"
+                " {name='b', client='client-1', trigger={share=0.5}}]"
+            ],
+            "requests a, b plant triggers, and a run measures one of them",
+        ),
+        (
+            [
+                "shape=[4]",
+                "model={kind='mlp'}",
+                "unlearn=[{name='a', client='client-0', trigger={}}]",
+            ],
+            "'a' plants a trigger, which takes images",
+        ),
+        (["unlearning.compare=['fine-tune', 'fine-tune']"], "compare names a method twice"),
+    ],
+)
+def test_what_cannot_be_measured_or_told_apart_is_refused(
+    tmp_path: Path, changes: list[str], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        agreed(tmp_path, *changes)
+
+
 def test_a_variant_brings_its_own_settings(tmp_path: Path) -> None:
     change = "unlearning.also=[{name='g', method='fedgkt', settings={by='classes'}}]"
     assert agreed(tmp_path, change).unlearning.also

@@ -58,6 +58,13 @@ def test_an_unknown_seat_is_refused_with_the_known_ones() -> None:
     assert "left, office, right" in result.output
 
 
+def test_a_simulated_client_has_no_process() -> None:
+    path = str(DIGITS.parents[1] / "horizontal" / "digits.toml")
+    result = vfl_party("--role", "client", "--config", path, "--seat", "client-0")
+    assert result.exit_code == 3
+    assert "client-0 is simulated in" in result.output
+
+
 def test_a_config_that_is_absent_is_refused(tmp_path: Path) -> None:
     gone = str(tmp_path / "none.toml")
     result = vfl_party("--role", "passive", "--config", gone, "--seat", "left")

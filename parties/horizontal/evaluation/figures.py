@@ -46,9 +46,13 @@ def _of(outcome: Outcome, retrains: Sequence[Outcome], leaving: set[str]) -> dic
 
 
 def _accuracies(scores: Scores, leaving: set[str]) -> dict[str, Measured]:
-    """Shares predicted right: test rows of those who stay, D_u, rows with the trigger."""
-    staying = [each for name, each in scores["held"].items() if name not in leaving and each.rows]
-    single, validation = (_single(scores[kind], leaving) for kind in ("held", "validation"))
+    """Shares predicted right: test rows of those who stay, D_u, rows with the trigger.
+
+    Who left by an earlier request has no row to learn from, and does not stay.
+    """
+    stay = {name for name, each in scores["retained"].items() if each.rows and name not in leaving}
+    staying = of_clients(scores["held"], stay)
+    single, validation = (_single(scores[kind], stay) for kind in ("held", "validation"))
     return {
         "test_accuracy": _share(staying, Direction.HIGHER),
         "client_accuracy": _over(single, fmean, "the mean of those who stay, all alike"),
@@ -59,7 +63,7 @@ def _accuracies(scores: Scores, leaving: set[str]) -> dict[str, Measured]:
         "forgotten_accuracy": _share(of_clients(scores["forgotten"])),
         "retained_accuracy": _share(of_clients(scores["retained"]), Direction.HIGHER),
         # FedOSD's ASR: the leaving client's own training rows that bear the trigger.
-        "planted": _share(of_clients(scores["planted"])),
+        "planted": _share(of_clients(scores["planted"], leaving)),
         "stamped": _share(of_clients(scores["stamped"])),
         **_lent(scores),
     }
@@ -75,9 +79,9 @@ def _lent(scores: Scores) -> dict[str, Measured]:
     }
 
 
-def _single(scores: Mapping[str, Score], leaving: set[str]) -> list[float]:
+def _single(scores: Mapping[str, Score], stay: set[str]) -> list[float]:
     """The share right of each client that stays."""
-    return [e.right / e.rows for name, e in scores.items() if name not in leaving and e.rows]
+    return [each.right / each.rows for each in of_clients(scores, stay)]
 
 
 def _share(some: Sequence[Score], direction: Direction = Direction.RETRAIN) -> Measured:

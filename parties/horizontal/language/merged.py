@@ -5,12 +5,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from peft import PeftModel
 from pydantic import TypeAdapter
 from safetensors.torch import load
 
 from configs.language import Tuning
-from models.language.adapters import merge
+from models.language.adapters import plain
 from models.language.loading import load_language_model
 from models.language.trainable import write
 from parties.errors import DataError, IntegrityError, StorageError
@@ -27,10 +26,12 @@ def merge_delivered(base: Path, run: Path, out: Path) -> None:
         IntegrityError: the file is not the one that was written.
         DataError: it was not made from this base.
     """
-    if out.exists() and any(out.iterdir()):
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise StorageError(f"{out} is not empty", "name a new folder")
     manifest, content = _delivered(run)
     agreed = manifest["architecture"]
+    if "tuning" not in agreed:
+        raise DataError(f"{run} holds no language model", "its run was of another mode")
     # A frozen factor was delivered, too; here all of them are written.
     settings = {**agreed["tuning"], "merging": "factors"} if "rank" in agreed["tuning"] else None
     tuning: Any = TypeAdapter(Tuning).validate_json(json.dumps(settings or agreed["tuning"]))
@@ -42,8 +43,8 @@ def merge_delivered(base: Path, run: Path, out: Path) -> None:
             )
         model = tuned(loaded.model, tuning, seed=0)
         write(model, load(content))
-        plain = merge(model) if isinstance(model, PeftModel) else model
-    plain.save_pretrained(out)
+        found = plain(model)
+    found.save_pretrained(out)
     loaded.tokenizer.save_pretrained(out)
 
 

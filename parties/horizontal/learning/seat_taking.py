@@ -50,7 +50,12 @@ def read_whole(agreement: Horizontal, data: Data, folder: Path, progress: Progre
         PolicyError: it cannot be dealt as agreed.
     """
     holding = read_holding(
-        data, folder=folder, classes=agreement.labels.classes, active=True, progress=progress
+        data,
+        folder=folder,
+        classes=agreement.labels.classes,
+        active=True,
+        varied=agreement.partition.kind != "own",  # others may have what one client lacks
+        progress=progress,
     )
     rows = _rows(holding, data, agreement.shape)
     return Whole(holding.ids, holding.in_test, rows, dealt(agreement, rows.labels.numpy()))

@@ -132,6 +132,8 @@ def _view(request: Record) -> View:
 
 def _verdict(request: Record) -> str:
     """The sentence to remember: the best column that can prove anything, and what it cost."""
+    if not request["leaving"]:
+        return "Nobody had such rows: the model stays as it is."
     chosen = of(request, request["chosen"])
     found = [each for each in shown(request) if each.forgets and proves(request, each)]
     if not found and sum(is_retrain(each["name"]) for each in request["methods"]) < 2:

@@ -30,7 +30,7 @@ def _request(request: Record) -> Table:
         known = ((column, value(each, column.figure)) for column in columns)
         cells = ["" if found is None else column.text(found) for column, found in known]
         took = "" if each["name"] == "original" else seconds(each["seconds"])
-        stopped = diverged(each).partition(":")[0]
-        name = f"{label(each['name'])}{' *' * chosen}{stopped and f' ({stopped})'}"
+        stopped = " (diverged)" if diverged(each) else ""
+        name = f"{label(each['name'])}{' *' * chosen}{stopped}"
         drawn.add_row(name, *cells, took, style="bold" if chosen else None)
     return drawn

@@ -6,6 +6,7 @@ process is asked for it, so memory grows with the processes and not with the cli
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context
@@ -17,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parties.errors import PolicyError, ResourceError
 from parties.horizontal.cohort import Kind, Mean, Member, Score, Summing, Whose
-from parties.horizontal.learning.lesson import Learned, Lesson, Slots
+from parties.horizontal.learning.lesson import Learned, Lesson, Slots, Unteachable
 from parties.horizontal.simulation.stock import Source, Standing, Stock
 from parties.horizontal.simulation.stocks import read_stock
 from parties.workers import end_with_parent
@@ -173,7 +175,15 @@ class PoolCohort:
             for m in members
         ]
         for member, future in work:
-            found = future.result()
+            try:
+                found = future.result()
+            except Unteachable as error:
+                raise PolicyError(f"{member} cannot learn this: {error}") from error
+            except BrokenProcessPool as error:
+                raise ResourceError(
+                    "a process with simulated clients was ended from outside",
+                    "too little memory? simulation.workers = 1 needs least",
+                ) from error
             if isinstance(found, Learned):
                 if found.own is not None:
                     self._own[member.client] = self._workers.post(

@@ -44,6 +44,13 @@ def test_a_server_s_port_keys_and_network_are_looked_at(wood: Wood) -> None:
     assert "way to the hub" not in found
 
 
+def test_a_network_that_does_not_fit_is_a_mistake_of_the_config(wood: Wood) -> None:
+    result, found = visit(wood, SERVER, "--set", 'model={kind="lenet5"}')
+    assert result.exit_code == 3
+    assert found["network"][0]["state"] == "fail"
+    assert "doctor" not in found, "no fault of ours"
+
+
 def test_a_client_s_rows_are_read_as_a_run_reads_them(wood: Wood) -> None:
     place = Place(wood.out, None, wood.keys)
     server = take_horizontal_seat(wood.config, SERVER, place, lambda _: None)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from configs.client_unlearning import ClientMethod
 from configs.language_unlearning import TextMethod
+from parties.errors import PolicyError
 from parties.horizontal.cohort import Score
 from parties.horizontal.evaluation.figures import figures
 from parties.horizontal.evaluation.outcome import KINDS, Outcome
@@ -54,17 +55,18 @@ def score(right: int, rows: int, odds: float) -> Score:
 
 
 def outcome(name: str, forgotten: float, **stages: float) -> Outcome:
-    """Three clients, of which ``a`` leaves; its rows have these odds."""
+    """Four clients, of which ``a`` leaves, with rows of these odds, and ``d`` has left before."""
 
     def scores(odds: float) -> dict[str, dict[str, Score]]:
-        nobody = {each: Score(0, 0, 0.0) for each in "bc"}
+        nobody = {each: Score(0, 0, 0.0) for each in "bcd"}
+        gone = {"d": score(0, 4, -3)}
         sure = round(10 * (odds > 0))
         return {
             "forgotten": {"a": score(sure, 10, odds), **nobody},
-            "retained": {"a": Score(0, 0, 0.0), "b": score(9, 10, 3), "c": score(6, 10, 3)},
-            "held": {"a": score(1, 4, -3), "b": score(3, 4, 1), "c": score(4, 8, 1)},
-            "validation": {"a": score(0, 4, 1), "b": score(1, 4, 1), "c": score(1, 2, 1)},
-            "planted": {"a": score(sure, 10, odds), **nobody},
+            "retained": {**nobody, "b": score(9, 10, 3), "c": score(6, 10, 3)},
+            "held": {"a": score(1, 4, -3), "b": score(3, 4, 1), "c": score(4, 8, 1), **gone},
+            "validation": {"a": score(0, 4, 1), "b": score(1, 4, 1), "c": score(1, 2, 1), **gone},
+            "planted": {**nobody, "a": score(sure, 10, odds), "c": score(5, 10, 1)},
             "stamped": nobody,
             "members": {"a": score(0, 10, odds), **nobody},
             "non_members": {"a": score(0, 10, -3.0), **nobody},
@@ -211,6 +213,21 @@ def test_the_report_has_words_for_every_method() -> None:
     assert set(METHODS) == {"original", "retrain", *ways}
 
 
+def test_a_request_after_which_nobody_has_rows_is_refused_before_anything_is_done(
+    tmp_path: Path,
+) -> None:
+    text = CONFIG.replace(
+        'client = "client-0", trigger = { share = 0.5 }',
+        'classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]',
+    )
+    wards = prepared(tmp_path, text)
+    party = take_horizontal_seat(wards[0], "server", wards[1], lambda _: None)
+    source = Source(tmp_path / "wards.toml", (), None)
+    cohort = PoolCohort(party.agreement.spokes, source, Here(), 1.0)
+    with pytest.raises(PolicyError, match="leaves nobody with rows"):
+        Server(party, cohort, Record(party, checkpoints(party), bytes(16))).story()
+
+
 def test_a_request_that_concerns_no_row_leaves_the_model_as_it_is(tmp_path: Path) -> None:
     text = CONFIG.replace(
         'client = "client-0", trigger = { share = 0.5 }', 'classes = ["0"], fraction = 0.001'
@@ -225,5 +242,6 @@ def test_a_request_that_concerns_no_row_leaves_the_model_as_it_is(tmp_path: Path
     [request] = metrics["requests"]
     assert [each["name"] for each in request["methods"]] == ["original"]
     assert (request["leaving"], request["staying"], request["chosen"]) == ([], 5, "original")
-    assert "nobody had such rows" in page(metrics)
+    assert "Nobody had such rows: the model stays as it is." in page(metrics)
+    assert "Retrain has no spread" not in page(metrics)
     assert server.delivered().isfinite().all()

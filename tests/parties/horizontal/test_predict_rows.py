@@ -9,8 +9,10 @@ from client_processes import SERVER, Wood
 from typer.testing import CliRunner, Result
 
 from configs.federated_file import read_horizontal
+from configs.seat import CsvData
 from parties.cli import app
 from parties.data import read_holding
+from parties.errors import DataError
 from parties.horizontal.kept import Kept
 from parties.horizontal.learning.lesson import Lesson
 from parties.horizontal.learning.networks import fresh
@@ -128,6 +130,27 @@ def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> 
     assert result.exit_code == 0, result.output
     right = _right(path, [row[2] for row in said(out)])
     assert right > 0.5
+
+
+def test_a_client_that_has_a_name_in_a_simulation_predicts_so_too(tmp_path: Path) -> None:
+    path, out = tmp_path / "pool.toml", tmp_path / "found.csv"
+    path.write_text(SIMULATED.replace("parties = {", 'parties = { ash = { role = "client" },'))
+    (tmp_path / "ash.seat.toml").write_text(
+        'data = { kind = "sklearn", name = "digits", label = true }'
+    )
+    simulate(Plan(path, ("training.rounds=1",), tmp_path / "runs", None), lambda _: None)
+    result = predict(path, tmp_path / "runs", "ash", "--out", str(out))
+    assert result.exit_code == 0, result.output
+
+
+def test_a_client_of_one_class_brings_what_others_lack(tmp_path: Path) -> None:
+    (tmp_path / "ash.csv").write_text("x,y\n" + "1,a\n2,a\n3,a\n" * 5)
+    data = CsvData(kind="csv", path=Path("ash.csv"), label="y", ranges={"x": (0.0, 4.0)})
+    with pytest.raises(DataError, match="all rows have the same label"):
+        read_holding(data, folder=tmp_path, classes=["a", "b"], active=True)
+    found = read_holding(data, folder=tmp_path, classes=["a", "b"], active=True, varied=False)
+    assert found.labels is not None
+    assert found.labels.tolist() == [0] * 15
 
 
 def _right(path: Path, found: list[str]) -> float:

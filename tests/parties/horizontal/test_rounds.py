@@ -89,5 +89,9 @@ def test_some_rounds_are_kept_with_every_client_s_change(tmp_path: Path) -> None
     assert {m: each.rows for m, each in found.items()} == {m: e.rows for m, e in plain.items()}
     for member, each in found.items():
         assert torch.equal(each.change, plain[member].change)
+    kept.forget([ALL[0].client])
+    for began, found in kept.rounds():
+        assert len(began) == len(fresh("original"))
+        assert set(found) == set(ALL[1:])
     kept.clear()
     assert not len(kept)

@@ -7,12 +7,10 @@ again, which can bring back the others.
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
-from peft import PeftModel
 
-from models.language.adapters import merge
+from models.language.adapters import plain
 from models.language.rounding import Bits, rounded_model
 from parties.horizontal.language.benchmarks.asking import mean_nlls
 from parties.horizontal.language.objective import nll
@@ -42,9 +40,8 @@ class Relearning:
 
 def rounded(room: Room, bits: Bits) -> Room:
     """The same model with its adapters merged and its linear weights rounded to ``bits``."""
-    other: Any = deepcopy(room.model)
-    plain = merge(other) if isinstance(other, PeftModel) else other
-    return replace(room, model=rounded_model(plain, bits).eval())
+    whole = plain(deepcopy(room.model))
+    return replace(room, model=rounded_model(whole, bits).eval())
 
 
 def relearned(room: Room, rows: Sequence[Encoded], plan: Relearning, size: int) -> float:

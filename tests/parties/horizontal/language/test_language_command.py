@@ -1,6 +1,8 @@
 """``vfl language``: a base model of our own, its digest, what it needs, and what came of it."""
 
 import json
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -108,6 +110,24 @@ def test_what_needs_most_is_the_greatest_step_of_training_and_ways(
     assert (found.batch, found.copies) == (batch, copies)
     found = training_of(read_language(config, changes).agreement)
     assert (found.batch, found.copies) == (8, 2), "nothing is to be unlearned"
+
+
+@pytest.mark.slow
+def test_merging_a_run_of_another_mode_is_refused_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """What other tests import would hide what a command forgets to."""
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "model.safetensors").write_bytes(b"x")
+    digest = sha256(b"x").hexdigest()
+    manifest = {"sha256": {"model.safetensors": digest}, "architecture": {"model": {}}}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    call = "from parties.cli import main; main()"
+    words = ["language", "merge", str(tmp_path), str(run), str(tmp_path / "out")]
+    found = subprocess.run(
+        [sys.executable, "-c", call, *words], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 4
+    assert "holds no language model" in found.stderr
 
 
 @pytest.mark.parametrize("verb", ["digest", "memory", "merge"])
