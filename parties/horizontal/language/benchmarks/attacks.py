@@ -40,8 +40,8 @@ class Relearning:
 
 def rounded(room: Room, bits: Bits) -> Room:
     """The same model with its adapters merged and its linear weights rounded to ``bits``."""
-    whole = plain(deepcopy(room.model))
-    return replace(room, model=rounded_model(whole, bits).eval())
+    other: Any = rounded_model(plain(deepcopy(room.model)), bits)
+    return replace(room, model=other.eval())
 
 
 def relearned(room: Room, rows: Sequence[Encoded], plan: Relearning, size: int) -> float:
