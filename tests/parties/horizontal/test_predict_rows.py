@@ -123,24 +123,17 @@ def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> None:
-    path, out = tmp_path / "pool.toml", tmp_path / "found.csv"
-    path.write_text(SIMULATED)
-    simulate(Plan(path, (), tmp_path / "runs", None), lambda _: None)
-    result = predict(path, tmp_path / "runs", "client-0", "--out", str(out))
-    assert result.exit_code == 0, result.output
-    right = _right(path, [row[2] for row in said(out)])
-    assert right > 0.5
-
-
-def test_a_client_that_has_a_name_in_a_simulation_predicts_so_too(tmp_path: Path) -> None:
-    path, out = tmp_path / "pool.toml", tmp_path / "found.csv"
+    """Also one that has a name, and so might have a process in another run."""
+    path = tmp_path / "pool.toml"
     path.write_text(SIMULATED.replace("parties = {", 'parties = { ash = { role = "client" },'))
-    (tmp_path / "ash.seat.toml").write_text(
-        'data = { kind = "sklearn", name = "digits", label = true }'
-    )
-    simulate(Plan(path, ("training.rounds=1",), tmp_path / "runs", None), lambda _: None)
-    result = predict(path, tmp_path / "runs", "ash", "--out", str(out))
-    assert result.exit_code == 0, result.output
+    seat = 'data = { kind = "sklearn", name = "digits", label = true }'
+    (tmp_path / "ash.seat.toml").write_text(seat)
+    simulate(Plan(path, (), tmp_path / "runs", None), lambda _: None)
+    for name in ("client-0", "ash"):
+        out = tmp_path / f"{name}.csv"
+        result = predict(path, tmp_path / "runs", name, "--out", str(out))
+        assert result.exit_code == 0, result.output
+        assert _right(path, [row[2] for row in said(out)]) > 0.5
 
 
 def test_a_client_of_one_class_brings_what_others_lack(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ again, which can bring back the others.
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
