@@ -5,18 +5,10 @@ from pathlib import Path
 import pytest
 
 from configs.errors import ConfigError
-from configs.federated_file import read_horizontal
-from configs.horizontal import Horizontal
+from tests.configs.wards import agreed
 
-CONFIG = """
-federation = "wards"
-mode = "horizontal"
-clients = 4
-shape = [1, 8, 8]
-labels = { classes = ["a", "b"] }
-parties = { server = { role = "server" } }
+BESIDE = """
 model = { kind = "mlp", hidden = [4] }
-partition = { kind = "iid" }
 training = { clusters = 2 }
 unlearning = { method = "knot" }
 
@@ -37,25 +29,20 @@ REFUSED = {
 }
 
 
-def agreed(folder: Path, *changes: str) -> Horizontal:
-    (folder / "wards.toml").write_text(CONFIG)
-    return read_horizontal(folder / "wards.toml", changes).agreement
-
-
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_go_back_is_refused(tmp_path: Path, case: str) -> None:
     change, told = REFUSED[case]
     with pytest.raises(ConfigError, match=told):
-        agreed(tmp_path, change)
+        agreed(tmp_path, BESIDE, change)
 
 
 @pytest.mark.parametrize(
     "changes", [(), ("personal.kind='per-fedavg'",), ("unlearning.compare=['fedosd']",)]
 )
 def test_what_can_is_not(tmp_path: Path, changes: tuple[str, ...]) -> None:
-    assert agreed(tmp_path, *changes).training.clusters == 2
+    assert agreed(tmp_path, BESIDE, *changes).training.clusters == 2
 
 
 def test_knot_may_be_what_others_are_compared_with(tmp_path: Path) -> None:
-    found = agreed(tmp_path, "unlearning.method='fedosd'", "unlearning.compare=['knot']")
+    found = agreed(tmp_path, BESIDE, "unlearning.method='fedosd'", "unlearning.compare=['knot']")
     assert found.unlearning.compare == ("knot",)

@@ -5,18 +5,10 @@ from pathlib import Path
 import pytest
 
 from configs.errors import ConfigError
-from configs.federated_file import read_horizontal
-from configs.horizontal import Horizontal
+from tests.configs.wards import agreed
 
-CONFIG = """
-federation = "wards"
-mode = "horizontal"
-clients = 4
-shape = [1, 8, 8]
-labels = { classes = ["a", "b"] }
-parties = { server = { role = "server" } }
+BESIDE = """
 model = { kind = "lenet5" }
-partition = { kind = "iid" }
 
 [[unlearn]]
 name = "gone"
@@ -32,18 +24,13 @@ NEEDS = {
 }
 
 
-def agreed(folder: Path, *changes: str) -> Horizontal:
-    (folder / "wards.toml").write_text(CONFIG)
-    return read_horizontal(folder / "wards.toml", changes).agreement
-
-
 @pytest.mark.parametrize("change", NEEDS)
 def test_what_is_missing_is_named_before_the_run(tmp_path: Path, change: str) -> None:
     told, remedy = NEEDS[change]
     with pytest.raises(ConfigError, match=told):
-        agreed(tmp_path, change)
-    assert agreed(tmp_path, change, remedy).unlearn
-    assert not agreed(tmp_path, change, "unlearn=[]").unlearn, "nothing is asked for"
+        agreed(tmp_path, BESIDE, change)
+    assert agreed(tmp_path, BESIDE, change, remedy).unlearn
+    assert not agreed(tmp_path, BESIDE, change, "unlearn=[]").unlearn, "nothing is asked for"
 
 
 @pytest.mark.parametrize(
@@ -71,14 +58,14 @@ def test_what_cannot_be_measured_or_told_apart_is_refused(
     tmp_path: Path, changes: list[str], told: str
 ) -> None:
     with pytest.raises(ConfigError, match=told):
-        agreed(tmp_path, *changes)
+        agreed(tmp_path, BESIDE, *changes)
 
 
 def test_a_variant_brings_its_own_settings(tmp_path: Path) -> None:
     change = "unlearning.also=[{name='g', method='fedgkt', settings={by='classes'}}]"
-    assert agreed(tmp_path, change).unlearning.also
+    assert agreed(tmp_path, BESIDE, change).unlearning.also
 
 
 def test_other_splits_leave_the_usual_rest(tmp_path: Path) -> None:
-    assert agreed(tmp_path).split.test == 0.15
-    assert agreed(tmp_path, "split.validation=0.1").split.test == 0.15
+    assert agreed(tmp_path, BESIDE).split.test == 0.15
+    assert agreed(tmp_path, BESIDE, "split.validation=0.1").split.test == 0.15

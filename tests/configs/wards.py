@@ -1,0 +1,22 @@
+"""An agreement of four simulated clients, read from a text."""
+
+from pathlib import Path
+
+from configs.federated_file import read_horizontal
+from configs.horizontal import Horizontal
+
+WARDS = """
+federation = "wards"
+mode = "horizontal"
+clients = 4
+shape = [1, 8, 8]
+labels = { classes = ["a", "b"] }
+parties = { server = { role = "server" } }
+partition = { kind = "iid" }
+"""
+
+
+def agreed(folder: Path, beside: str, *changes: str) -> Horizontal:
+    """The agreement of ``WARDS`` and the tables ``beside`` it, with changes as of ``--set``."""
+    (folder / "wards.toml").write_text(WARDS + beside)
+    return read_horizontal(folder / "wards.toml", changes).agreement
