@@ -24,6 +24,7 @@ METHODS = {
     "primal-dual": "Primal-dual",
     "fine-tune": "Going on",
     "npo-fedavgm": "NPO by FedAvgM",
+    "grad-diff-fedavgm": "GradDiff by FedAvgM",
 }
 
 
