@@ -129,7 +129,7 @@ class Requests:
         original: Tensor,
     ) -> tuple[Unlearned, Outcome]:
         record, name = self._record, f"{request} {way.name}"
-        self._party.watch.phase(way.name)
+        self._party.watch.phase(way.name, way.rounds)
 
         def work() -> Unlearned:
             line = self._lines.begin(

@@ -30,6 +30,11 @@ class AdaClipping:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = False
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return 1 + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         slots, dtype = {"model": scene.original}, scene.original.dtype

@@ -31,6 +31,11 @@ class EwcSga:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = False
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.climb.rounds + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         look = replace(self.climb.at(0), aim="fisher")

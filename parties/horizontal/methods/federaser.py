@@ -39,6 +39,11 @@ class FedEraser:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = True
 
+    @property
+    def rounds(self) -> int | None:
+        """See ``Method``: the history of the training decides."""
+        return None
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         if scene.history is None or not len(scene.history):

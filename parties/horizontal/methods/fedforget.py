@@ -46,6 +46,11 @@ class FedForget:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = True
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.teach.rounds + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         teachers = {"teacher": scene.original} | self._second(scene)

@@ -48,6 +48,11 @@ class FedGkt:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = False
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.distil.rounds + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``.
 

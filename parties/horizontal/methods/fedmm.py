@@ -38,6 +38,11 @@ class FedMm:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = False
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.impair.rounds + self.repair.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         scene = serving(scene, self.peer)

@@ -45,6 +45,11 @@ class FedOsd:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = True
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.unlearn.rounds + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         model = scene.original

@@ -35,6 +35,11 @@ class FedRecovery:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = True
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return 1 + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         if scene.history is None or not len(scene.history):

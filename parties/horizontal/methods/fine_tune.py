@@ -19,6 +19,11 @@ class FineTune:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = False
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.course.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         return recover(scene, scene.original, self.course)

@@ -37,6 +37,11 @@ class FuPga:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = True
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.climb.rounds + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``.
 

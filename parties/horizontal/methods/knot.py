@@ -33,6 +33,11 @@ class Knot:
     guarantee: Guarantee = Guarantee.EXACT
     single: bool = False
 
+    @property
+    def rounds(self) -> int | None:
+        """See ``Method``: the history of the training decides."""
+        return None
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``.
 

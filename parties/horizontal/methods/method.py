@@ -23,5 +23,9 @@ class Method(Protocol):
     def single(self) -> bool:
         """Whether it needs single clients' updates, which secure aggregation hides."""
 
+    @property
+    def rounds(self) -> int | None:
+        """How many it tells of at most, for its remaining time; None: nobody knows before."""
+
     def run(self, scene: Scene) -> Tensor:
         """The unlearned model, ``[d]``."""

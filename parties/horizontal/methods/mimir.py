@@ -39,6 +39,11 @@ class Mimir:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = True
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.distil.rounds + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``.
 

@@ -34,6 +34,11 @@ class MoDe:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = False
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return max(self.degrade.rounds, self.guide.rounds) + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         model, other = scene.original, scene.fresh(self.name)

@@ -25,6 +25,11 @@ class Retrain:
     guarantee: Guarantee = Guarantee.EXACT
     single: bool = False
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.course.rounds * max(1, len(self.groups))
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         fresh = scene.fresh(self.name)

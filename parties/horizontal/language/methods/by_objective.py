@@ -37,6 +37,11 @@ class ByObjective:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = False
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.unlearn.rounds + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``."""
         model, rule = scene.original, self.rule

@@ -44,6 +44,11 @@ class PrimalDual:
     guarantee: Guarantee = Guarantee.HEURISTIC
     single: bool = False
 
+    @property
+    def rounds(self) -> int:
+        """See ``Method``."""
+        return self.unlearn.rounds + self.recover.rounds
+
     def run(self, scene: Scene) -> Tensor:
         """See ``Method``.
 
