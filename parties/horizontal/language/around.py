@@ -1,7 +1,8 @@
 """The clients of a language model: their tokens are told, and adapters merged as was agreed on.
 
 The mean of factors is not the mean of products (ΔW = (α/r) B A). With ``product_svd`` the step is
-that of the mean product, cut to the rank; how far the plain mean would have been from it is told.
+that of the mean product, cut to the rank. How far the product of mean factors is from the mean
+product, or would have been, is told.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from models.language.lora_aggregation import aggregate, factor_gap, total_gap
-from models.language.trainable import Layout
+from models.language.trainable import Layout, Values
 from parties.horizontal.cohort import (
     Cohort,
     Mean,
@@ -21,17 +22,20 @@ from parties.horizontal.cohort import (
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
 from parties.horizontal.passed_on import PassedOn
 
+MEASURED = 16  # members of a round whose factors are kept to its end; of more no gap is told
+
 
 class TextCohort(PassedOn):
     """See ``Cohort``.
 
     Args:
         count: is told the tokens of every lesson that was heard.
-        products: the layout of the adapters whose products are merged; None: the plain mean.
+        factors: the layout of adapters that are all taught; None: there are none, or A stays.
+        products: whether their products are merged; otherwise it is the plain mean.
         hidden: whether nobody sees a single update.
 
     Attributes:
-        gaps: of every round, ‖mean product − product of mean factors‖ over ‖mean product‖.
+        gaps: by round, ‖mean product − product of mean factors‖ over ‖mean product‖.
     """
 
     def __init__(
@@ -39,11 +43,12 @@ class TextCohort(PassedOn):
         cohort: Cohort,
         count: Callable[[int], None],
         *,
-        products: Layout | None,
+        factors: Layout | None,
+        products: bool,
         hidden: bool,
     ) -> None:
         super().__init__(cohort)
-        self._count = count
+        self._count, self._factors = count, factors
         self._products, self._hidden = products, hidden
         self.gaps: list[float] = []
 
@@ -59,12 +64,23 @@ class TextCohort(PassedOn):
         """See ``Cohort``: the mean, or the step to the adapters nearest the mean product."""
         if self._hidden:
             return self._cohort.mean(members, lesson, slots)
-        if self._products is not None:
-            return self._merged(self._products, members, lesson, slots)
+        layout = self._factors
+        if layout is not None and self._products:
+            return self._merged(layout, members, lesson, slots)
+        kept: list[Learned] | None = [] if layout and len(members) <= MEASURED else None
         total = Summing()
         for member, learned in self.each(members, lesson, slots):
             total.add(member, learned)
-        return total.mean(members, self.quorum)
+            if kept is not None:
+                kept.append(learned)
+        mean = total.mean(members, self.quorum)
+        if layout is not None and kept:
+            clients = [layout.named(slots["model"] + each.change) for each in kept]
+            self._measure(clients, [each.rows for each in kept])
+        return mean
+
+    def _measure(self, clients: Sequence[Values], rows: Sequence[int]) -> None:
+        self.gaps.append(total_gap(factor_gap(clients, rows)).relative)
 
     def _merged(
         self, layout: Layout, members: Sequence[Member], lesson: Lesson, slots: Slots
@@ -72,7 +88,7 @@ class TextCohort(PassedOn):
         found = dict(answers(self, members, lesson, slots))
         model, rows = slots["model"], [each.rows for each in found.values()]
         clients = [layout.named(model + each.change) for each in found.values()]
-        self.gaps.append(total_gap(factor_gap(clients, rows)).relative)
+        self._measure(clients, rows)
         merged = layout.flat(aggregate("product_svd", clients, rows))
         loss = sum(each.loss * each.rows for each in found.values()) / sum(rows)
         absent = tuple(each for each in members if each not in found)

@@ -36,11 +36,12 @@ class LanguageSubject:
     def around(self, cohort: Cohort) -> Cohort:
         """See ``Subject``: tokens are told, and adapters merged as was agreed on."""
         plan = self._agreement.tuning
-        by_products = isinstance(plan, Lora) and plan.merging == "product_svd"
+        merging = plan.merging if isinstance(plan, Lora) else None
         self._texts = TextCohort(
             cohort,
             self._party.watch.passed,
-            products=self._room.layout if by_products else None,
+            factors=self._room.layout if merging in ("factors", "product_svd") else None,
+            products=merging == "product_svd",
             hidden=self._agreement.aggregation.kind != "none",
         )
         return self._texts

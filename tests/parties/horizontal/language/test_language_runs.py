@@ -138,6 +138,10 @@ def test_processes_with_their_own_texts_agree_on_the_base_and_say_adapters_alone
     assert metrics["requests"][0]["purged"] == {"ash": [], "elm": ["16 rows"]}
     d = 2 * 4 * (4 * 64 + 3 * 96)
     assert metrics["run"]["parameters"] == d
+    gaps = metrics["run"]["merging_gaps"]
+    assert len(gaps) == 2 + 1 + 2, "training, npo, and a Retrain of one client alone"
+    assert gaps[1] > gaps[0] > 0, "the first A is everybody's"
+    assert max(gaps[3:]) < 1e-12
     for name in ("server", "ash"):
         written = load_file(tmp_path / "runs" / "ferries" / name / "model.safetensors")
         assert sum(each.numel() for each in written.values()) == d
