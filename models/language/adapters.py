@@ -107,17 +107,21 @@ def merge(model: PeftModel) -> PreTrainedModel:
     return found
 
 
-@torch.no_grad()
 def logit_gap(left: nn.Module, right: nn.Module, tokens: Tensor) -> float:
     """The largest difference of two models' logits on ``tokens``, ``[batch, length]``.
 
     It tells whether the adapters that were saved or merged are those that were evaluated.
     """
-    modes = left.training, right.training
-    first, second = left.eval()(input_ids=tokens).logits, right.eval()(input_ids=tokens).logits
-    left.train(modes[0])
-    right.train(modes[1])
-    return float((first.double() - second.double()).abs().max())
+    return float((logits_of(left, tokens) - logits_of(right, tokens)).abs().max())
+
+
+@torch.no_grad()
+def logits_of(model: nn.Module, tokens: Tensor) -> Tensor:
+    """Its logits without dropout, ``[batch, length, vocabulary]`` float64."""
+    mode = model.training
+    found: Tensor = model.eval()(input_ids=tokens).logits
+    model.train(mode)
+    return found.double()
 
 
 def plain_name(name: str) -> str:

@@ -5,11 +5,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import TypeAdapter
 from safetensors.torch import load
 
 from configs.language import Tuning
-from models.language.adapters import plain
+from models.language.adapters import logits_of, plain
 from models.language.loading import load_language_model
 from models.language.trainable import write
 from parties.errors import DataError, IntegrityError, StorageError
@@ -17,9 +18,13 @@ from parties.final import MANIFEST, MODEL
 from parties.horizontal.language.room import tuned
 from parties.horizontal.language.told import told
 
+TOKENS = 64  # on which the merged model is set beside the one with adapters
 
-def merge_delivered(base: Path, run: Path, out: Path) -> None:
+
+def merge_delivered(base: Path, run: Path, out: Path) -> float:
     """Write the base with a party's delivered model to ``out``.
+
+    Returns the largest difference that merging made to a logit of some tokens.
 
     Raises:
         StorageError: nothing was delivered to ``run``, or something is in ``out``.
@@ -43,9 +48,13 @@ def merge_delivered(base: Path, run: Path, out: Path) -> None:
             )
         model = tuned(loaded.model, tuning, seed=0)
         write(model, load(content))
+        tokens = torch.arange(min(TOKENS, len(loaded.tokenizer)))[None]
+        evaluated = logits_of(model, tokens)
         found = plain(model)
+        gap = float((logits_of(found, tokens) - evaluated).abs().max())
     found.save_pretrained(out)
     loaded.tokenizer.save_pretrained(out)
+    return gap
 
 
 def _delivered(run: Path) -> tuple[dict[str, Any], bytes]:

@@ -160,7 +160,9 @@ def test_what_is_merged_is_what_was_measured(tmp_path: Path, merging: str) -> No
         "sha256": {"model.safetensors": sha256(content).hexdigest()},
     }
     (run / "manifest.json").write_text(json.dumps(manifest))
-    assert said("merge", str(base), str(run), str(tmp_path / "out")).exit_code == 0
+    told = said("merge", str(base), str(run), str(tmp_path / "out"))
+    assert told.exit_code == 0
+    assert float(told.output.split()[-1]) < 1e-4
     room.take(model)
     tokens = torch.arange(20)[None]
     merged = load_language_model(tmp_path / "out").model
