@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from parties.errors import DataError
@@ -156,6 +157,21 @@ class Encoder:
         return [whole[len(head) :] for whole, head in zip(wholes, prompts, strict=True)]
 
     def _rendered(self, talks: list[list[dict[str, str]]], ask: bool) -> list[str]:
+        """The conversations; without the system message where the template takes none (Gemma)."""
+        try:
+            return self._written(talks, ask)
+        except TemplateError:
+            pass
+        bare = [[said for said in talk if said["role"] != "system"] for talk in talks]
+        try:
+            return self._written(bare, ask)
+        except TemplateError:
+            raise DataError(  # a template's own words may repeat a text
+                "the chat template cannot write a question with its answer",
+                "take the plain template for this tokenizer: model.chat = false",
+            ) from None
+
+    def _written(self, talks: list[list[dict[str, str]]], ask: bool) -> list[str]:
         chat = cast(Chat, self.template)
         made = self.tokenizer.apply_chat_template(
             talks, tokenize=False, add_generation_prompt=ask, date_string=chat.date
