@@ -3,6 +3,7 @@
 import json
 from hashlib import sha256
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -16,6 +17,8 @@ from parties.errors import DataError, IntegrityError, StorageError
 from parties.final import MANIFEST, MODEL
 from parties.horizontal.language.room import tuned
 from parties.horizontal.language.told import told
+
+SAYS = "generation_config.json"
 
 
 def merge_delivered(base: Path, run: Path, out: Path) -> None:
@@ -46,6 +49,8 @@ def merge_delivered(base: Path, run: Path, out: Path) -> None:
         found = plain(model)
     found.save_pretrained(out)
     loaded.tokenizer.save_pretrained(out)
+    if (base / SAYS).is_file():  # as the base's makers have it, not as it was measured
+        copyfile(base / SAYS, out / SAYS)
 
 
 def _delivered(run: Path) -> tuple[dict[str, Any], bytes]:
