@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -50,6 +50,13 @@ class Room:
     def device(self) -> torch.device:
         """Where it is computed."""
         return next(self.model.parameters()).device
+
+    @property
+    def context(self) -> int:
+        """Tokens that the base takes at once; where it does not say, those of a training text."""
+        config: Any = self.model.config
+        found = getattr(config.get_text_config(), "max_position_embeddings", None)
+        return int(found) if found and found > 0 else self.encoder.longest
 
     def take(self, vector: Tensor) -> None:
         """Become this model.
