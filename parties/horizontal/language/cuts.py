@@ -1,9 +1,16 @@
-"""What keeping texts to a greatest length leaves out, said by whoever reads them."""
+"""What keeping texts to a greatest length leaves out, said once by whoever reads them."""
 
 from collections.abc import Sequence
 
+from configs.language import Language
 from parties.horizontal.language.texts.encoding import Encoded, cut_from
 from parties.watch import Watch
+
+
+def say_unlearned(watch: Watch, rows: Sequence[Encoded], agreement: Language) -> None:
+    """Warn of what clients' texts have beyond the greatest length of a text that is learned."""
+    longer = f"are longer than model.length = {agreement.model.length}"
+    say_cut(watch, rows, longer, "neither learned nor measured")
 
 
 def say_cut(watch: Watch, rows: Sequence[Encoded], longer: str, lost: str) -> None:
