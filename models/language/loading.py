@@ -77,7 +77,7 @@ def _greedy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Gener
     """No penalty, beam or forbidden token that the folder has for chats: answers are measured."""
     own: Any = model.generation_config
     end = None if own is None else own.eos_token_id
-    return GenerationConfig(
+    return GenerationConfig(  # type: ignore[no-untyped-call]
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id if end is None else end,
     )

@@ -89,7 +89,7 @@ def open_benchmark(party: LanguageParty) -> Benchmark | None:
         return None
     reader = Reader(party.room)
     found = Benchmark(_read(party, reader), party.agreement)
-    reader.say_cut(party.watch)
+    reader.say(party.watch)
     return found
 
 

@@ -1,6 +1,6 @@
 """MUSE (Shi et al. 2024): what is known word for word, what is known, and who can tell.
 
-A texts file that is absent is named when the benchmark is opened.
+What is absent is named when the benchmark is opened; knowmem is needed.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Muse:
 
     Attributes:
         questions: forget and retain.
-        verbatim: None where the corpus has none (Books as it is here).
+        verbatim: None where its files are not there.
         texts: forget and holdout, or nothing.
         forgotten: see ``Questions``: texts, or where there are none the questions on them.
     """
@@ -62,9 +62,13 @@ class Muse:
         texts, verbatim = {}, None
         if (folder / "privleak").is_dir() or (folder / "privleak_first50").is_dir():
             texts = {part: read_privacy(folder, part)[: plan.rows] for part in SEEN}
+        else:
+            reader.lacks("privleak/", "PrivLeak")
         if (folder / "verbmem").is_dir():
             begun = read_verbatim(folder)[: plan.rows]
             verbatim = reader.begun("verbmem/forget", begun, GOES_ON)
+        else:
+            reader.lacks("verbmem/", "verbatim memory")
         if texts:
             forgotten = reader.pieces(texts["forget"])
         else:

@@ -32,6 +32,7 @@ class Reader:
         self._taught, self._limit = room.encoder, room.context
         self._encoder = replace(room.encoder, longest=room.context)
         self._read: list[Encoded] = []
+        self._lacks: list[str] = []
 
     def asked(
         self, name: str, questions: Sequence[Question], tokens: int, examples: Sequence[Pair] = ()
@@ -73,8 +74,14 @@ class Reader:
         """Whole texts in pieces as they are learned."""
         return self._taught.windows([each.text for each in texts])
 
-    def say_cut(self, watch: Watch) -> None:
-        """Warn of what the base model does not take, in all that was read."""
+    def lacks(self, files: str, figure: str) -> None:
+        """These files are not there, and so a figure will be missing."""
+        self._lacks.append(f"the benchmark has no {files} here: {figure} is not measured")
+
+    def say(self, watch: Watch) -> None:
+        """Warn of what is not there, and of what the base model does not take."""
+        for each in self._lacks:
+            watch.warn(each)
         limit = f"the {self._limit:,} tokens that the base model takes at once"
         say_cut(watch, self._read, f"of the benchmark are longer than {limit}", "not measured")
 

@@ -6,6 +6,7 @@ The corpus is invented: prompts and texts are longer than the 64 tokens of a tra
 import json
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -114,6 +115,20 @@ def test_what_does_not_fit_is_refused_when_the_benchmark_is_opened(tmp_path: Pat
     assert "an answer of 128" in str(error.value)
     assert "a base model that takes more" in error.value.hint
     assert "boat" not in str(error.value) + error.value.hint
+
+
+def test_a_figure_whose_files_are_not_there_is_named(tmp_path: Path) -> None:
+    events: list[Any] = []
+    party = server(tmp_path, 700, events)
+    for part in ("verbmem", "privleak"):
+        rmtree(tmp_path / "muse" / "news" / part)
+    found = opened(party).marks(party.room, party.room.start, lambda: None)
+    assert "forget_knowledge" in found
+    assert not {"verbatim_memory", "leak_auc"} & set(found)
+    assert warnings(events) == [
+        "the benchmark has no privleak/ here: PrivLeak is not measured",
+        "the benchmark has no verbmem/ here: verbatim memory is not measured",
+    ]
 
 
 def test_an_attacker_without_texts_is_refused_when_the_benchmark_is_opened(tmp_path: Path) -> None:

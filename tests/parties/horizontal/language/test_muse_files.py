@@ -51,7 +51,7 @@ def test_a_raw_corpus_is_an_array_or_one_text(tmp_path: Path) -> None:
 def test_what_a_client_learns_is_what_the_benchmark_asks_about(tmp_path: Path) -> None:
     written(tmp_path, "raw/retain1.txt", "a calibrator")
     written(tmp_path, "raw/forget.json", ["gone"])
-    seat = TextSeat(base="base", data=MuseTexts(kind="muse", path=".", corpus="news"))
+    seat = TextSeat(base=Path("base"), data=MuseTexts(kind="muse", path=Path()))
     (tmp_path / "news").symlink_to(tmp_path)
     with pytest.raises(DataError, match=r"no file raw/retain2.json") as error:
         read_corpus(seat, tmp_path)
