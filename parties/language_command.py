@@ -116,7 +116,7 @@ def merge(
         from parties.horizontal.language.merged import merge_delivered
 
         gap = merge_delivered(base, run, out)
-        text = f"model:  {out}\nmerging changed no logit of 64 tokens by more than {gap:.2g}"
+        text = f"model:  {out}\nmerging changed no logit that was compared by more than {gap:.2g}"
         told.say(text, event="result", folder=str(out), gap=gap)
 
     told.guard(work)

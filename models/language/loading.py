@@ -13,6 +13,7 @@ from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     BitsAndBytesConfig,
+    GenerationConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -67,10 +68,19 @@ def load_language_model(
             hint="the two are not of one model; copy both from one place",
         )
     model.config.pad_token_id = tokenizer.pad_token_id
-    if model.generation_config is not None:
-        model.generation_config.pad_token_id = tokenizer.pad_token_id
+    model.generation_config = _greedy(model, tokenizer)
     model.train(False)
     return LanguageModel(model, tokenizer, examined.digest())
+
+
+def _greedy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> GenerationConfig:
+    """No penalty, beam or forbidden token that the folder has for chats: answers are measured."""
+    own: Any = model.generation_config
+    end = None if own is None else own.eos_token_id
+    return GenerationConfig(  # type: ignore[no-untyped-call]
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id if end is None else end,
+    )
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:

@@ -21,6 +21,7 @@ from parties.horizontal.party import FederatedParty
 from parties.horizontal.record import Record, checkpoints
 from parties.horizontal.report import VERSION
 from parties.horizontal.requests import Requests
+from parties.horizontal.subject import Subject
 from parties.horizontal.subjects import subject
 from parties.horizontal.training import Span, Trained, train
 
@@ -29,14 +30,18 @@ LIBRARIES = ("vfl", "torch", "numpy", "grpcio", "protobuf", "cryptography")
 
 
 def run_server(party: FederatedParty, port: join.Port, publish: Publish) -> dict[str, Any]:
-    """Wait for the clients, train, carry out every request; the metrics of the run."""
+    """Wait for the clients, train, carry out every request; the metrics of the run.
+
+    What is taught is laid out first: what is wrong with it keeps the door closed.
+    """
+    taught = subject(party)
     door, agreement = Door(party, port), party.agreement
     manner = _manner(party)
     channels = door.open()
     cohort = HubCohort(agreement.spokes, channels, door.arrivals, manner, party.watch.warn)
     try:
         record = Record(party, checkpoints(party), door.session)
-        server = Server(party, cohort, record)
+        server = Server(party, cohort, record, taught)
         metrics = server.story()
         publish(metrics)
         cohort.deliver(server.delivered())
@@ -63,11 +68,17 @@ def _manner(party: FederatedParty) -> Manner:
 
 
 class Server:
-    """A server with its clients and its record."""
+    """A server with its clients and its record.
 
-    def __init__(self, party: FederatedParty, cohort: Cohort, record: Record) -> None:
+    Args:
+        taught: what it teaches, where that is laid out already.
+    """
+
+    def __init__(
+        self, party: FederatedParty, cohort: Cohort, record: Record, taught: Subject | None = None
+    ) -> None:
         self._party, self.record = party, record
-        self._agreement, self._subject = party.agreement, subject(party)
+        self._agreement, self._subject = party.agreement, taught or subject(party)
         self._cohort = cohort = self._subject.around(cohort)
         self._delivered: Tensor | None = None
         self._lines = Lines(cohort, record)

@@ -25,6 +25,7 @@ MARKS = {
     "forget_truth_ratio": Direction.RETRAIN,
     "forget_rouge": Direction.RETRAIN,
     "forget_probability": Direction.RETRAIN,
+    "forget_reworded_probability": Direction.RETRAIN,
     "retain_rouge": Direction.HIGHER,
     "retain_probability": Direction.HIGHER,
     "retain_truth_ratio": Direction.HIGHER,
@@ -41,6 +42,8 @@ MARKS = {
     "relearned": Direction.RETRAIN,
     "rounded_8_probability": Direction.RETRAIN,
     "rounded_4_probability": Direction.RETRAIN,
+    "rounded_8_knowledge": Direction.RETRAIN,
+    "rounded_4_knowledge": Direction.RETRAIN,
 }
 
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 import models.language  # noqa: F401  before transformers, see there
-from configs.language import Language, Lora, Tuning
+from configs.language import BaseModel, Language, Lora, Tuning
 from models.language.adapters import Lora as Adapters
 from models.language.adapters import adapt, freeze_a, plain_name
 from models.language.errors import LanguageModelError
-from models.language.loading import load_language_model
+from models.language.loading import load_language_model, load_tokenizer
 from models.language.trainable import Layout, trainable, tune_all, values, write
 from parties.errors import PolicyError
 from parties.horizontal.language.texts.encoding import Encoder, encoder
@@ -25,7 +25,7 @@ from parties.schedule import torch_seed
 
 if TYPE_CHECKING:
     from peft import PeftModel
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +50,13 @@ class Room:
     def device(self) -> torch.device:
         """Where it is computed."""
         return next(self.model.parameters()).device
+
+    @property
+    def context(self) -> int:
+        """Tokens that the base takes at once; where it does not say, those of a training text."""
+        config: Any = self.model.config
+        found = getattr(config.get_text_config(), "max_position_embeddings", None)
+        return int(found) if found and found > 0 else self.encoder.longest
 
     def take(self, vector: Tensor) -> None:
         """Become this model.
@@ -118,13 +125,25 @@ def _loaded(agreement: Language, base: Path, device: str) -> Room:
         )
     model = tuned(loaded.model, agreement.tuning, torch_seed(agreement.seed, "adapters"))
     layout = Layout.of(trainable(model))
-    template = Chat() if plan.chat else Plain()
     pad = loaded.tokenizer.pad_token_id
     if not isinstance(pad, int):
         raise LanguageModelError(f"{base}: the tokenizer has no token to pad with")
     start = layout.flat(values(model)).float()
-    known = encoder(loaded.tokenizer, template, plan.length)
-    return Room(model, known, layout, start, pad, loaded.digest)
+    return Room(model, _encoder(loaded.tokenizer, plan), layout, start, pad, loaded.digest)
+
+
+def reading(agreement: Language, base: Path) -> Encoder:
+    """The encoder of a room, without the model.
+
+    Raises:
+        DataError: the folder has no tokenizer that can be used.
+    """
+    with told():
+        return _encoder(load_tokenizer(base), agreement.model)
+
+
+def _encoder(tokenizer: "PreTrainedTokenizerBase", plan: BaseModel) -> Encoder:
+    return encoder(tokenizer, Chat() if plan.chat else Plain(), plan.length)
 
 
 def tuned(model: "PreTrainedModel", plan: Tuning, seed: int) -> "PreTrainedModel | PeftModel":

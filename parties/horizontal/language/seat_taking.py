@@ -12,7 +12,7 @@ from configs.language_seat import JsonlTexts, MuseTexts, TextSeat, TofuTexts
 from parties.errors import DataError
 from parties.horizontal.language.shelf import TextShelf
 from parties.horizontal.language.texts.encoding import Encoded, Encoder
-from parties.horizontal.language.texts.muse import read_raw
+from parties.horizontal.language.texts.muse import read_raw, read_retained
 from parties.horizontal.language.texts.own import read_own
 from parties.horizontal.language.texts.records import Continuation, Passage, Question, Record, name
 from parties.horizontal.language.texts.splits import Holding, Sizes, deal
@@ -49,8 +49,8 @@ def read_corpus(seat: TextSeat, folder: Path) -> Corpus:
             return Corpus((*stays, *goes), len(goes))
         case MuseTexts():
             place = folder / data.path / data.corpus
-            texts, gone = read_raw(place, "retain1"), read_raw(place, "forget")
-            return Corpus((*texts, *gone), len(gone))
+            gone = read_raw(place, "forget")
+            return Corpus((*read_retained(place), *gone), len(gone))
         case JsonlTexts():
             return _own(data, folder)
 

@@ -7,13 +7,20 @@ from pathlib import Path
 import torch
 
 from configs.errors import ConfigError
-from configs.federated_file import FederatedConfig, LanguageConfig
+from configs.federated_file import SIMULATED, FederatedConfig, LanguageConfig
 from configs.language_seat import LanguageServerSeat, TextSeat
+from parties.horizontal.language.cuts import say_unlearned
 from parties.horizontal.language.learner import empty_flags
 from parties.horizontal.language.needs import say_needs
 from parties.horizontal.language.party import LanguageParty
-from parties.horizontal.language.room import furnish
-from parties.horizontal.language.seat_taking import dealt, public_rows, read_corpus, shelf_of
+from parties.horizontal.language.room import furnish, reading
+from parties.horizontal.language.seat_taking import (
+    dealt,
+    encoded,
+    public_rows,
+    read_corpus,
+    shelf_of,
+)
 from parties.horizontal.language.shelf import TextShelf
 from parties.identity import identify
 from parties.ledger import Ledger
@@ -45,10 +52,13 @@ def take_language_seat(
     folder = place.data or config.path.parent / (seat.folder or Path())
     if isinstance(seat, TextSeat) or agreement.clients:  # simulated ones, on this machine
         say_needs(agreement, folder / seat.base, seat.device, watch)
+    if agreement.clients and not isinstance(seat, TextSeat):
+        _say_simulated(config, place, watch)
     shelf = TextShelf([], empty_flags(0))
     if isinstance(seat, TextSeat):
         watch.phase("reading texts")
         shelf = _shelf(config, name, seat, folder)
+        say_unlearned(watch, [*shelf.rows, *shelf.held, *shelf.public], agreement)
     return LanguageParty(
         name=name,
         agreement=agreement,
@@ -64,6 +74,18 @@ def take_language_seat(
         folder=folder,
         shelf=shelf,
     )
+
+
+def _say_simulated(config: LanguageConfig, place: Place, watch: Watch) -> None:
+    """What all simulated clients' texts lose, once: the processes that hold them say nothing."""
+    seat = config.seat(f"{SIMULATED}-0")
+    if not isinstance(seat, TextSeat):
+        return  # told by whoever lays the clients out
+    folder = place.data or config.path.parent / (seat.folder or Path())
+    watch.phase("reading texts")
+    encoder = reading(config.agreement, folder / seat.base)
+    rows = encoded(read_corpus(seat, folder).records, encoder)
+    say_unlearned(watch, rows + public_rows(seat, folder, encoder), config.agreement)
 
 
 def _shelf(config: LanguageConfig, name: str, seat: TextSeat, folder: Path) -> TextShelf:

@@ -79,6 +79,9 @@ COLUMNS = (
     Column(FORGETS, "KS to Retrain", "forget_distance", "KS", share=False, forgets=True),
     Column(FORGETS, "forget quality, log10 p", "forget_quality", share=False, digits=1),
     Column(FORGETS, "ROUGE-L of forgotten answers", "forget_rouge", forgets=True),
+    Column(
+        FORGETS, "probability, asked in other words", "forget_reworded_probability", forgets=True
+    ),
     Column(FORGETS, "extraction strength", "extraction_strength", forgets=True),
     Column(FORGETS, "verbatim memory", "verbatim_memory", forgets=True),
     Column(FORGETS, "knowledge of what is forgotten", "forget_knowledge", forgets=True),
@@ -96,6 +99,8 @@ COLUMNS = (
     Column(STAYS, "knowledge that stays", "retain_knowledge"),
     Column(STAGES, "rounded to 8 bits, probability", "rounded_8_probability"),
     Column(STAGES, "rounded to 4 bits, probability", "rounded_4_probability"),
+    Column(STAGES, "rounded to 8 bits, knowledge", "rounded_8_knowledge"),
+    Column(STAGES, "rounded to 4 bits, knowledge", "rounded_4_knowledge"),
     Column(STAGES, "relearned, probability", "relearned"),
     Column(STAGES, "trigger before recovery", "unlearned_planted"),
     Column(STAGES, "test rows right, before recovery", "unlearned_client_accuracy"),

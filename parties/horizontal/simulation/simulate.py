@@ -33,7 +33,8 @@ def simulate(plan: Plan, listener: Listener) -> dict[str, Any]:
         place = Place(plan.out, plan.data, keys, plan.begin)
         known = read_federated(plan.config, (*plan.changes, pin))
         party = take_federated_seat(known, agreement.hub, place, listener)
-    if subject(party).own:  # in memory alone, and so gone
+    taught = subject(party)
+    if taught.own:  # in memory alone, and so gone
         checkpoints(party).clear()
     prepare(party, plan.begin)
     source = Source(plan.config, plan.changes, plan.data)
@@ -42,7 +43,7 @@ def simulate(plan: Plan, listener: Listener) -> dict[str, Any]:
     )
     try:
         record = Record(party, checkpoints(party), party.entropy(16))
-        server = Server(party, cohort, record)
+        server = Server(party, cohort, record, taught)
         metrics = server.story()
     finally:
         cohort.close()

@@ -32,6 +32,20 @@ def test_a_saved_model_comes_back(saved, model, tokens) -> None:
     assert found.digest == base_digest(saved)
 
 
+def test_what_a_folder_says_about_chats_does_not_change_what_is_said(saved, folder, tokens) -> None:
+    def continued(where: Path) -> list[int]:
+        found = load_language_model(where).model
+        return found.generate(input_ids=tokens, max_new_tokens=12, do_sample=False).tolist()
+
+    before = continued(saved)
+    forbidden = before[0][tokens.shape[1]]
+    change(
+        folder / "generation_config.json",
+        **{"repetition_penalty": 9.0, "no_repeat_ngram_size": 1, "suppress_tokens": [forbidden]},
+    )
+    assert continued(folder) == before
+
+
 def test_bfloat16_is_the_models_type(saved) -> None:
     found = load_language_model(saved, precision="bfloat16")
     assert {each.dtype for each in found.model.parameters()} == {torch.bfloat16}

@@ -1,4 +1,7 @@
-"""What a benchmark is to the server, and the attacks on a model that it is asked for."""
+"""What a benchmark is to the server, and the attacks on a model that it is asked for.
+
+A benchmark is put into tokens when it is opened, which is before the training.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -11,6 +14,7 @@ from configs.language_seat import LanguageServerSeat, MuseBenchmark, TofuBenchma
 from parties.horizontal.language.benchmarks.asking import Step
 from parties.horizontal.language.benchmarks.attacks import Relearning, relearned, rounded
 from parties.horizontal.language.benchmarks.muse import Muse
+from parties.horizontal.language.benchmarks.reading import Reader
 from parties.horizontal.language.benchmarks.tofu import Tofu
 from parties.horizontal.language.party import LanguageParty
 from parties.horizontal.language.room import Room
@@ -20,22 +24,38 @@ from parties.horizontal.language.texts.encoding import Encoded
 class Questions(Protocol):
     """Questions and texts that a model is measured with."""
 
+    @property
+    def known_as(self) -> str:
+        """What ``known`` is: probability, or knowledge."""
+
+    @property
+    def forgotten(self) -> Sequence[Encoded]:
+        """What was forgotten, for an attacker that has a part of it."""
+
     def marks(self, room: Room, step: Step) -> dict[str, Any]:
         """Its figures of the room's model; ``ratios`` and ``leak_auc`` are set beside Retrain's."""
 
     def known(self, room: Room) -> float:
         """One number for how much of the forgotten is there, for attacks."""
 
-    def forgotten(self, room: Room) -> Sequence[Encoded]:
-        """What was forgotten, for an attacker that has a part of it."""
-
 
 class Benchmark:
     """A benchmark's questions, and the attacks that were agreed on."""
 
     def __init__(self, questions: Questions, agreement: Language) -> None:
+        """Take a benchmark that is read.
+
+        Raises:
+            ConfigError: the attacker's share leaves one side without texts.
+        """
         self._questions, self._plan = questions, agreement.evaluation
-        plan = self._plan
+        plan, count = self._plan, len(questions.forgotten)
+        if plan.relearn and not 0 < round(plan.relearn_share * count) < count:
+            raise ConfigError(
+                f"evaluation.relearn_share {plan.relearn_share} of {count} forgotten texts leaves "
+                "a side without any",
+                "ask more rows, or give the attacker another share",
+            )
         rate = plan.relearn_rate or agreement.training.learning_rate
         self._attack = Relearning(plan.relearn, plan.relearn_share, rate, agreement.seed)
 
@@ -51,9 +71,9 @@ class Benchmark:
         if self._plan.quantise:
             for bits in (8, 4):
                 other = rounded(room, bits)
-                found[f"rounded_{bits}_probability"] = self._questions.known(other)
+                found[f"rounded_{bits}_{self._questions.known_as}"] = self._questions.known(other)
         if self._plan.relearn:
-            rows = self._questions.forgotten(room)
+            rows = self._questions.forgotten
             found["relearned"] = relearned(room, rows, self._attack, self._plan.batch)
         return found
 
@@ -62,26 +82,25 @@ def open_benchmark(party: LanguageParty) -> Benchmark | None:
     """The agreed benchmark from the files of the server's seat; None: there is none.
 
     Raises:
-        ConfigError: the seat names no files, or those of another benchmark.
-        DataError: a file is absent, or not what it should be.
+        ConfigError: the seat names no files, or those of another benchmark; see ``Benchmark``.
+        DataError: a file is absent, not what it should be, or longer than the base model takes.
     """
-    plan, seat = party.agreement.evaluation, party.seat
-    if plan.relearn and plan.rows and not 0 < round(plan.relearn_share * plan.rows) < plan.rows:
-        raise ConfigError(
-            f"evaluation.relearn_share {plan.relearn_share} of evaluation.rows {plan.rows} leaves "
-            "a side without texts",
-            "ask more rows, or give the attacker another share",
-        )
-    if plan.benchmark == "none":
+    if party.agreement.evaluation.benchmark == "none":
         return None
+    reader = Reader(party.room)
+    found = Benchmark(_read(party, reader), party.agreement)
+    reader.say(party.watch)
+    return found
+
+
+def _read(party: LanguageParty, reader: Reader) -> Questions:
+    plan, seat = party.agreement.evaluation, party.seat
     files = seat.benchmark if isinstance(seat, LanguageServerSeat) else None
     match files:
         case TofuBenchmark() if plan.benchmark == "tofu":
-            folder = party.folder / files.path
-            return Benchmark(Tofu.read(folder, files.forget, plan), party.agreement)
+            return Tofu.read(party.folder / files.path, files.forget, plan, reader)
         case MuseBenchmark() if plan.benchmark == "muse":
-            folder = party.folder / files.path / files.corpus
-            return Benchmark(Muse.read(folder, plan), party.agreement)
+            return Muse.read(party.folder / files.path / files.corpus, plan, reader)
         case _:
             raise ConfigError(
                 f"evaluation.benchmark is {plan.benchmark!r}, and the seat of {party.name} names "

@@ -6,13 +6,14 @@ Letters as in ``unlearning.audit.language``: R = the truth ratio of a question, 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from configs.language import TextEvaluation
 from parties.horizontal.language.benchmarks.asking import Step, mean_nlls, said, token_log_probs
+from parties.horizontal.language.benchmarks.reading import Asked, Reader
 from parties.horizontal.language.room import Room
 from parties.horizontal.language.texts.encoding import Encoded
 from parties.horizontal.language.texts.records import Question
@@ -36,34 +37,65 @@ OPTIONS = ("real_authors", "world_facts")  # sets whose probability is among the
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class QuestionSet:
+    """One set in tokens.
+
+    Attributes:
+        answers: the true ones.
+        paraphrased: true ones in other words, [questions]; where the set has none, ``answers``.
+        perturbed: false ones, [questions * false], those of a question together.
+        reworded: true answers to the questions in other words; none where the set has none.
+        asked: the questions alone, and the true answers as texts.
+    """
+
+    answers: list[Encoded]
+    paraphrased: list[Encoded]
+    perturbed: list[Encoded]
+    reworded: list[Encoded]
+    asked: Asked
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Tofu:
-    """See ``Benchmark``.
+    """See ``Questions``.
 
     Attributes:
         sets: by word, the questions with what stands beside them.
     """
 
-    sets: dict[str, tuple[Question, ...]]
+    known_as: ClassVar[str] = "probability"
+
+    sets: dict[str, QuestionSet]
     plan: TextEvaluation
 
     @classmethod
-    def read(cls, folder: Path, forget: str, plan: TextEvaluation) -> "Tofu":
+    def read(cls, folder: Path, forget: str, plan: TextEvaluation, reader: Reader) -> "Tofu":
         """From its files.
 
         Raises:
-            DataError: one is absent, or not what it should be.
+            DataError: one is absent, not what it should be, or longer than the base takes.
         """
         files = {"forget": f"{forget}_perturbed", **STAYS}
-        sets = {word: read_split(folder, file)[: plan.rows] for word, file in files.items()}
+        sets = {
+            word: _read(reader, file, read_split(folder, file)[: plan.rows], plan.tokens)
+            for word, file in files.items()
+        }
         return cls(sets, plan)
 
+    @property
+    def forgotten(self) -> Sequence[Encoded]:
+        """See ``Questions``."""
+        return self.sets["forget"].answers
+
     def marks(self, room: Room, step: Step) -> dict[str, Any]:
-        """See ``Benchmark``."""
+        """See ``Questions``."""
         found = {word: self._asked(room, word, step) for word in self.sets}
         _, ratios, strength = found["forget"]
+        reworded = mean_nlls(room, self.sets["forget"].reworded, self.plan.batch, step)
         told: dict[str, Any] = {
             "ratios": ratios.tolist(),
             "forget_truth_ratio": forget_truth_ratio(ratios),
+            "forget_reworded_probability": float(probability(reworded).mean()),
             "extraction_strength": strength,
             "questions": len(ratios),
         }
@@ -76,51 +108,43 @@ class Tofu:
         return told
 
     def known(self, room: Room) -> float:
-        """See ``Benchmark``: the mean probability of the forgotten answers."""
-        return float(probability(mean_nlls(room, self.forgotten(room), self.plan.batch)).mean())
-
-    def forgotten(self, room: Room) -> Sequence[Encoded]:
-        """See ``Benchmark``."""
-        return room.encoder.answers(_pairs(self.sets["forget"]))
+        """See ``Questions``: the mean probability of the forgotten answers."""
+        return float(probability(mean_nlls(room, self.forgotten, self.plan.batch)).mean())
 
     def _asked(self, room: Room, word: str, step: Step) -> tuple[Answers, Tensor, float]:
         """One set: its three numbers, R of every question, and how much is known by heart."""
-        questions, size, encoder = self.sets[word], self.plan.batch, room.encoder
-        rows = encoder.answers(_pairs(questions))
-        log_p, mask, right = token_log_probs(room, rows, size, step)
+        part, size = self.sets[word], self.plan.batch
+        log_p, mask, right = token_log_probs(room, part.answers, size, step)
         nll = -(log_p * mask).sum(dim=1) / mask.sum(dim=1)
-        true = [each.paraphrased_answer or each.answer for each in questions]
         paraphrased = nll
-        if any(each.paraphrased_answer for each in questions):
-            asked = [each.question for each in questions]
-            paraphrased = mean_nlls(
-                room, encoder.answers(list(zip(asked, true, strict=True))), size, step
-            )
-        perturbed = self._perturbed(room, questions, step)
+        if part.paraphrased is not part.answers:
+            paraphrased = mean_nlls(room, part.paraphrased, size, step)
+        perturbed = mean_nlls(room, part.perturbed, size, step).view(len(nll), -1)
         ratios = arithmetic_truth_ratio(paraphrased, perturbed)
         chances = probability(nll)
         if word in OPTIONS:
             chances = option_probability(nll, perturbed)
-        prompts = encoder.prompts([each.question for each in questions])
-        answers = said(room, prompts, self.plan.tokens, size, step)
-        rouge = mean_rouge_l(answers, [each.answer for each in questions]).recall
+        answers = said(room, part.asked.prompts, self.plan.tokens, size, step)
         told = Answers(
             probability=float(chances.mean()),
-            rouge=rouge,
+            rouge=mean_rouge_l(answers, part.asked.truths).recall,
             truth_ratio=retained_truth_ratio(ratios),
         )
         return told, ratios, _strength(right, mask)
 
-    def _perturbed(self, room: Room, questions: Sequence[Question], step: Step) -> Tensor:
-        """Mean nats a token of the false answers, ``[questions, false]``."""
-        count = min(len(each.perturbed_answers) for each in questions)
-        pairs = [(e.question, a) for e in questions for a in e.perturbed_answers[:count]]
-        rows = room.encoder.answers(pairs)
-        return mean_nlls(room, rows, self.plan.batch, step).view(len(questions), count)
 
-
-def _pairs(questions: Sequence[Question]) -> list[tuple[str, str]]:
-    return [(each.question, each.answer) for each in questions]
+def _read(reader: Reader, name: str, questions: Sequence[Question], tokens: int) -> QuestionSet:
+    answers = reader.answers(name, [(each.question, each.answer) for each in questions])
+    paraphrased, reworded = answers, list[Encoded]()
+    if any(each.paraphrased_answer for each in questions):
+        pairs = [(each.question, each.paraphrased_answer) for each in questions]
+        paraphrased = reader.answers(name, pairs)
+        pairs = [(each.paraphrased_question, each.answer) for each in questions]
+        reworded = reader.answers(name, pairs)
+    pairs = [(each.question, false) for each in questions for false in each.perturbed_answers]
+    perturbed = reader.answers(name, pairs)
+    asked = reader.asked(name, questions, tokens)
+    return QuestionSet(answers, paraphrased, perturbed, reworded, asked)
 
 
 def _strength(right: Tensor, mask: Tensor) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from parties.errors import DataError
@@ -95,19 +96,21 @@ class Encoder:
             return self._joined(prompts, tails)
         return self._joined(prompts, replies)
 
-    def prompts(self, questions: Sequence[str], examples: Sequence[Pair] = ()) -> list[Index]:
+    def prompts(
+        self, questions: Sequence[str], examples: Sequence[Pair] = (), spare: int = 1
+    ) -> list[Index]:
         """What a model is given to answer; to the token what stands before its answer in training.
 
         Raises:
-            DataError: like ``answers``.
+            DataError: like ``answers``, and where no ``spare`` tokens fit after a prompt.
         """
         heads, _ = self._seams(self._prompts(questions, examples), [""] * len(questions))
-        return [np.array(ids, np.int64) for ids in self._bounded(self._head_ids(heads))]
+        return [np.array(ids, np.int64) for ids in self._bounded(self._head_ids(heads), spare)]
 
-    def continuations(self, pairs: Sequence[Pair]) -> list[Encoded]:
-        """Beginnings and how they go on; no template, and no end token. Raises like ``answers``."""
+    def continuations(self, pairs: Sequence[Pair], spare: int = 1) -> list[Encoded]:
+        """Beginnings and how they go on; no template, no end token. Raises like ``prompts``."""
         heads, tails = self._seams([head for head, _ in pairs], [tail for _, tail in pairs])
-        return self._rows(self._bounded(self._opening(heads)), self._plain_ids(tails))
+        return self._rows(self._bounded(self._opening(heads), spare), self._plain_ids(tails))
 
     def windows(self, texts: Sequence[str], overlap: int = 1) -> list[Encoded]:
         """Long texts in pieces of at most ``longest`` tokens; an end token after each text.
@@ -156,6 +159,21 @@ class Encoder:
         return [whole[len(head) :] for whole, head in zip(wholes, prompts, strict=True)]
 
     def _rendered(self, talks: list[list[dict[str, str]]], ask: bool) -> list[str]:
+        """The conversations; without the system message where the template takes none (Gemma)."""
+        try:
+            return self._written(talks, ask)
+        except TemplateError:
+            pass
+        bare = [[said for said in talk if said["role"] != "system"] for talk in talks]
+        try:
+            return self._written(bare, ask)
+        except TemplateError:
+            raise DataError(  # a template's own words may repeat a text
+                "the chat template cannot write a question with its answer",
+                "take the plain template for this tokenizer: model.chat = false",
+            ) from None
+
+    def _written(self, talks: list[list[dict[str, str]]], ask: bool) -> list[str]:
         chat = cast(Chat, self.template)
         made = self.tokenizer.apply_chat_template(
             talks, tokenize=False, add_generation_prompt=ask, date_string=chat.date
@@ -197,13 +215,13 @@ class Encoder:
             )
         return rows
 
-    def _bounded(self, heads: list[list[int]]) -> list[list[int]]:
+    def _bounded(self, heads: list[list[int]], spare: int = 1) -> list[list[int]]:
         for row, head in enumerate(heads):
-            if len(head) >= self.longest:
+            if len(head) + spare > self.longest:
                 raise DataError(
-                    f"the prompt of row {row} has {len(head)} tokens, so no answer fits into"
-                    f" {self.longest}",
-                    "a greater length, or fewer examples",
+                    f"the prompt of row {row} has {len(head)} tokens, and an answer of {spare} or "
+                    f"more does not fit beside it into {self.longest}",
+                    "a greater model.length, or for a benchmark a base model that takes more",
                 )
         return heads
 

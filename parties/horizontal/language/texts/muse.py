@@ -3,6 +3,9 @@
 ``folder`` is that of one corpus, News or Books. In it lie ``knowmem/`` (questions), ``verbmem/``
 (texts and how they go on), ``privleak/`` (texts seen, forgotten and never seen) and ``raw/`` (the
 corpus itself). A published half of privleak is in ``privleak_first50/``.
+
+Of the corpus ``forget`` is to be forgotten; ``retain2`` stays, and ``retain_qa`` asks about it;
+``retain1`` stays, too: MUSE gives it to whoever unlearns, and asks about it nowhere.
 """
 
 from pathlib import Path
@@ -62,6 +65,19 @@ def read_raw(folder: Path, part: str) -> tuple[Passage, ...]:
     if _is(folder, text) and not _is(folder, path):
         return (Passage(whole_text(folder, text, ORIGIN)),)
     return _passages(folder, path)
+
+
+def read_retained(folder: Path) -> tuple[Passage, ...]:
+    """All that stays: ``raw/retain2``, and ``raw/retain1`` where it is there.
+
+    Raises like ``read_questions``; without retain2 ``retain_qa`` would ask about texts that nobody
+    learned.
+    """
+    stays = read_raw(folder, "retain2")
+    calibrators = Path("raw", "retain1.json")
+    if _is(folder, calibrators) or _is(folder, calibrators.with_suffix(".txt")):
+        stays += read_raw(folder, "retain1")
+    return stays
 
 
 def _is(folder: Path, path: Path) -> bool:

@@ -69,11 +69,11 @@ def lines(rows: list[dict[str, str]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def write_base(folder: Path) -> Path:
+def write_base(folder: Path, shape: TinyShape = SHAPE) -> Path:
     """A random tiny model that knows the words."""
     texts = [f"Question: {each['question']}\nAnswer: {each['answer']}" for each in facts()]
     tokenizer = train_tokenizer(texts, vocabulary=300)
-    save_model(build_tiny(tokenizer, SHAPE, seed=1), tokenizer, folder / "base")
+    save_model(build_tiny(tokenizer, shape, seed=1), tokenizer, folder / "base")
     return folder / "base"
 
 
@@ -96,9 +96,9 @@ def simulated(folder: Path, settings: str = "", tuning: str = FULL, rounds: int 
     return path
 
 
-def with_keys(folder: Path) -> tuple[LanguageConfig, Place]:
+def with_keys(folder: Path, shape: TinyShape = SHAPE) -> tuple[LanguageConfig, Place]:
     """That federation with adapters, and a key for everybody."""
-    write_base(folder)
+    write_base(folder, shape)
     write_texts(folder)
     config = read_language(simulated(folder, "", LORA))
     make_authority(folder / "certs", "ferries")

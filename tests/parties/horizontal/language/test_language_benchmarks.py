@@ -1,6 +1,7 @@
 """TOFU and MUSE as the server asks them, on their original files and a tiny model."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from configs.federated_file import read_language
 from parties.horizontal.language.benchmarks.asking import mean_nlls, said
 from parties.horizontal.language.benchmarks.benchmark import Benchmark
 from parties.horizontal.language.benchmarks.muse import Muse
+from parties.horizontal.language.benchmarks.reading import Reader
 from parties.horizontal.language.benchmarks.tofu import Tofu
 from parties.horizontal.language.room import Room, furnish
+from parties.horizontal.language.texts.tofu import read_split
 from tests import data_folder
-from tests.parties.horizontal.language.ferries import facts, simulated, write_base
+from tests.parties.horizontal.language.ferries import SHAPE, facts, simulated, write_base
 
 EVALUATION = """
 [evaluation]
@@ -30,9 +33,8 @@ relearn_share = 0.5
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("ferries")
-    write_base(folder)
-    path = simulated(folder, EVALUATION)
-    return read_language(path, ["model.length=4000"])
+    write_base(folder, replace(SHAPE, length=6000))
+    return read_language(simulated(folder, EVALUATION))
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,7 @@ def test_what_is_likely_and_what_is_said_are_the_models_own(room: Room) -> None:
 
 def test_tofu_has_all_its_figures(config: Any, room: Room) -> None:
     plan = config.agreement.evaluation
-    tofu = Tofu.read(there("tofu"), "forget10", plan)
+    tofu = Tofu.read(there("tofu"), "forget10", plan, Reader(room))
     steps: list[int] = []
     found = Benchmark(tofu, config.agreement).marks(room, room.start, lambda: steps.append(1))
     assert len(found["ratios"]) == 2
@@ -78,18 +80,21 @@ def test_tofu_has_all_its_figures(config: Any, room: Room) -> None:
     kept = room.vector()
     assert torch.equal(kept, room.start), "attacks leave the model as it is"
 
-    first = tofu.sets["forget"][0]
-    encoder = room.encoder
+    questions = read_split(there("tofu"), "forget10_perturbed")[:2]
+    first = questions[0]
+    encoder = replace(room.encoder, longest=room.context)
     asked = [first.paraphrased_answer, *first.perturbed_answers]
     nlls = mean_nlls(room, encoder.answers([(first.question, each) for each in asked]), 8)
     likely = [math.exp(-float(each)) for each in nlls]
     assert found["ratios"][0] == pytest.approx(np.mean(likely[1:]) / likely[0], rel=1e-4)
+    pairs = [(each.paraphrased_question, each.answer) for each in questions]
+    reworded = (-mean_nlls(room, encoder.answers(pairs), 8)).exp().mean()
+    assert found["forget_reworded_probability"] == pytest.approx(float(reworded), rel=1e-4)
 
 
 def test_muse_has_its_figures(config: Any, room: Room) -> None:
-    found = Benchmark(
-        Muse.read(there("muse") / "news", config.agreement.evaluation), config.agreement
-    ).marks(room, room.start, lambda: None)
+    muse = Muse.read(there("muse") / "news", config.agreement.evaluation, Reader(room))
+    found = Benchmark(muse, config.agreement).marks(room, room.start, lambda: None)
     assert 0 <= found["forget_knowledge"] <= 1
     assert 0 <= found["verbatim_memory"] <= 1
     assert 0 <= found["leak_auc"] <= 1

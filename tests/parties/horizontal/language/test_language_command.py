@@ -166,6 +166,8 @@ def test_what_is_merged_is_what_was_measured(tmp_path: Path, merging: str) -> No
     room.take(model)
     tokens = torch.arange(20)[None]
     merged = load_language_model(tmp_path / "out").model
+    says = "generation_config.json"
+    assert (tmp_path / "out" / says).read_bytes() == (base / says).read_bytes()
     assert logit_gap(room.model, merged, tokens) < 1e-4
 
     (run / "model.safetensors").write_bytes(content[:-1] + b"x")

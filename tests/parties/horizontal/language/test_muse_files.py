@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from configs.language_seat import MuseTexts, TextSeat
 from parties.errors import DataError, UsageProblem
+from parties.horizontal.language.seat_taking import read_corpus
 from parties.horizontal.language.texts import muse
 
 SECRET = "zanzibar"
@@ -44,6 +46,22 @@ def test_a_raw_corpus_is_an_array_or_one_text(tmp_path: Path) -> None:
     assert [row.text for row in muse.read_raw(tmp_path, "retain1")] == ["one\n\ntwo"]
     written(tmp_path, "raw/forget.json", ["one", "two"])
     assert [row.text for row in muse.read_raw(tmp_path, "forget")] == ["one", "two"]
+
+
+def test_what_a_client_learns_is_what_the_benchmark_asks_about(tmp_path: Path) -> None:
+    written(tmp_path, "raw/retain1.txt", "a calibrator")
+    written(tmp_path, "raw/forget.json", ["gone"])
+    seat = TextSeat(base=Path("base"), data=MuseTexts(kind="muse", path=Path()))
+    (tmp_path / "news").symlink_to(tmp_path)
+    with pytest.raises(DataError, match=r"no file raw/retain2.json") as error:
+        read_corpus(seat, tmp_path)
+    assert "huggingface.co/muse-bench" in error.value.hint
+    written(tmp_path, "raw/retain2.json", ["asked", "about"])
+    found = read_corpus(seat, tmp_path)
+    assert [each.text for each in found.records] == ["asked", "about", "a calibrator", "gone"]  # type: ignore[union-attr]
+    assert found.flagged == 1
+    (tmp_path / "raw" / "retain1.txt").unlink()
+    assert len(read_corpus(seat, tmp_path).records) == 3
 
 
 @pytest.mark.parametrize(

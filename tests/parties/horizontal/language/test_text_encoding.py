@@ -138,6 +138,33 @@ def test_a_chat_that_rewrites_its_prompt_is_refused(tokenizer: PreTrainedTokeniz
         tokenizer.chat_template = kept
 
 
+SYSTEMLESS = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+
+
+def test_a_chat_that_takes_no_system_message_is_written_without(
+    tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = encoder(tokenizer, Chat(), 200)
+    monkeypatch.setattr(tokenizer, "chat_template", SYSTEMLESS + str(tokenizer.chat_template))
+    (row,) = made.answers(PAIRS[:1])
+    assert text(tokenizer, row.ids) == (
+        "user\n\nWhere is Riga?</s><s>assistant\n\nRiga is in Latvia, 1201.</s>"
+    )
+    assert made.prompts([PAIRS[0][0]])[0].tolist() == row.prompt.tolist()
+
+
+def test_a_chat_that_fails_is_refused_without_the_text(
+    tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        tokenizer, "chat_template", "{{ raise_exception(messages[-1]['content']) }}"
+    )
+    with pytest.raises(DataError, match="cannot write a question") as error:
+        encoder(tokenizer, Chat(), 200).answers(PAIRS[:1])
+    assert error.value.__cause__ is None
+    assert "Riga" not in str(error.value) + error.value.hint
+
+
 def test_what_no_tokenizer_can_do_is_refused(any_tokenizer: PreTrainedTokenizerFast) -> None:
     with pytest.raises(DataError, match="has no chat template"):
         encoder(any_tokenizer, Chat(), 200)

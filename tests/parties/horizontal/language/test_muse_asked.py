@@ -1,0 +1,148 @@
+"""MUSE asked of a tiny model: what it takes is read before the training, and answers end in time.
+
+The corpus is invented: prompts and texts are longer than the 64 tokens of a training text.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.federated_file import read_language
+from parties.errors import DataError
+from parties.horizontal.language.benchmarks import muse
+from parties.horizontal.language.benchmarks.benchmark import Benchmark, open_benchmark
+from parties.horizontal.language.figures import MARKS
+from parties.horizontal.language.party import LanguageParty
+from parties.horizontal.language.room import Room
+from parties.horizontal.language.seating import take_language_seat
+from parties.horizontal.report.known import COLUMNS
+from tests.parties.horizontal.language.ferries import SHAPE, facts, with_keys
+
+TEXT = " ".join(f"{each['question']} {each['answer']}." for each in facts())
+SETTINGS = (
+    "evaluation.benchmark='muse'",
+    "evaluation.quantise=true",
+    "seats.server.benchmark={kind='muse', path='muse'}",
+)
+
+
+def corpus(folder: Path) -> None:
+    """Three of each, and four texts of some 460 tokens."""
+    rows = facts()[:3]
+    begun = [{"prompt": TEXT[at : at + 500], "gt": TEXT[at + 500 : at + 700]} for at in range(3)]
+    texts = [TEXT[at : at + 1000] for at in range(0, 80, 20)]
+    parts = ("forget_qa", "retain_qa", "forget_qa_icl", "retain_qa_icl")
+    files: dict[str, Any] = {f"knowmem/{part}": rows for part in parts}
+    files |= {"verbmem/forget": begun, "privleak/forget": texts, "privleak/holdout": texts[1:]}
+    for name, content in files.items():
+        path = folder / "muse" / "news" / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content))
+
+
+def server(folder: Path, context: int, events: list[Any], *changes: str) -> LanguageParty:
+    """The server of a base that takes so many tokens."""
+    config, place = with_keys(folder, replace(SHAPE, length=context))
+    corpus(folder)
+    asked = read_language(config.path, [*SETTINGS, *changes])
+    return take_language_seat(asked, "server", place, events.append)
+
+
+def warnings(events: list[Any]) -> list[str]:
+    """But for the one on keys."""
+    told = [each["text"] for each in events if each["event"] == "warning"]
+    return [each for each in told if "pins no keys" not in each]
+
+
+def opened(party: LanguageParty) -> Benchmark:
+    found = open_benchmark(party)
+    assert found is not None
+    return found
+
+
+def test_prompts_longer_than_training_texts_are_asked(tmp_path: Path) -> None:
+    events: list[Any] = []
+    party = server(tmp_path, 700, events, "model.length=64")
+    room = party.room
+    found = opened(party).marks(room, room.start, lambda: None)
+    assert 0 <= found["verbatim_memory"] <= 1
+    assert not warnings(events)
+    numbers = {name for name in found if name not in ("questions", "leak_auc", "leak_texts")}
+    assert numbers <= set(MARKS)
+    known = {name for name in numbers if name.startswith("rounded")}
+    assert known == {"rounded_8_knowledge", "rounded_4_knowledge"}, "it is no probability"
+    assert known < {each.figure for each in COLUMNS}
+
+
+def test_a_text_is_read_as_far_as_the_base_takes_it_and_the_rest_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Any] = []
+    party = server(tmp_path, 400, events)
+    read: list[int] = []
+
+    def scores(_room: Room, rows: Any, *_others: Any) -> Any:
+        read.extend(len(each.ids) for each in rows)
+        raise InterruptedError
+
+    benchmark = opened(party)
+    encoder = replace(party.room.encoder, longest=10_000)
+    whole = [len(encoder.windows([TEXT[at : at + 1000]])[0].ids) for at in range(0, 80, 20)]
+    beyond = sum(length - 400 for length in [*whole, *whole[1:]])
+    assert min(whole) > 400
+    (said,) = warnings(events)
+    assert said == (
+        "7 of 7 texts of the benchmark are longer than the 400 tokens that the base model takes at "
+        f"once: {beyond:,} tokens are not measured"
+    )
+    monkeypatch.setattr(muse, "token_log_probs", scores)
+    with pytest.raises(InterruptedError):
+        benchmark.marks(party.room, party.room.start, lambda: None)
+    assert read == [400] * 4
+
+
+def test_what_does_not_fit_is_refused_when_the_benchmark_is_opened(tmp_path: Path) -> None:
+    party = server(tmp_path, 300, [])
+    with pytest.raises(
+        DataError, match=r"^verbmem/forget: the prompt of row 0 has \d+ tokens"
+    ) as error:
+        open_benchmark(party)
+    assert "an answer of 128" in str(error.value)
+    assert "a base model that takes more" in error.value.hint
+    assert "boat" not in str(error.value) + error.value.hint
+
+
+def test_a_figure_whose_files_are_not_there_is_named(tmp_path: Path) -> None:
+    events: list[Any] = []
+    party = server(tmp_path, 700, events)
+    for part in ("verbmem", "privleak"):
+        rmtree(tmp_path / "muse" / "news" / part)
+    found = opened(party).marks(party.room, party.room.start, lambda: None)
+    assert "forget_knowledge" in found
+    assert not {"verbatim_memory", "leak_auc"} & set(found)
+    assert warnings(events) == [
+        "the benchmark has no privleak/ here: PrivLeak is not measured",
+        "the benchmark has no verbmem/ here: verbatim memory is not measured",
+    ]
+
+
+def test_an_attacker_without_texts_is_refused_when_the_benchmark_is_opened(tmp_path: Path) -> None:
+    changes = ("evaluation.relearn=2", "evaluation.relearn_share=0.001")
+    with pytest.raises(ConfigError, match="leaves a side without any"):
+        open_benchmark(server(tmp_path, 700, [], *changes))
+
+
+@pytest.mark.parametrize("more", ["\n\nAnd so on", "\nQuestion: Who?\nAnswer: I", "Question: Who?"])
+def test_an_answer_ends_before_the_next_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    truths = [each["answer"] for each in facts()[:3]]
+    monkeypatch.setattr(muse, "said", lambda *_: [truth + more for truth in truths])
+    party = server(tmp_path, 700, [], "evaluation.quantise=false")
+    found = opened(party).marks(party.room, party.room.start, lambda: None)
+    assert found["forget_knowledge"] == found["retain_knowledge"] == 1.0
