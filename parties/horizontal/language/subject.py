@@ -32,6 +32,7 @@ class LanguageSubject:
         self._room = party.room
         self._benchmark: Benchmark | None = open_benchmark(party)
         self._texts: TextCohort | None = None
+        self._steps: int | None = None  # of measuring one model, once one was
 
     def around(self, cohort: Cohort) -> Cohort:
         """See ``Subject``: tokens are told, and adapters merged as was agreed on."""
@@ -68,8 +69,17 @@ class LanguageSubject:
         """See ``Subject``: the benchmark's figures."""
         if self._benchmark is None:
             return {}
-        self._party.watch.phase(f"measuring {name}")
-        return self._benchmark.marks(self._room, model, self._party.watch.step)
+        watch, steps = self._party.watch, 0
+        watch.phase(f"measuring {name}", self._steps)
+
+        def step() -> None:
+            nonlocal steps
+            steps += 1
+            watch.step()
+
+        found = self._benchmark.marks(self._room, model, step)
+        self._steps = steps
+        return found
 
     def figures(
         self, outcomes: Sequence[Outcome], leaving: Sequence[str]
