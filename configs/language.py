@@ -194,10 +194,20 @@ class Language(Federated):
         return self
 
     @model_validator(mode="after")
+    def _whole_weights_are_rounded(self) -> Self:
+        if self.evaluation.quantise and self.model.quantised != "none":
+            raise ValueError(
+                f"evaluation.quantise rounds weights, and model.quantised = {self.model.quantised!r}"
+                ' has none left to round: evaluation.quantise = false, or model.quantised = "none"'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _the_threshold_has_a_source(self) -> Self:
-        ways = (self.unlearning.method, *self.unlearning.compare)
-        plan = self.unlearning.primal_dual
-        if "primal-dual" in ways and plan.threshold is None and not self.held and self.unlearn:
+        ways = self.unlearning
+        plans = [ways.primal_dual] if "primal-dual" in (ways.method, *ways.compare) else []
+        plans += [ways.at(each).primal_dual for each in ways.also if each.method == "primal-dual"]
+        if any(plan.threshold is None for plan in plans) and not self.held and self.unlearn:
             raise ValueError(
                 "primal-dual takes its threshold from texts that are held apart, and held is 0: "
                 "held = 0.05, or unlearning.primal_dual.threshold"

@@ -64,6 +64,14 @@ def test_defaults_are_the_papers(tmp_path: Path) -> None:
         ),
         ("held=0.0\nunlearning.method='primal-dual'", "and held is 0"),
         (
+            "held=0.0\nunlearning.also=[{name='pd', method='primal-dual', settings={}}]",
+            "and held is 0",
+        ),
+        (
+            "evaluation.quantise=true\nmodel.quantised='int4'",
+            "has none left to round",
+        ),
+        (
             "unlearning.also=[{name='retrain-x', method='npo', settings={}}]",
             "bears the name of a Retrain",
         ),

@@ -50,8 +50,7 @@ class Benchmark:
         found = self._questions.marks(room, step)
         if self._plan.quantise:
             for bits in (8, 4):
-                other = rounded(room, bits)
-                found[f"rounded_{bits}_probability"] = self._questions.known(other)
+                found[f"rounded_{bits}_probability"] = self._questions.known(rounded(room, bits))
         if self._plan.relearn:
             rows = self._questions.forgotten(room)
             found["relearned"] = relearned(room, rows, self._attack, self._plan.batch)
