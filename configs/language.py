@@ -13,6 +13,10 @@ Digest: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 SEVEN = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
+def _unset(value: object) -> bool:
+    return value in (None, False)
+
+
 class BaseModel(Table):
     """The model that everybody has before the first round, in a folder of its own."""
 
@@ -78,6 +82,11 @@ class TextRounds(Teaching):
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     optimiser: Literal["adamw", "sgd"] = "adamw"
     clip: Positive | None = 1.0  # norm of a step's gradient
+    # Both spare memory and cost time, and nobody else is touched; what is not set stands in no
+    # digest. Rows of a step that are computed at a time, with as many that stay; None: all.
+    micro_batch: Count | None = Field(default=None, exclude_if=_unset)
+    # Whether only what goes into each layer is kept, and the rest computed again on the way back.
+    checkpointing: bool = Field(default=False, exclude_if=_unset)
 
 
 class TextRequest(Asked):

@@ -1,5 +1,6 @@
 """The model that a process has laid out: the base with what is taught of it, as one vector."""
 
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,12 +12,19 @@ import torch
 from torch import Tensor
 
 import models.language  # noqa: F401  before transformers, see there
-from configs.language import Language, Lora, Tuning
+from configs.language import FullTuning, Language, Lora, Tuning
 from models.language.adapters import Lora as Adapters
 from models.language.adapters import adapt, freeze_a, plain_name
 from models.language.errors import LanguageModelError
 from models.language.loading import load_language_model
-from models.language.trainable import Layout, trainable, tune_all, values, write
+from models.language.trainable import (
+    Layout,
+    spare_activations,
+    trainable,
+    tune_all,
+    values,
+    write,
+)
 from parties.errors import PolicyError
 from parties.horizontal.language.texts.encoding import Encoder, encoder
 from parties.horizontal.language.texts.templates import Chat, Plain
@@ -35,6 +43,7 @@ class Room:
     Attributes:
         start: what is taught before the first round; the same at everybody.
         digest: of the base's files, in hex.
+        mixed: whether weights are float32 and computed with in bfloat16.
         alone: held by whoever works with the model: parties in one process share it.
     """
 
@@ -44,12 +53,17 @@ class Room:
     start: Tensor
     pad: int
     digest: str
+    mixed: bool = False
     alone: RLock = field(default_factory=RLock)
 
     @property
     def device(self) -> torch.device:
         """Where it is computed."""
         return next(self.model.parameters()).device
+
+    def computing(self) -> AbstractContextManager[object]:
+        """While the model computes; the backward pass needs it no more."""
+        return torch.autocast(self.device.type, torch.bfloat16) if self.mixed else nullcontext()
 
     def take(self, vector: Tensor) -> None:
         """Become this model.
@@ -97,7 +111,8 @@ def furnish(agreement: Language, base: Path, device: str) -> Room:
         DataError: the folder cannot be used.
         PolicyError: it is not the model that was agreed on.
     """
-    words = agreement.model_dump_json(include={"model", "tuning", "seed"})
+    taught = {"model": True, "tuning": True, "seed": True, "training": {"checkpointing"}}
+    words = agreement.model_dump_json(include=taught)
     return _furnished(_Wanted(words, base.resolve(), device, agreement))
 
 
@@ -109,7 +124,10 @@ def _furnished(wanted: _Wanted) -> Room:
 
 def _loaded(agreement: Language, base: Path, device: str) -> Room:
     plan = agreement.model
-    loaded = load_language_model(base, plan.precision, device, plan.quantised)
+    # Steps of 1e-5 round away in bfloat16, so what is taught is kept in float32, as adapters are.
+    mixed = isinstance(agreement.tuning, FullTuning) and plan.precision == "bfloat16"
+    kept = "float32" if mixed else plan.precision
+    loaded = load_language_model(base, kept, device, plan.quantised)
     if plan.digest not in (None, loaded.digest):
         raise PolicyError(
             f"the base model in {base} has the digest {loaded.digest[:12]}…, and the one agreed on "
@@ -117,6 +135,8 @@ def _loaded(agreement: Language, base: Path, device: str) -> Room:
             "all begin with one model: copy its folder from whoever wrote the agreement",
         )
     model = tuned(loaded.model, agreement.tuning, torch_seed(agreement.seed, "adapters"))
+    if agreement.training.checkpointing:
+        spare_activations(model)
     layout = Layout.of(trainable(model))
     template = Chat() if plan.chat else Plain()
     pad = loaded.tokenizer.pad_token_id
@@ -124,7 +144,7 @@ def _loaded(agreement: Language, base: Path, device: str) -> Room:
         raise LanguageModelError(f"{base}: the tokenizer has no token to pad with")
     start = layout.flat(values(model)).float()
     known = encoder(loaded.tokenizer, template, plan.length)
-    return Room(model, known, layout, start, pad, loaded.digest)
+    return Room(model, known, layout, start, pad, loaded.digest, mixed)
 
 
 def tuned(model: "PreTrainedModel", plan: Tuning, seed: int) -> "PreTrainedModel | PeftModel":

@@ -72,7 +72,8 @@ def relearned(room: Room, rows: Sequence[Encoded], plan: Relearning, size: int) 
         first = step * BATCH
         chosen = [own[(first + at) % count] for at in range(min(BATCH, count))]
         optimiser.zero_grad()
-        loss = nll(attacked.model, training_batch(chosen, room.pad)).token_mean
+        with room.computing():
+            loss = nll(attacked.model, training_batch(chosen, room.pad)).token_mean
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     attacked.model.eval()
