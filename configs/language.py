@@ -206,8 +206,9 @@ class Language(Federated):
     def _whole_weights_are_rounded(self) -> Self:
         if self.evaluation.quantise and self.model.quantised != "none":
             raise ValueError(
-                f"evaluation.quantise rounds weights, and model.quantised = {self.model.quantised!r}"
-                ' has none left to round: evaluation.quantise = false, or model.quantised = "none"'
+                f"evaluation.quantise rounds weights, and model.quantised = "
+                f"{self.model.quantised!r} has none left to round: evaluation.quantise = false, or "
+                'model.quantised = "none"'
             )
         return self
 

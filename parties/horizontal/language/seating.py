@@ -10,7 +10,7 @@ from configs.errors import ConfigError
 from configs.federated_file import FederatedConfig, LanguageConfig
 from configs.language_seat import LanguageServerSeat, TextSeat
 from parties.horizontal.language.learner import empty_flags
-from parties.horizontal.language.needs import say_needs
+from parties.horizontal.language.needs import roles, say_needs
 from parties.horizontal.language.party import LanguageParty
 from parties.horizontal.language.room import furnish
 from parties.horizontal.language.seat_taking import dealt, public_rows, read_corpus, shelf_of
@@ -43,8 +43,8 @@ def take_language_seat(
     torch.set_num_threads(seat.threads)
     state = place.out / agreement.federation / name
     folder = place.data or config.path.parent / (seat.folder or Path())
-    if isinstance(seat, TextSeat) or agreement.clients:  # simulated ones, on this machine
-        say_needs(agreement, folder / seat.base, seat.device, watch)
+    here = roles(agreement, server=name == agreement.hub)
+    say_needs(agreement, folder / seat.base, seat.device, watch, *here)
     shelf = TextShelf([], empty_flags(0))
     if isinstance(seat, TextSeat):
         watch.phase("reading texts")

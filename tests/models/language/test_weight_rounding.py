@@ -81,7 +81,9 @@ def test_bfloat16_stays_bfloat16() -> None:
 
 
 def test_a_gpt2_has_its_turned_weights_rounded_along_their_inputs() -> None:
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=16, n_embd=8, n_layer=1, n_head=2))
+    model = GPT2LMHeadModel(
+        GPT2Config(vocab_size=50, n_positions=16, n_embd=8, n_layer=1, n_head=2)
+    )
     before = deepcopy(model.state_dict())
     round_weights(model, 4)
     after = model.state_dict()

@@ -12,6 +12,7 @@ from parties.horizontal.language import measuring
 from parties.horizontal.language.learner import LanguageLearner
 from parties.horizontal.language.measuring import at_once
 from parties.horizontal.language.pieces import pieces
+from parties.horizontal.language.shelf import kept_apart
 from parties.horizontal.language.stock import TextStock
 from parties.horizontal.learning.lesson import Lesson
 from parties.horizontal.learning.text_lesson import Objective, TextLesson
@@ -81,6 +82,11 @@ def test_a_step_in_pieces_is_the_step(
     torch.testing.assert_close(found.change, at_once.change, rtol=0, atol=1e-5)
     assert found.loss == pytest.approx(at_once.loss, rel=1e-5)
     assert (found.tokens, found.steps) == (at_once.tokens, at_once.steps)
+
+
+def test_a_client_with_two_texts_keeps_one_apart() -> None:
+    assert [kept_apart(0.05, texts) for texts in (0, 1, 2, 9, 30, 400)] == [0, 0, 1, 1, 2, 20]
+    assert kept_apart(0.0, 9) == 0
 
 
 def test_shares_of_pieces_are_of_label_tokens(whole: LanguageLearner) -> None:
