@@ -91,7 +91,8 @@ def base_config(agreement: Language, base: Path) -> PreTrainedConfig:
     """
     with told():
         examine(base)
-        config: PreTrainedConfig = AutoConfig.from_pretrained(base, local_files_only=True)
+        found: PreTrainedConfig = AutoConfig.from_pretrained(base, local_files_only=True)
+    config = found.get_text_config()
     texts = [each.text for each in lessons(agreement) if each.text is not None]
     deepest = max((each.layer for each in texts if each.objective == "rmu"), default=0)
     if deepest > config.num_hidden_layers:
