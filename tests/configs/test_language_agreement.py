@@ -88,6 +88,14 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, change: str, said: str) -
     assert said in str(refused.value)
 
 
+def test_what_spares_memory_stands_in_the_agreement_only_where_it_is_set(tmp_path: Path) -> None:
+    path, pieces = written(tmp_path), ["training.micro_batch=4", "training.checkpointing=true"]
+    usual, spared = (read_language(path, c).agreement.training for c in ([], pieces))
+    assert (spared.micro_batch, spared.checkpointing) == (4, True)
+    extra = spared.model_dump().keys() - usual.model_dump().keys()
+    assert extra == {"micro_batch", "checkpointing"}
+
+
 def test_other_limits_leave_the_patience_that_measuring_needs(tmp_path: Path) -> None:
     found = read_language(written(tmp_path), ["limits.join_seconds=600.0"]).agreement
     assert found.limits.idle_seconds == 14_400

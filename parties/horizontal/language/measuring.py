@@ -22,7 +22,8 @@ def at_once(longest: int, vocabulary: int) -> int:
 def likelihoods(room: Room, rows: Sequence[Encoded]) -> tuple[Tensor, int]:
     """Mean nats a token of every answer, ``[rows]``, and how many are the likeliest throughout."""
     longest = max(len(each.ids) for each in rows)
-    size = at_once(longest, room.model.get_input_embeddings().weight.shape[0])
+    words = room.model.get_input_embeddings().get_parameter("weight").shape[0]
+    size = at_once(longest, words)
     found = [_likelihoods(room, rows[at : at + size]) for at in range(0, len(rows), size)]
     return torch.cat([means for means, _ in found]), sum(exact for _, exact in found)
 

@@ -111,8 +111,8 @@ def furnish(agreement: Language, base: Path, device: str) -> Room:
         DataError: the folder cannot be used.
         PolicyError: it is not the model that was agreed on.
     """
-    taught = {"model": True, "tuning": True, "seed": True, "training": {"checkpointing"}}
-    words = agreement.model_dump_json(include=taught)
+    words = agreement.model_dump_json(include={"model", "tuning", "seed"})
+    words += " checkpointing" * agreement.training.checkpointing
     return _furnished(_Wanted(words, base.resolve(), device, agreement))
 
 

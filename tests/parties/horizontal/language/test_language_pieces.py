@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
 from torch import Tensor
 
 from configs.federated_file import read_language
+from parties.horizontal.cohort import Kind
 from parties.horizontal.language import measuring
+from parties.horizontal.language.benchmarks.asking import said
 from parties.horizontal.language.learner import LanguageLearner
 from parties.horizontal.language.measuring import at_once
 from parties.horizontal.language.pieces import pieces
@@ -68,10 +71,14 @@ def taught(whole: LanguageLearner) -> Tensor:
     ],
 )
 def test_a_step_in_pieces_is_the_step(
-    world: Path, whole: LanguageLearner, taught: Tensor, objective: Objective, retain: str
+    world: Path,
+    whole: LanguageLearner,
+    taught: Tensor,
+    objective: Objective,
+    retain: Literal["nll", "kl"],
 ) -> None:
     """Answers of other lengths lie in the pieces, so their shares are of tokens, not of rows."""
-    kind = "learn" if objective == "learn" else "forgotten"
+    kind: Kind = "learn" if objective == "learn" else "forgotten"
     lesson = replace(LESSON, text=replace(PLAN, objective=objective, retain=retain))
     slots = {"model": taught, "teacher": whole.room.start}
     at_once = whole.answer(kind, lesson, slots)
@@ -117,7 +124,7 @@ def test_layers_computed_again_teach_the_same(world: Path, tuning: str) -> None:
 
 def test_full_tuning_in_bfloat16_keeps_small_steps(world: Path) -> None:
     """A step of 1e-5 is below half of what bfloat16 tells apart at a weight of 0.02."""
-    one = client(world, "model.precision='bfloat16'".replace("'", '"'))
+    one = client(world, 'model.precision="bfloat16"')
     assert one.room.mixed
     assert {each.dtype for each in one.room.model.parameters()} == {torch.float32}
     start = one.room.start
@@ -130,6 +137,19 @@ def test_full_tuning_in_bfloat16_keeps_small_steps(world: Path) -> None:
     tokens = torch.arange(8)[None]
     with torch.no_grad(), one.room.computing():
         assert one.room.model(input_ids=tokens).logits.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("objective", ["npo", "rmu", "primal-dual"])
+def test_bfloat16_forgets_in_the_same_direction(
+    world: Path, whole: LanguageLearner, taught: Tensor, objective: Objective
+) -> None:
+    one = client(world, 'model.precision="bfloat16"')
+    lesson = replace(LESSON, text=replace(PLAN, objective=objective, retain="kl"))
+    slots = {"model": taught, "teacher": whole.room.start}
+    exact, found = (each.answer("forgotten", lesson, slots).change for each in (whole, one))
+    assert float(torch.cosine_similarity(exact, found, dim=0)) > 0.95
+    prompts = one.room.encoder.prompts(["Which boat leaves Riga at 6?"])
+    assert len(said(one.room, prompts, 4, 1)) == 1
 
 
 def test_fewer_texts_are_measured_at_a_time_where_logits_are_many(
