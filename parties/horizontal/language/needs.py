@@ -29,8 +29,8 @@ Role: TypeAlias = Literal["client", "server"]
 SAID = 1e9  # bytes below which nobody need hear of it
 WHAT: dict[Role, str] = {"client": "a client's training", "server": "the server's measuring"}
 SMALLER: dict[Role, str] = {
-    "client": "training.micro_batch = 1, training.checkpointing = true, adapters, bfloat16 or a "
-    "smaller model.length need less",
+    "client": "training.micro_batch = 1, training.checkpointing = true, adapters (on a base in "
+    "bfloat16) or a smaller model.length need less",
     "server": "a smaller evaluation.batch or model.length, bfloat16, or no evaluation.quantise and "
     "no evaluation.relearn, need less",
 }
