@@ -13,6 +13,10 @@ Digest: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 SEVEN = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
+def _unset(value: object) -> bool:
+    return value in (None, False)
+
+
 class BaseModel(Table):
     """The model that everybody has before the first round, in a folder of its own."""
 
@@ -78,6 +82,11 @@ class TextRounds(Teaching):
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     optimiser: Literal["adamw", "sgd"] = "adamw"
     clip: Positive | None = 1.0  # norm of a step's gradient
+    # Both spare memory and cost time, and nobody else is touched; what is not set stands in no
+    # digest. Rows of a step that are computed at a time, with as many that stay; None: all.
+    micro_batch: Count | None = Field(default=None, exclude_if=_unset)
+    # Whether only what goes into each layer is kept, and the rest computed again on the way back.
+    checkpointing: bool = Field(default=False, exclude_if=_unset)
 
 
 class TextRequest(Asked):
@@ -194,10 +203,21 @@ class Language(Federated):
         return self
 
     @model_validator(mode="after")
+    def _whole_weights_are_rounded(self) -> Self:
+        if self.evaluation.quantise and self.model.quantised != "none":
+            raise ValueError(
+                f"evaluation.quantise rounds weights, and model.quantised = "
+                f"{self.model.quantised!r} has none left to round: evaluation.quantise = false, or "
+                'model.quantised = "none"'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _the_threshold_has_a_source(self) -> Self:
-        ways = (self.unlearning.method, *self.unlearning.compare)
-        plan = self.unlearning.primal_dual
-        if "primal-dual" in ways and plan.threshold is None and not self.held and self.unlearn:
+        ways = self.unlearning
+        plans = [ways.primal_dual] if "primal-dual" in (ways.method, *ways.compare) else []
+        plans += [ways.at(each).primal_dual for each in ways.also if each.method == "primal-dual"]
+        if any(plan.threshold is None for plan in plans) and not self.held and self.unlearn:
             raise ValueError(
                 "primal-dual takes its threshold from texts that are held apart, and held is 0: "
                 "held = 0.05, or unlearning.primal_dual.threshold"

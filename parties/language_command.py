@@ -5,6 +5,7 @@ needs, and adapters merged into a model that others can load.
 """
 
 from pathlib import Path
+from re import fullmatch
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,7 @@ language_app = typer.Typer(
     no_args_is_help=True,
     help="Base models for federated fine-tuning, and what comes of it.",
 )
+DEVICES = r"cpu|cuda(:[0-9]{1,2})?"
 FolderArgument = Annotated[Path, typer.Argument(help="Folder of a model, as transformers writes.")]
 
 
@@ -82,20 +84,31 @@ def memory(
     *,
     config: Annotated[Path, typer.Argument(help="An agreement of the mode llm.")],
     folder: Annotated[Path, typer.Option("--base", help="Folder of the base model.")],
+    device: Annotated[
+        str, typer.Option("--device", help="Whose memory there is: cpu, cuda:0.")
+    ] = "cpu",
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Say what memory a client's training needs; no weight is loaded."""
+    """Say what memory a client's training and the server's measuring need; no weight is loaded."""
     told = Teller("vfl", json_lines=output is Format.JSON, debug=debug)
 
     def work() -> None:
         from configs.federated_file import read_language
-        from parties.horizontal.language.needs import needs
+        from models.language.memory import available_memory
+        from parties.device import ready
+        from parties.errors import UsageProblem
+        from parties.horizontal.language.needs import WHAT, needs
 
+        if not fullmatch(DEVICES, device):
+            raise UsageProblem(f"--device {device!r} is no device", "cpu, cuda or cuda:1")
         agreement = read_language(config, tuple(changes or ())).agreement
-        found, there = needs(agreement, folder, "cpu")
-        told.say(found.sentence(there), event="result", bytes=found.total, available=there)
+        there = available_memory(str(ready(device)))
+        for role, what in WHAT.items():
+            found = needs(agreement, folder, role)
+            said = found.sentence(there, what)
+            told.say(said, event="result", role=role, bytes=found.total, available=there)
 
     told.guard(work)
 

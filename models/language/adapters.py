@@ -139,8 +139,13 @@ def linear_modules(model: nn.Module) -> list[tuple[str, Tensor]]:
     return [
         (name.rpartition(".")[2], module.get_parameter("weight"))
         for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+        if isinstance(module, nn.Linear) or is_turned(module)
     ]
+
+
+def is_turned(module: nn.Module) -> bool:
+    """Whether it is a linear map whose weight lies as ``[in, out]``: Conv1D of GPT-2."""
+    return type(module).__name__ == "Conv1D"
 
 
 def _check_modules(model: nn.Module, lora: Lora) -> None:

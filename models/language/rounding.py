@@ -5,18 +5,16 @@ changes (Zhang et al., arXiv 2410.16454). Symmetric round-to-nearest: s = max |w
 w ← s · round(w / s), one s for each output channel, or for each group of inputs in it.
 """
 
-from copy import deepcopy
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from models.language.adapters import adapted_modules
+from models.language.adapters import adapted_modules, is_turned
 from models.language.errors import LanguageModelError
 
 Bits: TypeAlias = Literal[8, 4]
-Model = TypeVar("Model", bound=nn.Module)
 
 GROUP = 64  # inputs that share one scale, as is usual with 4 bits
 
@@ -36,27 +34,38 @@ def rounded(weight: Tensor, bits: Bits, group: int | None = None) -> Tensor:
     return torch.cat([_rounded(part, steps) for part in parts], dim=1).to(weight.dtype)
 
 
-def rounded_model(model: Model, bits: Bits, group: int | None = None) -> Model:
-    """A copy whose linear weights went through ``rounded``.
+@torch.no_grad()
+def round_weights(model: nn.Module, bits: Bits, group: int | None = None) -> None:
+    """Have the linear weights of ``model`` itself go through ``rounded``; copy it first to keep it.
 
     Embeddings, norms, biases and the output head stay, as they do in common tools; a head may be
     tied to the embeddings.
 
     Raises:
-        LanguageModelError: the model has adapters, whose base alone would be rounded.
+        LanguageModelError: the model has adapters, whose base alone would be rounded, or no linear
+            weight, so that nothing would have been tried.
     """
     if adapted_modules(model):
         raise LanguageModelError(
             "the model has adapters that are not merged", hint="merge them, then round the weights"
         )
-    found = deepcopy(model)
-    known: Any = found
-    head = known.get_output_embeddings() if isinstance(found, PreTrainedModel) else None
-    with torch.no_grad():
-        for module in found.modules():
-            if isinstance(module, nn.Linear) and module is not head:
-                module.weight.copy_(rounded(module.weight, bits, group))
-    return found
+    known: Any = model
+    head = known.get_output_embeddings() if isinstance(model, PreTrainedModel) else None
+    count = 0
+    for module in model.modules():
+        if module is head or not (isinstance(module, nn.Linear) or is_turned(module)):
+            continue
+        weight = module.get_parameter("weight")
+        if is_turned(module):
+            weight.copy_(rounded(weight.T, bits, group).T)
+        else:
+            weight.copy_(rounded(weight, bits, group))
+        count += 1
+    if not count:
+        raise LanguageModelError(
+            f"a {type(model).__name__} has no linear weight to round",
+            hint="leave evaluation.quantise out; a model that is as it was has survived nothing",
+        )
 
 
 def _rounded(part: Tensor, steps: int) -> Tensor:

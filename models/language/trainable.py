@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import prod
+from typing import Any
+from warnings import catch_warnings, filterwarnings
 
 import torch
 from torch import Tensor, nn
 
-from models.language.adapters import plain_name
+from models.language.adapters import adapted_modules, plain_name
 from models.language.errors import LanguageModelError
 
 Values = dict[str, Tensor]
@@ -29,6 +31,27 @@ def tune_all(model: nn.Module) -> None:
                 f"{name} is quantised and cannot be tuned", hint="tune adapters instead"
             )
         parameter.requires_grad_()
+
+
+def spare_activations(model: Any) -> None:
+    """Have a causal language model compute its layers again on the way back: checkpointing.
+
+    Raises:
+        LanguageModelError: its architecture cannot.
+    """
+    with catch_warnings():
+        # transformers renames the method; the new name is not in every version that is allowed.
+        filterwarnings("ignore", ".*gradient_checkpointing_enable", FutureWarning)
+        try:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        except ValueError as error:
+            raise LanguageModelError(
+                f"the layers cannot be computed again: {error}",
+                hint="training.checkpointing = false, and a smaller training.micro_batch",
+            ) from error
+    if adapted_modules(model):
+        # What goes into the first layer has no gradient, where only adapters are taught.
+        model.enable_input_require_grads()
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:

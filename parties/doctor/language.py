@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from configs.errors import ConfigError
 from configs.language_seat import JsonlTexts, LanguageServerSeat, TextSeat
 from models.language.folder import examine
+from models.language.memory import available_memory
 from parties.doctor.federated import examine_federated
 from parties.doctor.finding import Finding, LanguageExamined, fail, ok, trouble, warning
 from parties.doctor.places import is_there
 from parties.errors import DataError, PartyError, PolicyError
-from parties.horizontal.language.needs import SMALLER, needs
+from parties.horizontal.language.needs import SMALLER, WHAT, needs, roles
 from parties.horizontal.language.seat_taking import dealt, read_corpus
 from parties.horizontal.language.texts.own import read_own
 from parties.horizontal.language.told import told
@@ -101,16 +103,17 @@ def _read(examined: LanguageExamined, seat: TextSeat) -> Iterator[Finding]:
 
 
 def _check_memory(examined: LanguageExamined) -> Iterator[Finding]:
-    agreement, seat = examined.config.agreement, examined.seat
-    if examined.active and not agreement.clients:
-        yield ok("memory", "a server trains nothing; clients are told what training needs")
-        return
-    try:
-        found, there = needs(agreement, _base(examined), seat.device)
-    except PartyError:
-        return  # said of the base model
-    said = found.sentence(there)
-    if there is not None and found.total > there:
-        yield warning("memory", said, SMALLER)
-    else:
-        yield ok("memory", said)
+    agreement, there = examined.config.agreement, available_memory(examined.seat.device)
+    for role in roles(agreement, server=examined.active):
+        try:
+            found = needs(agreement, _base(examined), role)
+        except ConfigError as error:
+            yield fail("settings", error)
+            return
+        except PartyError:
+            return  # said of the base model
+        said = found.sentence(there, WHAT[role])
+        if there is not None and found.total > there:
+            yield warning("memory", said, SMALLER[role])
+        else:
+            yield ok("memory", said)

@@ -64,6 +64,14 @@ def test_defaults_are_the_papers(tmp_path: Path) -> None:
         ),
         ("held=0.0\nunlearning.method='primal-dual'", "and held is 0"),
         (
+            "held=0.0\nunlearning.also=[{name='pd', method='primal-dual', settings={}}]",
+            "and held is 0",
+        ),
+        (
+            "evaluation.quantise=true\nmodel.quantised='int4'",
+            "has none left to round",
+        ),
+        (
             "unlearning.also=[{name='retrain-x', method='npo', settings={}}]",
             "bears the name of a Retrain",
         ),
@@ -78,6 +86,14 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, change: str, said: str) -
     with pytest.raises(ConfigError) as refused:
         read_language(written(tmp_path), changes)
     assert said in str(refused.value)
+
+
+def test_what_spares_memory_stands_in_the_agreement_only_where_it_is_set(tmp_path: Path) -> None:
+    path, pieces = written(tmp_path), ["training.micro_batch=4", "training.checkpointing=true"]
+    usual, spared = (read_language(path, c).agreement.training for c in ([], pieces))
+    assert (spared.micro_batch, spared.checkpointing) == (4, True)
+    extra = spared.model_dump().keys() - usual.model_dump().keys()
+    assert extra == {"micro_batch", "checkpointing"}
 
 
 def test_other_limits_leave_the_patience_that_measuring_needs(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A client of a language model: answer a lesson from the texts that it holds."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,29 +9,35 @@ import torch
 from torch import Tensor
 
 from parties.horizontal.cohort import Kind, Score, Whose
-from parties.horizontal.language.objective import Forgetting, nll
+from parties.horizontal.language.measuring import likelihoods
+from parties.horizontal.language.objective import Forgetting
+from parties.horizontal.language.pieces import pieces
 from parties.horizontal.language.room import Room
 from parties.horizontal.language.shelf import TextShelf, nowhere
-from parties.horizontal.language.texts.batches import Batch, bucketed, paired, training_batch
+from parties.horizontal.language.texts.batches import bucketed, paired
 from parties.horizontal.language.texts.encoding import Encoded
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots, Unteachable
 from parties.horizontal.learning.odds import counted
 from parties.horizontal.learning.text_lesson import TextLesson
 from parties.schedule import Index, key, torch_seed
 
-AT_ONCE = 32  # texts whose likelihoods are computed at a time
 Meant = Callable[[TextShelf, str], Index | None]  # by a request; None: there is no such request
 
 
 @dataclass(slots=True)
 class LanguageLearner:
-    """See ``Taught``; nothing of the model is a client's own."""
+    """See ``Taught``; nothing of the model is a client's own.
+
+    Attributes:
+        at_a_time: rows of a step that are computed together; None: all.
+    """
 
     name: str
     room: Room
     shelf: TextShelf
     seed: int
     meant: Meant
+    at_a_time: int | None = None
     own: Tensor | None = None
     line: str = "original"
     lines: dict[str, Tensor | None] = field(default_factory=dict)
@@ -91,9 +97,7 @@ class LanguageLearner:
         with self.room.alone:
             self.room.take(model)
             self.room.model.eval()
-            found = [_likelihoods(self.room, rows[at : at + AT_ONCE]) for at in _starts(rows)]
-        means = torch.cat([mean for mean, _ in found])
-        right = sum(int(exact) for _, exact in found)
+            means, right = likelihoods(self.room, rows)
         chances = (-means).exp()
         odds = counted(torch.logit(chances.double(), eps=1e-12))
         return Score(len(rows), right, float(means.sum()), odds, float(chances.sum()))
@@ -133,13 +137,12 @@ class LanguageLearner:
         """Every step's loss and tokens."""
         all_rows = rows + self.shelf.public
         lengths = [len(each.ids) for each in all_rows]
+        learning = Forgetting(self.room, TextLesson(), before, 0)
         steps = _Steps(self.room, lesson, plan, before, torch_seed(self.seed, stream))
         for epoch in range(lesson.epochs):
             order = key(self.seed, "batches", stream, epoch)
             for places in bucketed(lengths, lesson.batch, order):
-                batch = training_batch([all_rows[at] for at in places], self.room.pad)
-                loss = nll(self.room.model, batch).token_mean
-                yield steps.descend(loss), int(batch.mask.sum())
+                yield self._step(steps, learning, [all_rows[at] for at in places], [])
 
     def _forget(
         self, rows: list[Encoded], lesson: Lesson, plan: TextLesson, stream: str, slots: Slots
@@ -152,11 +155,28 @@ class LanguageLearner:
         for epoch in range(lesson.epochs):
             order = key(self.seed, "batches", stream, epoch)
             for lost, stays in _pairs(lengths, kept, lesson.batch, order):
-                forget = training_batch([rows[at] for at in lost], self.room.pad)
                 beside = [kept[at] for at in stays]
-                retain = training_batch(beside, self.room.pad) if beside else None
-                tokens = int(forget.mask.sum()) + (int(retain.mask.sum()) if retain else 0)
-                yield steps.descend(objective.loss(forget, retain)), tokens
+                yield self._step(steps, objective, [rows[at] for at in lost], beside)
+
+    def _step(
+        self,
+        steps: "_Steps",
+        objective: Forgetting,
+        forget: Sequence[Encoded],
+        retain: Sequence[Encoded],
+    ) -> tuple[float, int]:
+        """One step on these rows: its loss, and the tokens of all of them."""
+        loss = steps.descend(self._losses(objective, forget, retain))
+        return loss, sum(len(each.ids) for each in (*forget, *retain))
+
+    def _losses(
+        self, objective: Forgetting, forget: Sequence[Encoded], retain: Sequence[Encoded]
+    ) -> Iterator[Tensor]:
+        named = objective.lesson.objective
+        for piece in pieces(forget, retain, self.at_a_time, self.room.pad, named):
+            with self.room.computing():
+                loss = objective.loss(piece)
+            yield loss
 
 
 class _Steps:
@@ -179,16 +199,19 @@ class _Steps:
         room.model.train()
         torch.manual_seed(seed)
 
-    def descend(self, loss: Tensor) -> float:
-        """One step; the loss before it."""
+    def descend(self, losses: Iterable[Tensor]) -> float:
+        """One step on the sum of ``losses``, each dropped before the next; their sum before it."""
         self._optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        total = 0.0
+        for loss in losses:
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.item()
         if self._lesson.proximal:
             self._pull()
         if self._lesson.clip is not None:
             torch.nn.utils.clip_grad_norm_(self._block, self._lesson.clip)
         self._optimiser.step()
-        return loss.item()
+        return total
 
     @torch.no_grad()
     def _pull(self) -> None:
@@ -205,27 +228,6 @@ def _pairs(
         yield from paired(lengths, len(kept), size, order)
     else:
         yield from ((each, nowhere()) for each in bucketed(lengths, size, order))
-
-
-def _starts(rows: Sequence[Any]) -> range:
-    return range(0, len(rows), AT_ONCE)
-
-
-def _likelihoods(room: Room, rows: Sequence[Encoded]) -> tuple[Tensor, int]:
-    """Mean nats a token of every answer, ``[rows]``, and how many are the likeliest throughout."""
-    batch: Batch = training_batch(rows, room.pad)
-    logits = room.model(
-        input_ids=batch.ids.to(room.device),
-        attention_mask=batch.mask.to(room.device),
-        use_cache=False,
-    ).logits.cpu()
-    labels = batch.labels[:, 1:]
-    told = labels.ne(-100)
-    right = logits[:, :-1].argmax(dim=2).eq(labels) | ~told
-    log_p = logits[:, :-1].float().log_softmax(dim=2)
-    each = log_p.gather(2, labels.clamp_min(0).unsqueeze(2)).squeeze(2) * told
-    means = -each.sum(dim=1) / told.sum(dim=1).clamp_min(1)
-    return means, int(right.all(dim=1).sum())
 
 
 def empty_flags(rows: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":

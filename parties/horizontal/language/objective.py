@@ -1,12 +1,13 @@
 """The loss of one step: what a client with forgotten texts descends, and what the others do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, assert_never
 
 import torch
 from torch import Tensor
 
+from parties.horizontal.language.pieces import Piece
 from parties.horizontal.language.room import Room
 from parties.horizontal.language.texts.batches import Batch
 from parties.horizontal.learning.lesson import Unteachable
@@ -35,74 +36,80 @@ class Forgetting:
     before: Tensor
     seed: int
 
-    def loss(self, forget: Batch, retain: Batch | None) -> Tensor:
-        """The scalar to descend; without ``retain`` its term is absent.
+    def loss(self, piece: Piece) -> Tensor:
+        """The scalar to descend, or a piece's part of it; without ``retain`` its term is absent.
 
         Raises:
             Unteachable: RMU's layer is not there.
         """
-        plan, model = self.lesson, self.room.model
+        model, forget = self.room.model, piece.forget
+        plan = replace(
+            self.lesson,
+            gamma=self.lesson.gamma * piece.forgets,
+            alpha=self.lesson.alpha * piece.retains,
+            price=self.lesson.price * piece.forgets,
+        )
         match plan.objective:
             case "learn":
-                found = retain_nll(nll(model, forget))
+                found = piece.forgets * retain_nll(nll(model, forget))
             case "grad-ascent":
-                found = gradient_ascent(nll(model, forget))
+                found = piece.forgets * gradient_ascent(nll(model, forget))
             case "grad-diff":
-                found = self._beside(gradient_ascent(nll(model, forget)), retain)
+                found = self._beside(gradient_ascent(nll(model, forget)), piece, plan)
             case "npo":
                 reference = nll(self._twin, forget, taught=False).total
-                away = npo(nll(model, forget), reference, plan.beta)
-                found = self._beside(away, retain)
+                found = self._beside(npo(nll(model, forget), reference, plan.beta), piece, plan)
             case "simnpo":
                 away = simnpo(nll(model, forget), plan.beta, plan.delta)
-                found = self._beside(away, retain)
+                found = self._beside(away, piece, plan)
             case "rmu":
-                found = self._misdirected(forget, retain)
+                found = self._misdirected(piece, plan)
             case "primal-dual":
-                found = self._priced(forget, retain)
+                found = self._priced(piece, plan)
             case _:
                 assert_never(plan.objective)
         return found
 
-    def _priced(self, forget: Batch, retain: Batch | None) -> Tensor:
-        plan = self.lesson
-        scores = preference_scores(nll(self.room.model, forget), Preference(ceiling=plan.ceiling))
+    def _priced(self, piece: Piece, plan: TextLesson) -> Tensor:
+        shape = Preference(ceiling=plan.ceiling)
+        scores = preference_scores(nll(self.room.model, piece.forget), shape)
         dual = init(0.0, plan.ceiling, plan.price)  # γ only shifts the loss
-        return lagrangian(plan.alpha * self._retained(retain), scores, dual)
+        return lagrangian(plan.alpha * self._retained(piece), scores, dual)
 
     @cached_property
     def _twin(self) -> Any:
         return self.room.twin(self.before)
 
-    def _beside(self, forget: Tensor, retain: Batch | None) -> Tensor:
-        return weighted(forget, self._retained(retain), self.lesson.gamma, self.lesson.alpha)
+    def _beside(self, forget: Tensor, piece: Piece, plan: TextLesson) -> Tensor:
+        return weighted(forget, self._retained(piece), plan.gamma, plan.alpha)
 
-    def _retained(self, retain: Batch | None) -> Tensor:
+    def _retained(self, piece: Piece) -> Tensor:
         """The retain term; 0 where a client has nothing that stays, and others hold the model."""
-        if retain is None:
+        if piece.retain is None:
             return torch.zeros((), device=self.room.device)
         if self.lesson.retain == "nll":
-            return retain_nll(nll(self.room.model, retain))
-        ours = _outputs(self.room.model, retain).logits
+            return retain_nll(nll(self.room.model, piece.retain))
+        ours = _outputs(self.room.model, piece.retain).logits
         with torch.no_grad():
-            theirs = _outputs(self._twin, retain).logits
-        return kl_reference_model(theirs, ours, retain.labels.to(ours.device))
+            theirs = _outputs(self._twin, piece.retain).logits
+        return kl_reference_model(theirs, ours, piece.retain.labels.to(ours.device))
 
-    def _misdirected(self, forget: Batch, retain: Batch | None) -> Tensor:
+    def _misdirected(self, piece: Piece, plan: TextLesson) -> Tensor:
+        forget, retain = piece.forget, piece.retain
         layers = int(self.room.model.config.num_hidden_layers)
-        layer = self.lesson.layer or (layers + 1) // 2
+        layer = plan.layer or (layers + 1) // 2
         if layer > layers:
             raise Unteachable(f"layer {layer} of a model that has {layers}")
         lost = _hidden(self.room.model, forget, layer)
-        target = steering(lost.shape[2], self.lesson.steering, self.seed).to(lost)
+        target = steering(lost.shape[2], plan.steering, self.seed).to(lost)
         away = rmu_forget(lost, target, _told(forget, lost))
         if retain is None:
-            return self.lesson.gamma * away
+            return plan.gamma * away
         kept = _hidden(self.room.model, retain, layer)
         with torch.no_grad():
             frozen = _hidden(self._twin, retain, layer)
         stays = rmu_retain(kept, frozen, _told(retain, kept))
-        return weighted(away, stays, self.lesson.gamma, self.lesson.alpha)
+        return weighted(away, stays, plan.gamma, plan.alpha)
 
 
 def _told(batch: Batch, like: Tensor) -> Tensor:

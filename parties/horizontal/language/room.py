@@ -1,5 +1,6 @@
 """The model that a process has laid out: the base with what is taught of it, as one vector."""
 
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,12 +12,19 @@ import torch
 from torch import Tensor
 
 import models.language  # noqa: F401  before transformers, see there
-from configs.language import BaseModel, Language, Lora, Tuning
+from configs.language import BaseModel, FullTuning, Language, Lora, Tuning
 from models.language.adapters import Lora as Adapters
 from models.language.adapters import adapt, freeze_a, plain_name
 from models.language.errors import LanguageModelError
 from models.language.loading import load_language_model, load_tokenizer
-from models.language.trainable import Layout, trainable, tune_all, values, write
+from models.language.trainable import (
+    Layout,
+    spare_activations,
+    trainable,
+    tune_all,
+    values,
+    write,
+)
 from parties.errors import PolicyError
 from parties.horizontal.language.texts.encoding import Encoder, encoder
 from parties.horizontal.language.texts.templates import Chat, Plain
@@ -35,6 +43,7 @@ class Room:
     Attributes:
         start: what is taught before the first round; the same at everybody.
         digest: of the base's files, in hex.
+        mixed: whether weights are float32 and computed with in bfloat16.
         alone: held by whoever works with the model: parties in one process share it.
     """
 
@@ -44,6 +53,7 @@ class Room:
     start: Tensor
     pad: int
     digest: str
+    mixed: bool = False
     alone: RLock = field(default_factory=RLock)
 
     @property
@@ -57,6 +67,10 @@ class Room:
         config: Any = self.model.config
         found = getattr(config.get_text_config(), "max_position_embeddings", None)
         return int(found) if found and found > 0 else self.encoder.longest
+
+    def computing(self) -> AbstractContextManager[object]:
+        """While the model computes; the backward pass needs it no more."""
+        return torch.autocast(self.device.type, torch.bfloat16) if self.mixed else nullcontext()
 
     def take(self, vector: Tensor) -> None:
         """Become this model.
@@ -105,6 +119,7 @@ def furnish(agreement: Language, base: Path, device: str) -> Room:
         PolicyError: it is not the model that was agreed on.
     """
     words = agreement.model_dump_json(include={"model", "tuning", "seed"})
+    words += " checkpointing" * agreement.training.checkpointing
     return _furnished(_Wanted(words, base.resolve(), device, agreement))
 
 
@@ -116,7 +131,10 @@ def _furnished(wanted: _Wanted) -> Room:
 
 def _loaded(agreement: Language, base: Path, device: str) -> Room:
     plan = agreement.model
-    loaded = load_language_model(base, plan.precision, device, plan.quantised)
+    # Steps of 1e-5 round away in bfloat16, so what is taught is kept in float32, as adapters are.
+    mixed = isinstance(agreement.tuning, FullTuning) and plan.precision == "bfloat16"
+    kept = "float32" if mixed else plan.precision
+    loaded = load_language_model(base, kept, device, plan.quantised)
     if plan.digest not in (None, loaded.digest):
         raise PolicyError(
             f"the base model in {base} has the digest {loaded.digest[:12]}…, and the one agreed on "
@@ -124,12 +142,14 @@ def _loaded(agreement: Language, base: Path, device: str) -> Room:
             "all begin with one model: copy its folder from whoever wrote the agreement",
         )
     model = tuned(loaded.model, agreement.tuning, torch_seed(agreement.seed, "adapters"))
+    if agreement.training.checkpointing:
+        spare_activations(model)
     layout = Layout.of(trainable(model))
     pad = loaded.tokenizer.pad_token_id
     if not isinstance(pad, int):
         raise LanguageModelError(f"{base}: the tokenizer has no token to pad with")
     start = layout.flat(values(model)).float()
-    return Room(model, _encoder(loaded.tokenizer, plan), layout, start, pad, loaded.digest)
+    return Room(model, _encoder(loaded.tokenizer, plan), layout, start, pad, loaded.digest, mixed)
 
 
 def reading(agreement: Language, base: Path) -> Encoder:

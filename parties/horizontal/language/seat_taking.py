@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from configs.language import DealtTexts, Language, TextRequest, TextsAtOne
 from configs.language_seat import JsonlTexts, MuseTexts, TextSeat, TofuTexts
 from parties.errors import DataError
-from parties.horizontal.language.shelf import TextShelf
+from parties.horizontal.language.shelf import TextShelf, kept_apart
 from parties.horizontal.language.texts.encoding import Encoded, Encoder
 from parties.horizontal.language.texts.muse import read_raw, read_retained
 from parties.horizontal.language.texts.own import read_own
@@ -103,7 +103,7 @@ def shelf_of(
     count = len(holding.rows)
     order = permutation(key(agreement.seed, "held", client), count)
     stays = order[~holding.forget[order]]
-    held = np.sort(stays[: round(agreement.held * len(stays))])
+    held = np.sort(stays[: kept_apart(agreement.held, len(stays))])
     learned = np.setdiff1d(np.arange(count), held)
     flags: NDArray[np.bool_] = holding.forget[learned]
     texts = [corpus.records[at] for at in holding.rows]

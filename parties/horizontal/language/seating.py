@@ -11,7 +11,7 @@ from configs.federated_file import SIMULATED, FederatedConfig, LanguageConfig
 from configs.language_seat import LanguageServerSeat, TextSeat
 from parties.horizontal.language.cuts import say_unlearned
 from parties.horizontal.language.learner import empty_flags
-from parties.horizontal.language.needs import say_needs
+from parties.horizontal.language.needs import roles, say_needs
 from parties.horizontal.language.party import LanguageParty
 from parties.horizontal.language.room import furnish, reading
 from parties.horizontal.language.seat_taking import (
@@ -50,8 +50,8 @@ def take_language_seat(
     torch.set_num_threads(seat.threads)
     state = place.out / agreement.federation / name
     folder = place.data or config.path.parent / (seat.folder or Path())
-    if isinstance(seat, TextSeat) or agreement.clients:  # simulated ones, on this machine
-        say_needs(agreement, folder / seat.base, seat.device, watch)
+    here = roles(agreement, server=name == agreement.hub)
+    say_needs(agreement, folder / seat.base, seat.device, watch, *here)
     if agreement.clients and not isinstance(seat, TextSeat):
         _say_simulated(config, place, watch)
     shelf = TextShelf([], empty_flags(0))

@@ -15,6 +15,11 @@ def nowhere() -> Index:
     return np.empty(0, np.int64)
 
 
+def kept_apart(share: float, texts: int) -> int:
+    """How many of a client's unflagged texts nobody learns: one at least, if it has two."""
+    return max(round(share * texts), int(share > 0 and texts > 1))
+
+
 @dataclass(slots=True)
 class TextShelf:
     """See ``learning.learner.Shelf``.

@@ -26,7 +26,8 @@ def language_pupil(party: FederatedParty) -> LanguageLearner:
 
 def learner(agreement: Language, name: str, room: Room, shelf: TextShelf) -> LanguageLearner:
     """A client with its texts; the room is its to change."""
-    return LanguageLearner(name, room, shelf, agreement.seed, partial(_meant, agreement, name))
+    meant, at_a_time = partial(_meant, agreement, name), agreement.training.micro_batch
+    return LanguageLearner(name, room, shelf, agreement.seed, meant, at_a_time)
 
 
 def _meant(agreement: Language, name: str, shelf: TextShelf, request: str) -> Index | None:

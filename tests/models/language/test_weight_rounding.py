@@ -7,10 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from models.language.adapters import Lora, adapt
 from models.language.errors import LanguageModelError
-from models.language.rounding import rounded, rounded_model
+from models.language.rounding import round_weights, rounded
 
 
 def test_four_bits_by_hand() -> None:
@@ -47,7 +48,8 @@ def test_the_error_is_half_a_step_and_a_second_time_changes_nothing(seed, bits, 
 
 def test_a_model_has_its_linear_weights_rounded_and_no_others(model) -> None:
     before = deepcopy(model.state_dict())
-    found = rounded_model(model, 4, group=16)
+    found = deepcopy(model)
+    round_weights(found, 4, group=16)
     changed = {
         name for name, each in found.state_dict().items() if not torch.equal(each, before[name])
     }
@@ -58,18 +60,19 @@ def test_a_model_has_its_linear_weights_rounded_and_no_others(model) -> None:
     }
     assert changed == linear
     assert len(linear) == 14
-    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
     name = "model.layers.1.mlp.down_proj.weight"
     assert torch.equal(found.state_dict()[name], rounded(before[name], 4, 16))
 
 
+@torch.no_grad()
+def gap(model, tokens, bits, group) -> float:
+    other = deepcopy(model)
+    round_weights(other, bits, group)
+    return float((other(input_ids=tokens).logits - model(input_ids=tokens).logits).norm())
+
+
 def test_more_bits_are_nearer(model, tokens) -> None:
-    with torch.no_grad():
-        told = model(input_ids=tokens).logits
-        gaps = [
-            float((rounded_model(model, bits, group)(input_ids=tokens).logits - told).norm())
-            for bits, group in ((8, None), (4, 8), (4, None))
-        ]
+    gaps = [gap(model, tokens, *how) for how in ((8, None), (4, 8), (4, None))]
     assert 0 < gaps[0] < gaps[1] < gaps[2]
 
 
@@ -77,9 +80,29 @@ def test_bfloat16_stays_bfloat16() -> None:
     assert rounded(torch.ones(2, 2, dtype=torch.bfloat16), 8).dtype == torch.bfloat16
 
 
+def test_a_gpt2_has_its_turned_weights_rounded_along_their_inputs() -> None:
+    model = GPT2LMHeadModel(
+        GPT2Config(vocab_size=50, n_positions=16, n_embd=8, n_layer=1, n_head=2)
+    )
+    before = deepcopy(model.state_dict())
+    round_weights(model, 4)
+    after = model.state_dict()
+    changed = {name for name, each in after.items() if not torch.equal(each, before[name])}
+    block = "transformer.h.0"
+    parts = ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    assert changed == {f"{block}.{part}.weight" for part in parts}
+    name = f"{block}.mlp.c_fc.weight"
+    assert torch.equal(after[name], rounded(before[name].T, 4).T)
+
+
+def test_a_model_without_a_linear_weight_has_survived_nothing() -> None:
+    with pytest.raises(LanguageModelError, match="no linear weight to round"):
+        round_weights(nn.Sequential(nn.Embedding(4, 2)), 8)
+
+
 def test_adapters_that_are_not_merged_are_refused(model) -> None:
     with pytest.raises(LanguageModelError, match="not merged"):
-        rounded_model(adapt(model, Lora(rank=2), 0), 8)
+        round_weights(adapt(model, Lora(rank=2), 0), 8)
 
 
 @pytest.mark.parametrize("wrong", [torch.ones(3), torch.ones(2, 2, dtype=torch.int8)])

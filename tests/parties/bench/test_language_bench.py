@@ -6,6 +6,7 @@ import pytest
 
 from configs.errors import ConfigError
 from configs.language import Language
+from models.language.lora_counts import public_configs
 from parties.bench.command import CONFIGS
 from parties.bench.federated import federated_runs, read_list
 from parties.bench.language.blocks import METHODS, read_blocks
@@ -14,6 +15,9 @@ from parties.bench.language.verdicts import TINY, language_verdicts
 from parties.bench.plan import Run, Scope
 from parties.bench.results import Results
 from parties.bench.tables import tables
+from parties.horizontal.language import needs as needed
+from parties.horizontal.language.needs import needs
+from parties.horizontal.language.texts.splits import Sizes, deal
 
 LIST = CONFIGS / "language.toml"
 RULES = ("FedAvg", "FedAvgM", "FedProx", "FedAdagrad", "FedAdam", "FedYogi")
@@ -53,6 +57,30 @@ def test_the_papers_cells_all_stand_in_rows_that_there_are() -> None:
     second = next(each for each in read_blocks().block if each.table == "2")
     assert second.paper["FedAdagrad, SimNPO"] == (0.42, 0.74)
     assert len(second.paper) == 6 * len(RULES)
+
+
+def test_what_a_gpu_runs_fits_into_the_papers_80_gb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server and one client beside one another, by the estimate."""
+    shapes = public_configs()
+    monkeypatch.setattr(needed, "base_config", lambda _, base: shapes[base.name])
+    made = [each for each in runs(gpu=True) if each.gpu and each.variant == "FedAvg"]
+    assert len(made) == 11
+    for run in made:
+        agreement = run.agreement
+        assert isinstance(agreement, Language)
+        assert agreement.training.batch == 32
+        base = Path(run.experiment.partition(",")[0].replace("7b", "7B"))
+        both = [needs(agreement, base, role) for role in ("client", "server")]
+        assert sum(each.total for each in both) < 80e9, run.experiment
+
+
+def test_the_books_are_dealt_to_clients_that_hold_two_each() -> None:
+    run = next(each for each in runs(gpu=True) if each.experiment == "Llama-2-7b, Books")
+    agreement = run.agreement
+    assert isinstance(agreement, Language)
+    parts = deal("shards", Sizes(12, 4), len(agreement.spokes), agreement.seed)
+    assert {len(each.rows) for each in parts} == {2}
+    assert agreement.training.share * len(parts) == 3
 
 
 def test_a_variant_that_the_list_does_not_have_is_refused(tmp_path: Path) -> None:

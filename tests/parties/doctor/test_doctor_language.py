@@ -51,17 +51,24 @@ def test_a_server_s_base_model_port_and_memory_are_looked_at(folder: Path) -> No
     assert result.exit_code == 0, result.output
     assert found["config"][0]["said"] == "ferries: server is server, of 2 clients"
     assert found["base model"][0]["said"].endswith(": llama, as agreed on")
-    assert found["memory"][0]["said"].startswith("a server trains nothing")
+    assert found["memory"][0]["said"].startswith("the server's measuring needs about 0.")
     assert found["texts"][0]["said"] == "a server holds no text"
     assert {"certificate", "port", "out folder", "clock"} <= set(found)
 
 
 def test_a_client_s_texts_are_read_as_a_run_reads_them(folder: Path) -> None:
     _, found = visit(folder, "ash", "--data-full", "--hub", "127.0.0.1:1")
-    assert found["memory"][0]["said"].startswith("this needs about 0.")
+    assert found["memory"][0]["said"].startswith("a client's training needs about 0.")
     said = found["all texts"][0]["said"]
     assert said == "20 of ash, 5 of them flagged to be forgotten; 0 that all may know"
     assert found["way to the hub"][0]["state"] == "fail", "nobody listens"
+
+
+def test_a_setting_that_the_base_does_not_bear_is_told(folder: Path) -> None:
+    changes = ("unlearn=[{name='gone', rows='flagged'}]", "unlearning.method='rmu'")
+    words = [each.replace("'", '"') for each in (*changes, "unlearning.rmu.layer=99")]
+    _, found = visit(folder, "ash", *(part for each in words for part in ("--set", each)))
+    assert found["settings"][0]["said"].startswith("unlearning.rmu.layer is 99, and the base")
 
 
 def test_another_base_model_and_absent_texts_are_told(folder: Path) -> None:

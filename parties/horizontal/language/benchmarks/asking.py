@@ -60,14 +60,15 @@ def said(
         places = order[at : at + size]
         batch = prompt_batch([prompts[place] for place in places], room.pad)
         model: Any = room.model
-        out = model.generate(
-            input_ids=batch.ids.to(room.device),
-            attention_mask=batch.mask.to(room.device),
-            max_new_tokens=tokens,
-            do_sample=False,
-            eos_token_id=room.encoder.end,
-            pad_token_id=room.pad,
-        )
+        with room.computing():
+            out = model.generate(
+                input_ids=batch.ids.to(room.device),
+                attention_mask=batch.mask.to(room.device),
+                max_new_tokens=tokens,
+                do_sample=False,
+                eos_token_id=room.encoder.end,
+                pad_token_id=room.pad,
+            )
         answers = tokenizer.batch_decode(out[:, batch.ids.shape[1] :], skip_special_tokens=True)
         for place, answer in zip(places, answers, strict=True):
             texts[place] = answer
@@ -78,11 +79,12 @@ def said(
 def _known(room: Room, rows: Sequence[Encoded]) -> tuple[Tensor, Tensor, Tensor]:
     batch = training_batch(rows, room.pad)
     model: Any = room.model
-    logits = model(
-        input_ids=batch.ids.to(room.device),
-        attention_mask=batch.mask.to(room.device),
-        use_cache=False,
-    ).logits[:, :-1]
+    with room.computing():
+        logits = model(
+            input_ids=batch.ids.to(room.device),
+            attention_mask=batch.mask.to(room.device),
+            use_cache=False,
+        ).logits[:, :-1]
     labels = batch.labels[:, 1:].to(logits.device)
     told, place = labels.ne(-100), labels.clamp_min(0)
     log_p = logits.float().log_softmax(dim=2).gather(2, place.unsqueeze(2)).squeeze(2)

@@ -12,12 +12,13 @@ from typing import Any
 import torch
 
 from models.language.adapters import plain
-from models.language.rounding import Bits, rounded_model
+from models.language.rounding import Bits, round_weights
 from parties.horizontal.language.benchmarks.asking import mean_nlls
 from parties.horizontal.language.objective import nll
 from parties.horizontal.language.room import Room
 from parties.horizontal.language.texts.batches import training_batch
 from parties.horizontal.language.texts.encoding import Encoded
+from parties.horizontal.language.told import told
 from parties.schedule import key, permutation
 from unlearning.audit.language.probability import probability
 
@@ -40,8 +41,14 @@ class Relearning:
 
 
 def rounded(room: Room, bits: Bits) -> Room:
-    """The same model with its adapters merged and its linear weights rounded to ``bits``."""
-    other: Any = rounded_model(plain(deepcopy(room.model)), bits)
+    """The same model with its adapters merged and its linear weights rounded to ``bits``: one copy.
+
+    Raises:
+        DataError: it has no linear weight.
+    """
+    other: Any = plain(deepcopy(room.model))
+    with told():
+        round_weights(other, bits)
     return replace(room, model=other.eval())
 
 
@@ -65,7 +72,8 @@ def relearned(room: Room, rows: Sequence[Encoded], plan: Relearning, size: int) 
         first = step * BATCH
         chosen = [own[(first + at) % count] for at in range(min(BATCH, count))]
         optimiser.zero_grad()
-        loss = nll(attacked.model, training_batch(chosen, room.pad)).token_mean
+        with room.computing():
+            loss = nll(attacked.model, training_batch(chosen, room.pad)).token_mean
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     attacked.model.eval()

@@ -70,8 +70,8 @@ class Benchmark:
         found = self._questions.marks(room, step)
         if self._plan.quantise:
             for bits in (8, 4):
-                other = rounded(room, bits)
-                found[f"rounded_{bits}_{self._questions.known_as}"] = self._questions.known(other)
+                known = self._questions.known(rounded(room, bits))
+                found[f"rounded_{bits}_{self._questions.known_as}"] = known
         if self._plan.relearn:
             rows = self._questions.forgotten
             found["relearned"] = relearned(room, rows, self._attack, self._plan.batch)

@@ -11,12 +11,14 @@ import torch
 from safetensors.torch import save
 from typer.testing import CliRunner, Result
 
+from configs.errors import ConfigError
 from configs.federated_file import read_language
 from models.language.adapters import logit_gap
 from models.language.folder import base_digest
 from models.language.loading import load_language_model
+from models.language.memory import MemoryEstimate
 from parties.cli import app
-from parties.horizontal.language.needs import training_of
+from parties.horizontal.language.needs import needs, training_of
 from parties.horizontal.language.room import furnish
 from parties.horizontal.language.texts.own import read_own
 from tests.parties.horizontal.language.ferries import (
@@ -26,6 +28,8 @@ from tests.parties.horizontal.language.ferries import (
     write_base,
     write_texts,
 )
+
+REQUEST = '[[unlearn]]\nname = "gone"\nrows = "flagged"\n'
 
 
 def said(*words: str) -> Result:
@@ -81,7 +85,47 @@ def test_what_a_training_needs_is_told(tmp_path: Path) -> None:
     write_texts(tmp_path)
     result = said("memory", str(simulated(tmp_path)), "--base", str(base))
     assert result.exit_code == 0, result.output
-    assert "this needs about 0." in result.output
+    assert "a client's training needs about 0." in result.output
+    assert "the server's measuring needs about 0." in result.output
+    result = said("memory", str(simulated(tmp_path)), "--base", str(base), "--device", "tpu")
+    assert result.exit_code == 2
+    assert "--device 'tpu' is no device" in result.output
+
+
+def test_a_gpu_that_is_not_there_has_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    result = said("memory", str(simulated(tmp_path)), "--base", "base", "--device", "cuda")
+    assert result.exit_code == 3
+    assert "sees 0 CUDA devices here" in result.output
+
+
+def test_what_a_server_measures_needs_is_counted(tmp_path: Path) -> None:
+    base = write_base(tmp_path)
+    path = simulated(tmp_path)
+
+    def found(*changes: str) -> MemoryEstimate:
+        return needs(read_language(path, changes).agreement, base, "server")
+
+    silent, asked = found(), found("evaluation.benchmark='tofu'")
+    assert (silent.logits, silent.activations, silent.gradients) == (0, 0, 0)
+    assert asked.logits == 3 * 4 * 32 * 64 * 300, "32 questions of 64 tokens, 300 words"
+    assert asked.activations == 32 * (64 + 200) * 2 * 2 * 4 * 32, "keys and values of two layers"
+    rounds = found("evaluation.benchmark='tofu'", "evaluation.quantise=true")
+    assert rounds.copies - asked.copies == asked.weights
+    relearns = found("evaluation.benchmark='tofu'", "evaluation.relearn=2", "evaluation.batch=1")
+    assert relearns.moments == 2 * silent.weights, "full tuning"
+    assert relearns.copies - silent.copies == silent.weights
+
+
+def test_a_layer_that_the_base_lacks_is_refused_before_a_run(tmp_path: Path) -> None:
+    base = write_base(tmp_path)
+    path = simulated(tmp_path, REQUEST)
+    changes = ["unlearning.rmu.layer=3", "unlearning.compare=['rmu']"]
+    with pytest.raises(ConfigError, match=r"layer is 3, and .* has 2 layers"):
+        needs(read_language(path, changes).agreement, base, "client")
+    needs(read_language(path, changes[:1]).agreement, base, "client")  # nobody asks for RMU
 
 
 @pytest.mark.parametrize(
@@ -108,6 +152,9 @@ def test_what_needs_most_is_the_greatest_step_of_training_and_ways(
     config = simulated(tmp_path, "unlearning = { compare = [] }")
     found = training_of(read_language(config, [request, *changes]).agreement)
     assert (found.batch, found.copies) == (batch, copies)
+    pieces = ["training.micro_batch=3", "training.checkpointing=true"]
+    found = training_of(read_language(config, [request, *changes, *pieces]).agreement)
+    assert (found.batch, found.checkpointing) == (min(3, batch) * (2 if batch > 8 else 1), True)
     found = training_of(read_language(config, changes).agreement)
     assert (found.batch, found.copies) == (8, 2), "nothing is to be unlearned"
 
