@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from parties.horizontal.choice import ORIGINAL
 from parties.horizontal.cohort import Score
 from parties.horizontal.evaluation.figures import FEW, is_retrain
 from parties.horizontal.evaluation.outcome import Outcome, Scores, of_clients
@@ -17,6 +18,7 @@ from unlearning.audit.figure import Direction, Figure, Measured, table
 from unlearning.audit.intervals import of_auc
 from unlearning.audit.language.forget_quality import forget_quality
 from unlearning.audit.language.muse import privacy_leak
+from unlearning.audit.language.relearning import recovered
 from unlearning.audit.scores import auc
 
 # What the server measured by itself: figure, and which way is better.
@@ -39,6 +41,7 @@ MARKS = {
     "verbatim_memory": Direction.RETRAIN,
     "forget_knowledge": Direction.RETRAIN,
     "retain_knowledge": Direction.HIGHER,
+    "relearned_before": Direction.RETRAIN,
     "relearned": Direction.RETRAIN,
     "rounded_8_probability": Direction.RETRAIN,
     "rounded_4_probability": Direction.RETRAIN,
@@ -50,11 +53,14 @@ MARKS = {
 def figures(outcomes: Sequence[Outcome]) -> dict[str, list[Figure]]:
     """Every figure of every model."""
     retrains = [each for each in outcomes if is_retrain(each.name)]
-    measured = {each.name: _of(each, retrains) for each in outcomes}
+    known = [each.marks.get("relearned_before") for each in outcomes if each.name == ORIGINAL]
+    measured = {each.name: _of(each, retrains, *known) for each in outcomes}
     return table(measured, [each.name for each in retrains])
 
 
-def _of(outcome: Outcome, retrains: Sequence[Outcome]) -> dict[str, Measured]:
+def _of(
+    outcome: Outcome, retrains: Sequence[Outcome], original: float | None = None
+) -> dict[str, Measured]:
     others = [each for each in retrains if each.name != outcome.name]
     scores, marks = outcome.scores, outcome.marks
     gone, stay = of_clients(scores["forgotten"]), of_clients(scores["retained"])
@@ -69,7 +75,16 @@ def _of(outcome: Outcome, retrains: Sequence[Outcome]) -> dict[str, Measured]:
         "odds_to_retrain": _to_retrain(outcome, others),
         **_quality(marks, [each.marks for each in others]),
         **{n: _marked(marks, n, which) for n, which in MARKS.items() if n in marks},
+        **_back(marks, original),
     }
+
+
+def _back(marks: Mapping[str, Any], original: float | None) -> dict[str, Measured]:
+    """The part of what a way lost, beside the original, that relearning brought back."""
+    if original is None or "relearned" not in marks:
+        return {}
+    value = recovered(marks["relearned_before"], marks["relearned"], original)
+    return {"relearned_share": Measured(value, int(marks.get("questions", 0)), note="1: all of it")}
 
 
 def _chance(some: Sequence[Score], direction: Direction = Direction.RETRAIN) -> Measured:

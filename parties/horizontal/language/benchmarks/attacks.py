@@ -52,8 +52,10 @@ def rounded(room: Room, bits: Bits) -> Room:
     return replace(room, model=other.eval())
 
 
-def relearned(room: Room, rows: Sequence[Encoded], plan: Relearning, size: int) -> float:
-    """The mean probability of the forgotten texts that the attacker did not have.
+def relearned(
+    room: Room, rows: Sequence[Encoded], plan: Relearning, size: int
+) -> tuple[float, float]:
+    """The mean probability of forgotten texts that the attacker does not have, before and after.
 
     Raises:
         ValueError: the share leaves no text on one of the sides.
@@ -63,6 +65,7 @@ def relearned(room: Room, rows: Sequence[Encoded], plan: Relearning, size: int) 
     if not 0 < count < len(rows):
         raise ValueError(f"a share of {plan.share} of {len(rows)} texts leaves a side without any")
     own, others = ([rows[at] for at in part] for part in (order[:count], order[count:]))
+    before = float(probability(mean_nlls(room, others, size)).mean())
     attacked = replace(room, model=deepcopy(room.model))
     block = [each for each in attacked.model.parameters() if each.requires_grad]
     optimiser = torch.optim.AdamW(block, plan.learning_rate, weight_decay=0.0)
@@ -77,4 +80,4 @@ def relearned(room: Room, rows: Sequence[Encoded], plan: Relearning, size: int) 
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     attacked.model.eval()
-    return float(probability(mean_nlls(attacked, others, size)).mean())
+    return before, float(probability(mean_nlls(attacked, others, size)).mean())

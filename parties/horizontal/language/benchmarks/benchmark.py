@@ -74,7 +74,8 @@ class Benchmark:
                 found[f"rounded_{bits}_{self._questions.known_as}"] = known
         if self._plan.relearn:
             rows = self._questions.forgotten
-            found["relearned"] = relearned(room, rows, self._attack, self._plan.batch)
+            both = relearned(room, rows, self._attack, self._plan.batch)
+            found["relearned_before"], found["relearned"] = both
         return found
 
 

@@ -75,7 +75,8 @@ def test_tofu_has_all_its_figures(config: Any, room: Room) -> None:
     nine = [found[f"{p}_{f}"] for p in parts for f in ("probability", "rouge", "truth_ratio")]
     wanted = 0.0 if min(nine) == 0 else 9 / sum(1 / each for each in nine)
     assert found["model_utility"] == pytest.approx(wanted)
-    assert {"rounded_8_probability", "rounded_4_probability", "relearned"} <= set(found)
+    assert {"rounded_8_probability", "rounded_4_probability"} <= set(found)
+    assert 0 < found["relearned_before"] < found["relearned"] < 1
     assert steps
     kept = room.vector()
     assert torch.equal(kept, room.start), "attacks leave the model as it is"

@@ -15,7 +15,7 @@ from unlearning.audit.language.muse import (
     privacy_leak,
     verbatim_memory,
 )
-from unlearning.audit.language.relearning import recovered, relearned
+from unlearning.audit.language.relearning import recovered
 from unlearning.audit.language.rouge import mean_rouge_l, rouge_l
 
 
@@ -135,26 +135,3 @@ def test_recovered_by_hand() -> None:
     assert recovered(0.1, 0.5, 0.9) == pytest.approx(0.5)
     assert recovered(0.1, 0.05, 0.9) == pytest.approx(-0.0625)
     assert recovered(0.9, 0.95, 0.9) is None
-
-
-def test_relearning_by_hand() -> None:
-    ours = [[0.1, 0.8, 0.9, 0.9], [0.1, 0.9, 0.9, 0.9]]
-    retrain = [[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.6]]
-    found = relearned(ours, retrain, original=0.9)
-    assert found.steps == (2, 1)  # within 5 % of 0.9 is 0.855
-    assert found.retrain_steps == (3, 3)
-    assert found.cap == 3
-    assert found.anamnesis == pytest.approx(1.5 / 3)
-    assert found.recovered == pytest.approx(1.0)
-    assert found.retrain_recovered == pytest.approx(0.4 / 0.8)
-
-
-@pytest.mark.parametrize(
-    ("ours", "retrain"),
-    [([], [[0.1, 0.2]]), ([[0.1, 0.2]], []), ([[0.1, 0.2]], [[0.1]]), ([[0.1]], [[0.1]])],
-)
-def test_curves_that_cannot_be_compared_are_refused(
-    ours: list[list[float]], retrain: list[list[float]]
-) -> None:
-    with pytest.raises(ValueError, match="same length"):
-        relearned(ours, retrain, 0.9)
