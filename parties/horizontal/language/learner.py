@@ -20,6 +20,7 @@ from parties.horizontal.learning.lesson import Learned, Lesson, Slots, Unteachab
 from parties.horizontal.learning.odds import counted
 from parties.horizontal.learning.text_lesson import TextLesson
 from parties.schedule import Index, key, torch_seed
+from parties.watch import Watch
 
 Meant = Callable[[TextShelf, str], Index | None]  # by a request; None: there is no such request
 
@@ -30,6 +31,7 @@ class LanguageLearner:
 
     Attributes:
         at_a_time: rows of a step that are computed together; None: all.
+        watch: is told of every step; None: nobody looks at this client alone.
     """
 
     name: str
@@ -38,6 +40,7 @@ class LanguageLearner:
     seed: int
     meant: Meant
     at_a_time: int | None = None
+    watch: Watch | None = None
     own: Tensor | None = None
     line: str = "original"
     lines: dict[str, Tensor | None] = field(default_factory=dict)
@@ -120,16 +123,32 @@ class LanguageLearner:
         with self.room.alone:
             self.room.take(slots["model"])
             before = self.room.vector()
-            losses = list(
+            steps = (
                 self._forget(rows, lesson, plan, stream, slots)
                 if forgets
                 else self._learn(rows, lesson, plan, stream, before)
+            )
+            count = len(rows) if forgets else len(rows) + len(self.shelf.public)
+            losses = list(
+                self._told(steps, lesson.stream, lesson.epochs * -(-count // lesson.batch))
             )
             change = self.room.vector() - before
         beside = len(self.shelf.of("retained")) if forgets else 0
         tokens = sum(tokens for _, tokens in losses)
         mean = sum(loss for loss, _ in losses) / len(losses)
         return Learned(change, len(rows) + beside, mean, len(losses), tokens=tokens)
+
+    def _told(
+        self, steps: Iterable[tuple[float, int]], name: str, total: int
+    ) -> Iterator[tuple[float, int]]:
+        """The steps of a lesson, as they pass."""
+        if self.watch is not None:
+            self.watch.phase(f"learning: {name}", total)
+        for loss, tokens in steps:
+            if self.watch is not None:
+                self.watch.passed(tokens)
+                self.watch.step()
+            yield loss, tokens
 
     def _learn(
         self, rows: list[Encoded], lesson: Lesson, plan: TextLesson, stream: str, before: Tensor

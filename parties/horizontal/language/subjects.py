@@ -1,5 +1,6 @@
 """A language model as the server teaches it, and as a client learns it, from their seats."""
 
+from dataclasses import replace
 from functools import partial
 
 from configs.language import Language
@@ -21,7 +22,8 @@ def language_subject(party: FederatedParty) -> LanguageSubject:
 def language_pupil(party: FederatedParty) -> LanguageLearner:
     """The client that a party is."""
     seated = _of_language(party)
-    return learner(seated.agreement, seated.name, seated.room, seated.shelf)
+    found = learner(seated.agreement, seated.name, seated.room, seated.shelf)
+    return replace(found, watch=seated.watch)
 
 
 def learner(agreement: Language, name: str, room: Room, shelf: TextShelf) -> LanguageLearner:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from configs.federated_file import read_language
-from parties.horizontal.cohort import Member, Score
+from parties.horizontal.cohort import Kind, Member, Score
 from parties.horizontal.language.learner import LanguageLearner
 from parties.horizontal.language.methods.by_objective import members
 from parties.horizontal.language.methods.primal_dual import PrimalDual, _sums
@@ -22,6 +23,7 @@ from parties.horizontal.scene import Scene, Turn
 from parties.horizontal.simulation.local_cohort import LocalCohort
 from parties.horizontal.simulation.stock import Standing
 from parties.horizontal.text_words import text_said, text_understood
+from parties.watch import Watch
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 from tests.parties.horizontal.language.ferries import LORA, simulated, write_base, write_texts
@@ -100,6 +102,20 @@ def test_every_objective_forgets(
     assert found.tokens > 0
     before, after = (client.measure("forgotten", m) for m in (taught, taught + found.change))
     assert after.loss / after.rows > before.loss / before.rows + 0.5
+
+
+@pytest.mark.parametrize("kind", ["learn", "forgotten"])
+def test_a_client_tells_its_steps_tokens_and_how_many_there_will_be(
+    client: LanguageLearner, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[dict[str, Any]] = []
+    monkeypatch.setattr("parties.watch.EVERY", 0.0)
+    client.watch = Watch("client-1", heard.append)
+    lesson = replace(LESSON, epochs=2, batch=3, text=TextLesson(objective="grad-diff"))
+    found = client.answer(kind, lesson, {"model": client.room.start})
+    last = heard[-1]
+    assert last["done"] == last["total"] == found.steps
+    assert heard[-2]["tokens"] < last["tokens"] == found.tokens
 
 
 def test_rmu_moves_what_is_said_inside(client: LanguageLearner, taught: Tensor) -> None:
