@@ -8,10 +8,11 @@ from parties.durable import write
 from parties.errors import StorageError
 from parties.horizontal.client import run_client
 from parties.horizontal.party import FederatedParty
-from parties.horizontal.record import prepare
+from parties.horizontal.record import checkpoints, prepare
 from parties.horizontal.report.page import page
 from parties.horizontal.seating import take_federated_seat
 from parties.horizontal.server import run_server
+from parties.horizontal.subjects import subject
 from parties.report import METRICS, REPORT
 from parties.save import canonical, finite
 from parties.seating import Place, hub_address
@@ -30,8 +31,11 @@ def play(
     if name != agreement.hub:
         run_client(party, lambda: dial(where, party.keyring, agreement.hub))
         return None
+    # What is wrong with what is taught keeps the door closed. After a crash the clients wait only
+    # so long to come back, and it was right before: they are let in first.
+    taught = None if checkpoints(party).held().numbers else subject(party)
     with listen(party, where) as server:
-        return run_server(party, server, lambda metrics: publish(place.out, party, metrics))
+        return run_server(party, server, lambda metrics: publish(place.out, party, metrics), taught)
 
 
 def listen(party: FederatedParty, address: str) -> Server:

@@ -29,12 +29,13 @@ Publish = Callable[[dict[str, Any]], None]
 LIBRARIES = ("vfl", "torch", "numpy", "grpcio", "protobuf", "cryptography")
 
 
-def run_server(party: FederatedParty, port: join.Port, publish: Publish) -> dict[str, Any]:
+def run_server(
+    party: FederatedParty, port: join.Port, publish: Publish, taught: Subject | None = None
+) -> dict[str, Any]:
     """Wait for the clients, train, carry out every request; the metrics of the run.
 
-    What is taught is laid out first: what is wrong with it keeps the door closed.
+    ``taught`` is what is laid out already; otherwise it is once all are here.
     """
-    taught = subject(party)
     door, agreement = Door(party, port), party.agreement
     manner = _manner(party)
     channels = door.open()
