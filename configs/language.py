@@ -82,8 +82,9 @@ class TextRounds(Teaching):
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     optimiser: Literal["adamw", "sgd"] = "adamw"
     clip: Positive | None = 1.0  # norm of a step's gradient
-    # Both spare memory and cost time, and nobody else is touched; what is not set stands in no
-    # digest. Rows of a step that are computed at a time, with as many that stay; None: all.
+    # Both spare memory and cost time. They are agreed on: all set them before the run, since
+    # it does not go on under another agreement. What is not set stands in no digest.
+    # Rows of a step that are computed at a time, with as many that stay; None: all.
     micro_batch: Count | None = Field(default=None, exclude_if=_unset)
     # Whether only what goes into each layer is kept, and the rest computed again on the way back.
     checkpointing: bool = Field(default=False, exclude_if=_unset)

@@ -107,14 +107,6 @@ def merge(model: PeftModel) -> PreTrainedModel:
     return found
 
 
-def logit_gap(left: nn.Module, right: nn.Module, tokens: Tensor) -> float:
-    """The largest difference of two models' logits on ``tokens``, ``[batch, length]``.
-
-    It tells whether the adapters that were saved or merged are those that were evaluated.
-    """
-    return float((logits_of(left, tokens) - logits_of(right, tokens)).abs().max())
-
-
 @torch.no_grad()
 def logits_of(model: nn.Module, tokens: Tensor) -> Tensor:
     """Its logits without dropout, ``[batch, length, vocabulary]`` float64."""

@@ -123,8 +123,10 @@ def _thin(
 
 
 def _norm_of_sum(pairs: Sequence[tuple[Tensor, Tensor]], shares: Sequence[float]) -> float:
-    """‖Σ α_k B_k A_k‖, which orthogonal Q and P leave alone."""
-    return float(torch.linalg.matrix_norm(_thin(pairs, shares)[1]))
+    """‖Σ α_k B_k A_k‖ = ‖B A‖ of the stacked factors, from BᵀB and A Aᵀ: K·r by K·r each."""
+    b = torch.cat([share * b for (b, _), share in zip(pairs, shares, strict=True)], dim=1)
+    a = torch.cat([a for _, a in pairs], dim=0)
+    return sqrt(max(0.0, float(((b.T @ b) * (a @ a.T)).sum())))
 
 
 def _signs(u: Tensor) -> Tensor:

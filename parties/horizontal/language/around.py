@@ -22,7 +22,7 @@ from parties.horizontal.cohort import (
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots
 from parties.horizontal.passed_on import PassedOn
 
-MEASURED = 16  # members of a round whose factors are kept to its end; of more no gap is told
+MEASURED = 4  # members of a round whose factors are kept to its end; of more no gap is told
 
 
 class TextCohort(PassedOn):

@@ -84,7 +84,7 @@ def _back(marks: Mapping[str, Any], original: float | None) -> dict[str, Measure
     if original is None or "relearned" not in marks:
         return {}
     value = recovered(marks["relearned_before"], marks["relearned"], original)
-    return {"relearned_share": Measured(value, int(marks.get("questions", 0)), note="1: all of it")}
+    return {"relearned_share": Measured(value, int(marks["relearned_texts"]), note="1: all of it")}
 
 
 def _chance(some: Sequence[Score], direction: Direction = Direction.RETRAIN) -> Measured:

@@ -18,6 +18,7 @@ from models.language.memory import (
     estimate,
     estimate_measuring,
 )
+from parties.horizontal.language.around import MEASURED
 from parties.horizontal.language.benchmarks.attacks import BATCH
 from parties.horizontal.language.choice import lessons
 from parties.horizontal.language.measuring import at_once
@@ -30,11 +31,12 @@ SAID = 1e9  # bytes below which nobody need hear of it
 WHAT: dict[Role, str] = {"client": "a client's training", "server": "the server's measuring"}
 SMALLER: dict[Role, str] = {
     "client": "training.micro_batch = 1, training.checkpointing = true, adapters (on a base in "
-    "bfloat16) or a smaller model.length need less",
-    "server": "a smaller evaluation.batch or model.length, bfloat16, or no evaluation.quantise and "
-    "no evaluation.relearn, need less",
+    "bfloat16) or a smaller model.length, at all parties alike, need less",
+    "server": "a smaller evaluation.batch, bfloat16, or no evaluation.quantise and no "
+    "evaluation.relearn, need less",
 }
 VECTORS = 5  # of what is taught, at a server: the first, this round's, an update; a sum in float64
+KEPT = 2 * MEASURED  # and of adapters, a round's updates and models, whose merging is measured
 
 
 def roles(agreement: Language, *, server: bool) -> tuple[Role, ...]:
@@ -72,9 +74,10 @@ def training_of(agreement: Language) -> Training:
 def measuring_of(agreement: Language) -> Measuring:
     """What the server does with a model; without a benchmark it only holds one."""
     plan = agreement.evaluation
-    asks = plan.benchmark != "none"
+    asks, tuning = plan.benchmark != "none", agreement.tuning
+    kept = KEPT if isinstance(tuning, Lora) and tuning.merging != "freeze_A" else 0
     return Measuring(
-        learned=replace(training_of(agreement), batch=BATCH, copies=VECTORS),
+        learned=replace(training_of(agreement), batch=BATCH, copies=VECTORS + kept),
         batch=plan.batch if asks else 0,
         tokens=plan.tokens,
         rounds=asks and plan.quantise,

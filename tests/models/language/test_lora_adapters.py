@@ -19,11 +19,11 @@ from models.language.adapters import (
     adapted_modules,
     first_a,
     freeze_a,
-    logit_gap,
     merge,
 )
 from models.language.errors import LanguageModelError
 from models.language.trainable import Layout, trainable, tune_all, values, write
+from tests.models.language.logits import logit_gap
 
 SMALL = Lora(rank=2, alpha=4, dropout=0.0)
 

@@ -54,8 +54,8 @@ def rounded(room: Room, bits: Bits) -> Room:
 
 def relearned(
     room: Room, rows: Sequence[Encoded], plan: Relearning, size: int
-) -> tuple[float, float]:
-    """The mean probability of forgotten texts that the attacker does not have, before and after.
+) -> tuple[float, float, int]:
+    """The mean probability of texts that the attacker does not have, before and after; how many.
 
     Raises:
         ValueError: the share leaves no text on one of the sides.
@@ -80,4 +80,5 @@ def relearned(
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     attacked.model.eval()
-    return before, float(probability(mean_nlls(attacked, others, size)).mean())
+    after = float(probability(mean_nlls(attacked, others, size)).mean())
+    return before, after, len(others)

@@ -74,8 +74,8 @@ class Benchmark:
                 found[f"rounded_{bits}_{self._questions.known_as}"] = known
         if self._plan.relearn:
             rows = self._questions.forgotten
-            both = relearned(room, rows, self._attack, self._plan.batch)
-            found["relearned_before"], found["relearned"] = both
+            before, after, count = relearned(room, rows, self._attack, self._plan.batch)
+            found |= {"relearned_before": before, "relearned": after, "relearned_texts": count}
         return found
 
 

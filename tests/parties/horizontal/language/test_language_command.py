@@ -13,7 +13,6 @@ from typer.testing import CliRunner, Result
 
 from configs.errors import ConfigError
 from configs.federated_file import read_language
-from models.language.adapters import logit_gap
 from models.language.folder import base_digest
 from models.language.loading import load_language_model
 from models.language.memory import MemoryEstimate
@@ -21,6 +20,7 @@ from parties.cli import app
 from parties.horizontal.language.needs import needs, training_of
 from parties.horizontal.language.room import furnish
 from parties.horizontal.language.texts.own import read_own
+from tests.models.language.logits import logit_gap
 from tests.parties.horizontal.language.ferries import (
     LORA,
     facts,

@@ -40,6 +40,7 @@ def outcome(name: str, chance: float, right: int) -> Outcome:
         "questions": 4,
         "relearned_before": before,
         "relearned": after,
+        "relearned_texts": 3,
     }
     return Outcome(name, None, 1.0, 1, scores, {}, [], marks=marks)
 
@@ -76,4 +77,5 @@ def test_what_relearning_brings_back_is_a_part_of_what_was_lost(
     assert found["npo"]["relearned_share"].value == pytest.approx((0.4 - 0.1) / (0.5 - 0.1))
     assert found["npo"]["relearned_share"].retrain_mean == pytest.approx(0.15 / 0.45)
     assert found["original"]["relearned_share"].value is None, "it lost nothing"
+    assert found["npo"]["relearned_share"].n == 3
     assert found["npo"]["relearned"].gap == pytest.approx(0.2)

@@ -122,6 +122,24 @@ def test_layers_computed_again_teach_the_same(world: Path, tuning: str) -> None:
     torch.testing.assert_close(changes[1], changes[0], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("objective", ["npo", "rmu", "grad-diff"])
+def test_adapters_forget_the_same_with_all_that_spares_memory(
+    world: Path, objective: Objective
+) -> None:
+    """Dropout is off, since pieces draw other masks."""
+    spared = ("training.checkpointing=true", "training.micro_batch=2")
+    plain, sparing = (client(world, *changes, tuning=LORA) for changes in ((), spared))
+    start = plain.room.start
+    lesson = replace(LESSON, text=replace(PLAN, objective=objective, retain="kl"))
+    taught = (
+        start + plain.answer("learn", replace(LESSON, text=TextLesson()), {"model": start}).change
+    )
+    slots = {"model": taught, "teacher": start}
+    exact, found = (each.answer("forgotten", lesson, slots).change for each in (plain, sparing))
+    assert float(exact.abs().max()) > 1e-4
+    torch.testing.assert_close(found, exact, rtol=0, atol=1e-5)
+
+
 def test_full_tuning_in_bfloat16_keeps_small_steps(world: Path) -> None:
     """A step of 1e-5 is below half of what bfloat16 tells apart at a weight of 0.02."""
     one = client(world, 'model.precision="bfloat16"')

@@ -135,3 +135,4 @@ def test_recovered_by_hand() -> None:
     assert recovered(0.1, 0.5, 0.9) == pytest.approx(0.5)
     assert recovered(0.1, 0.05, 0.9) == pytest.approx(-0.0625)
     assert recovered(0.9, 0.95, 0.9) is None
+    assert recovered(0.82, 0.9, 0.9) is None, "a tenth is nothing to speak of"
