@@ -15,7 +15,14 @@ from configs.language_seat import TextSeat
 from configs.schema import read_config
 
 ROOT = Path(__file__).parents[1]
-SHORT_ROUNDS = ["training.rounds=2", "unlearning.fedosd.unlearn.rounds=1", "evaluation.revert=0"]
+SHORT_ROUNDS = [
+    "training.rounds=2",
+    "unlearning.fedosd.unlearn.rounds=1",
+    "unlearning.fedosd.recover.rounds=1",
+    "unlearning.compare=[]",
+    "unlearning.retrains=1",
+    "evaluation.revert=0",
+]
 SHORT = ["training.epochs=1", "unlearning.retrains=2", "unlearning.fedora.iterations=1"]
 PROGRAMS = {"vfl": "main", "vfl-party": "party_main"}
 
