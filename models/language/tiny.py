@@ -10,10 +10,13 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers.utils import logging
 
 from models.language.errors import LanguageModelError
 from models.language.trainable import tune_all
 from models.seeded import seeded
+
+logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # who calls shows its own
 
 PAD, END = "<|pad|>", "<|end|>"
 LARGEST = 2_000_000  # numbers of a tiny model, embeddings included
