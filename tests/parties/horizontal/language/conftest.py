@@ -8,6 +8,7 @@ from small_tokenizers import byte_level, merging, spaced
 from transformers import PreTrainedTokenizerFast
 
 from tests import data_folder
+from tests.parties.horizontal.language.ferries import write_base, write_texts
 
 LLAMA_3 = (
     "{% for message in messages %}<s>{{ message['role'] }}\n\n{{ message['content'] | trim }}</s>"
@@ -26,6 +27,15 @@ def tokenizer() -> PreTrainedTokenizerFast:
 def any_tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
     make: Callable[[], PreTrainedTokenizerFast] = request.param
     return make()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny base model and texts about ferries."""
+    folder = tmp_path_factory.mktemp("ferries")
+    write_base(folder)
+    write_texts(folder)
+    return folder
 
 
 def _real(*names: str) -> Path:

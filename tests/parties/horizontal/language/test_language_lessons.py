@@ -26,18 +26,10 @@ from parties.horizontal.text_words import text_said, text_understood
 from parties.watch import Watch
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
-from tests.parties.horizontal.language.ferries import LORA, simulated, write_base, write_texts
+from tests.parties.horizontal.language.ferries import LORA, simulated, write_texts
 
 REQUEST = '[[unlearn]]\nname = "gone"\nrows = "flagged"\n'
 LESSON = Lesson(aim="text", stream="s", epochs=12, batch=8, learning_rate=0.01, text=TextLesson())
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ferries")
-    write_base(folder)
-    write_texts(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -24,21 +24,11 @@ from tests.parties.horizontal.language.ferries import (
     FULL,
     LORA,
     simulated,
-    write_base,
-    write_texts,
 )
 
 REQUEST = '[[unlearn]]\nname = "gone"\nrows = "flagged"\n'
 PLAN = TextLesson(optimiser="sgd", beta=0.5, delta=0.5, gamma=0.3, alpha=0.7, price=2.0, ceiling=6)
 LESSON = Lesson(aim="text", stream="s", batch=8, learning_rate=0.1, text=PLAN)
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ferries")
-    write_base(folder)
-    write_texts(folder)
-    return folder
 
 
 def client(world: Path, *changes: str, tuning: str = FULL) -> LanguageLearner:

@@ -23,7 +23,6 @@ from tests.parties.horizontal.language.ferries import (
     lines,
     simulated,
     write_base,
-    write_texts,
 )
 
 REQUEST = """
@@ -53,14 +52,6 @@ def figures(metrics: dict[str, Any], name: str) -> dict[str, Any]:
         each["name"]: next((f["value"] for f in each["figures"] if f["name"] == name), None)
         for each in found
     }
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ferries")
-    write_base(folder)
-    write_texts(folder)
-    return folder
 
 
 @pytest.mark.slow
