@@ -10,7 +10,7 @@ from configs.horizontal import Horizontal
 from configs.language import Language
 from configs.language_seat import LanguageServerSeat, TextSeat
 from configs.schema import changed, checked, refusal, validated
-from configs.seat import Chair, Seat
+from configs.seat import Chair, RowSeat
 from configs.toml_file import read_toml
 
 SIMULATED = "client"  # the seat of all simulated clients
@@ -136,4 +136,4 @@ def _kind(agreement: Federated | None, name: str) -> type[Chair]:
     hub = agreement is not None and name == agreement.hub
     if isinstance(agreement, Language):
         return LanguageServerSeat if hub else TextSeat
-    return Chair if hub else Seat
+    return Chair if hub else RowSeat

@@ -115,6 +115,16 @@ class TextEvaluation(Table):
     relearn_rate: Positive | None = None  # None: the training's
     quantise: bool = False  # also measure each model rounded to 8 and to 4 bits
 
+    @model_validator(mode="after")
+    def _attacks_have_questions(self) -> Self:
+        if self.benchmark == "none" and (self.relearn or self.quantise):
+            asked = "relearn" if self.relearn else "quantise"
+            raise ValueError(
+                f"evaluation.{asked} is measured with a benchmark, and evaluation.benchmark is "
+                "none: legal are tofu, muse"
+            )
+        return self
+
 
 class TextLimits(Limits):
     """A server is silent while it measures a model, and a client while it learns."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from configs.seat import Chair, PathText
+from configs.seat import Chair, Device, PathText
 from configs.table import Count, Table
 
 TofuForget: TypeAlias = Literal["forget01", "forget05", "forget10"]
@@ -57,17 +57,22 @@ class MuseBenchmark(Table):
 Benchmark: TypeAlias = Annotated[TofuBenchmark | MuseBenchmark, Field(discriminator="kind")]
 
 
-class LanguageServerSeat(Chair):
-    """The server's: the base model, and the benchmark that it measures with."""
+class ModelSeat(Chair):
+    """What the server's and a client's have: the base model, and where it is computed."""
 
     base: PathText
+    device: Device = "cpu"
+
+
+class LanguageServerSeat(ModelSeat):
+    """The server's: the base model, and the benchmark that it measures with."""
+
     benchmark: Benchmark | None = None
 
 
-class TextSeat(Chair):
+class TextSeat(ModelSeat):
     """A client's: the base model, and its texts."""
 
-    base: PathText
     data: TextData
     # Further texts that everybody may know, learned beside the others so that they are not lost.
     public: JsonlTexts | None = None

@@ -243,6 +243,9 @@ Data: TypeAlias = Annotated[
     Field(discriminator="kind"),
 ]
 
+# Where a model is computed; a GPU needs a CUDA build of torch.
+Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$")]
+
 
 class Chair(Table):
     """What every seat has, with data or without: a horizontal server has none."""
@@ -255,11 +258,6 @@ class Chair(Table):
     denied_file: PathText | None = None  # more of them, one a line; read again when it changes
     strict: bool = False  # refuse what is else a warning about identities
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
-    # Where this party's half of the model is computed; a GPU needs a CUDA build of torch.
-    device: Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$")] = "cpu"
-    statistics: PathText | None = None  # preprocessing that no private row entered, as JSON
-    module: str | None = None  # import path of this party's own bottom, "package.module:Class"
-    unlearn: dict[Name, PathText] = Field(default={})  # request -> file of IDs, one a line
 
     @field_validator("hub")
     @classmethod
@@ -271,14 +269,24 @@ class Chair(Table):
     def _address(cls, address: str | None) -> str | None:
         return address if address is None else checked_address(address)
 
+
+class RowSeat(Chair):
+    """A client's in the horizontal mode: its rows, and what every seat has."""
+
+    data: Data
+
+
+class Seat(RowSeat):
+    """A vertical party's own settings, its data among them."""
+
+    # Where this party's half of the model is computed.
+    device: Device = "cpu"
+    statistics: PathText | None = None  # preprocessing that no private row entered, as JSON
+    module: str | None = None  # import path of this party's own bottom, "package.module:Class"
+    unlearn: dict[Name, PathText] = Field(default={})  # request -> file of IDs, one a line
+
     @model_validator(mode="after")
     def _module_path(self) -> Self:
         if self.module is not None and self.module.count(":") != 1:
             raise ValueError("module is an import path like mypackage.nets:Bottom")
         return self
-
-
-class Seat(Chair):
-    """One party's own settings, its data among them."""
-
-    data: Data

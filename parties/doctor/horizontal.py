@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from configs.errors import ConfigError
-from configs.seat import Seat
+from configs.seat import RowSeat
 from parties.doctor.federated import examine_federated
 from parties.doctor.finding import Finding, HorizontalExamined, fail, ok, trouble
 from parties.doctor.machine import BARE, COPIES, memory
@@ -41,7 +41,7 @@ def _check_network(examined: HorizontalExamined) -> Iterator[Finding]:
 def _check_data(examined: HorizontalExamined, *, whole: bool) -> Iterator[Finding]:
     """At a client: files, labels and, where ``whole``, all rows as a run reads and deals them."""
     seat = examined.seat
-    if not isinstance(seat, Seat):
+    if not isinstance(seat, RowSeat):
         yield ok("data", "a server holds no row")
         return
     labels = ("label", "labels")
@@ -56,7 +56,7 @@ def _check_data(examined: HorizontalExamined, *, whole: bool) -> Iterator[Findin
         yield from _read(examined, seat)
 
 
-def _read(examined: HorizontalExamined, seat: Seat) -> Iterator[Finding]:
+def _read(examined: HorizontalExamined, seat: RowSeat) -> Iterator[Finding]:
     agreement, name = examined.config.agreement, examined.name
     try:
         shelf = read_shelf(agreement, name, seat.data, examined.folder, lambda _: None)

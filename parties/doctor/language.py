@@ -5,13 +5,14 @@ from functools import partial
 from pathlib import Path
 
 from configs.errors import ConfigError
-from configs.language_seat import JsonlTexts, LanguageServerSeat, TextSeat
+from configs.language_seat import JsonlTexts, ModelSeat, TextSeat
 from models.language.folder import examine
 from models.language.memory import available_memory
 from parties.doctor.federated import examine_federated
 from parties.doctor.finding import Finding, LanguageExamined, fail, ok, trouble, warning
 from parties.doctor.places import is_there
 from parties.errors import DataError, PartyError, PolicyError
+from parties.horizontal.language.benchmarks.benchmark import named_files
 from parties.horizontal.language.needs import SMALLER, WHAT, needs, roles
 from parties.horizontal.language.seat_taking import dealt, read_corpus
 from parties.horizontal.language.texts.own import read_own
@@ -29,11 +30,14 @@ def examine_language(examined: LanguageExamined, *, whole_data: bool) -> Iterato
     )
 
 
+def _seat(examined: LanguageExamined) -> ModelSeat:
+    if not isinstance(examined.seat, ModelSeat):
+        raise TypeError(f"{type(examined.seat).__name__} names no base model")
+    return examined.seat
+
+
 def _base(examined: LanguageExamined) -> Path:
-    seat = examined.seat
-    if not isinstance(seat, LanguageServerSeat | TextSeat):
-        raise TypeError(f"{type(seat).__name__} names no base model")
-    return examined.folder / seat.base
+    return examined.folder / _seat(examined).base
 
 
 def _check_base(examined: LanguageExamined, *, whole: bool) -> Iterator[Finding]:
@@ -62,11 +66,7 @@ def _check_base(examined: LanguageExamined, *, whole: bool) -> Iterator[Finding]
 def _check_texts(examined: LanguageExamined, *, whole: bool) -> Iterator[Finding]:
     seat = examined.seat
     if not isinstance(seat, TextSeat):
-        benchmark = seat.benchmark if isinstance(seat, LanguageServerSeat) else None
-        if benchmark is None:
-            yield ok("texts", "a server holds no text")
-        else:
-            yield from _there("benchmark", examined.folder / benchmark.path)
+        yield from _check_benchmark(examined)
         return
     data, files = seat.data, [seat.data.path]
     if isinstance(data, JsonlTexts) and data.forget is not None:
@@ -79,6 +79,20 @@ def _check_texts(examined: LanguageExamined, *, whole: bool) -> Iterator[Finding
             yield found
     if whole and sound:
         yield from _read(examined, seat)
+
+
+def _check_benchmark(examined: LanguageExamined) -> Iterator[Finding]:
+    """A server's only texts: the agreed benchmark's files, which its seat names."""
+    agreement, seat = examined.config.agreement, examined.seat
+    if agreement.evaluation.benchmark == "none":
+        yield ok("texts", "a server holds no text")
+        return
+    try:
+        files = named_files(agreement, seat, examined.name)
+    except ConfigError as error:
+        yield fail("benchmark", error)
+    else:
+        yield from _there("benchmark", examined.folder / files.path)
 
 
 def _there(subject: str, path: Path) -> Iterator[Finding]:
@@ -103,7 +117,7 @@ def _read(examined: LanguageExamined, seat: TextSeat) -> Iterator[Finding]:
 
 
 def _check_memory(examined: LanguageExamined) -> Iterator[Finding]:
-    agreement, there = examined.config.agreement, available_memory(examined.seat.device)
+    agreement, there = examined.config.agreement, available_memory(_seat(examined).device)
     for role in roles(agreement, server=examined.active):
         try:
             found = needs(agreement, _base(examined), role)

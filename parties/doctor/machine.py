@@ -14,6 +14,8 @@ import torch
 
 from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom
 from configs.errors import ConfigError
+from configs.language_seat import ModelSeat
+from configs.seat import Seat
 from parties.bottom import own_class
 from parties.device import ready
 from parties.doctor.finding import Examined, Finding, Looked, fail, ok, unknown, warning
@@ -78,8 +80,9 @@ def _dtype(examined: Looked) -> str:
 
 
 def _device(examined: Looked) -> Finding:
-    """Whether the half of the model can be computed where the seat says."""
-    name = examined.seat.device
+    """Whether the model can be computed where the seat says."""
+    seat = examined.seat
+    name = seat.device if isinstance(seat, Seat | ModelSeat) else "cpu"
     try:
         ready(name)
     except ConfigError as error:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from configs.errors import ConfigError
 from configs.federated_file import HorizontalConfig
-from configs.seat import Data, Seat
+from configs.seat import Data, RowSeat
 from parties.data import read_holding
 from parties.horizontal.learning.learner import AT_ONCE
 from parties.horizontal.learning.networks import build
@@ -47,7 +47,7 @@ def predict_rows(config: HorizontalConfig, asks: Question, progress: Progress) -
     """
     agreement, seat = config.agreement, config.seat(asks.seat)
     owner = _owner(config, asks.seat)
-    if not isinstance(seat, Seat):
+    if not isinstance(seat, RowSeat):
         raise ConfigError(
             f"{asks.seat} is the server in {config.path}: it holds no row",
             "predict at a client, which got the model when the run ended",

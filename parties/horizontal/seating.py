@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from configs.federated_file import FederatedConfig, HorizontalConfig
-from configs.seat import Seat
+from configs.seat import RowSeat
 from parties.horizontal.learning.backdoor import plant
 from parties.horizontal.learning.learner import Shelf
 from parties.horizontal.learning.seat_taking import read_shelf
@@ -61,11 +61,11 @@ def take_horizontal_seat(
         entropy=os.urandom,
         watch=watch,
         ledger=Ledger(watch.crossed),
-        shelf=_shelf(config, name, seat, place, watch) if isinstance(seat, Seat) else empty(),
+        shelf=_shelf(config, name, seat, place, watch) if isinstance(seat, RowSeat) else empty(),
     )
 
 
-def _shelf(config: HorizontalConfig, name: str, seat: Seat, place: Place, watch: Watch) -> Shelf:
+def _shelf(config: HorizontalConfig, name: str, seat: RowSeat, place: Place, watch: Watch) -> Shelf:
     watch.phase("reading data")
     folder = place.data or config.path.parent / (seat.folder or Path())
     shelf = read_shelf(config.agreement, name, seat.data, folder, watch.step)

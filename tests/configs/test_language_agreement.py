@@ -68,9 +68,11 @@ def test_defaults_are_the_papers(tmp_path: Path) -> None:
             "and held is 0",
         ),
         (
-            "evaluation.quantise=true\nmodel.quantised='int4'",
+            "evaluation={quantise=true, benchmark='tofu'}\nmodel.quantised='int4'",
             "has none left to round",
         ),
+        ("evaluation.relearn=20", "evaluation.relearn is measured with a benchmark"),
+        ("evaluation.quantise=true", "evaluation.quantise is measured with a benchmark"),
         (
             "unlearning.also=[{name='retrain-x', method='npo', settings={}}]",
             "bears the name of a Retrain",

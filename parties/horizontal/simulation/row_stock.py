@@ -9,7 +9,7 @@ from torch import nn
 from configs.errors import ConfigError
 from configs.federated_file import SIMULATED, HorizontalConfig
 from configs.horizontal import Own
-from configs.seat import Seat
+from configs.seat import RowSeat
 from parties.horizontal.learning.backdoor import plant
 from parties.horizontal.learning.learner import Learner
 from parties.horizontal.learning.networks import build
@@ -39,7 +39,7 @@ class RowStock:
                 'say how it is dealt: partition = {kind = "iid"}, "pathological" or "dirichlet"',
             )
         seat = config.seat(f"{SIMULATED}-0")
-        if not isinstance(seat, Seat):
+        if not isinstance(seat, RowSeat):
             raise ConfigError(f"{config.path}: [seats.{SIMULATED}] has no data")
         torch.set_num_threads(seat.threads)
         folder = data or config.path.parent / (seat.folder or Path())

@@ -56,6 +56,13 @@ def test_a_server_s_base_model_port_and_memory_are_looked_at(folder: Path) -> No
     assert {"certificate", "port", "out folder", "clock"} <= set(found)
 
 
+def test_a_benchmark_that_the_seat_does_not_name_is_told_before_the_run(folder: Path) -> None:
+    result, found = visit(folder, "server", "--set", 'evaluation.benchmark="tofu"')
+    assert result.exit_code == 3
+    said = "evaluation.benchmark is 'tofu', and the seat of server names no such files"
+    assert [(each["said"], each["exit"]) for each in found["benchmark"]] == [(said, 3)]
+
+
 def test_a_client_s_texts_are_read_as_a_run_reads_them(folder: Path) -> None:
     _, found = visit(folder, "ash", "--data-full", "--hub", "127.0.0.1:1")
     assert found["memory"][0]["said"].startswith("a client's training needs about 0.")

@@ -11,6 +11,7 @@ from torch import Tensor
 from configs.errors import ConfigError
 from configs.language import Language
 from configs.language_seat import LanguageServerSeat, MuseBenchmark, TofuBenchmark
+from configs.seat import Chair
 from parties.horizontal.language.benchmarks.asking import Step
 from parties.horizontal.language.benchmarks.attacks import Relearning, relearned, rounded
 from parties.horizontal.language.benchmarks.muse import Muse
@@ -83,7 +84,7 @@ def open_benchmark(party: LanguageParty) -> Benchmark | None:
     """The agreed benchmark from the files of the server's seat; None: there is none.
 
     Raises:
-        ConfigError: the seat names no files, or those of another benchmark; see ``Benchmark``.
+        ConfigError: see ``named_files`` and ``Benchmark``.
         DataError: a file is absent, not what it should be, or longer than the base model takes.
     """
     if party.agreement.evaluation.benchmark == "none":
@@ -94,17 +95,26 @@ def open_benchmark(party: LanguageParty) -> Benchmark | None:
     return found
 
 
-def _read(party: LanguageParty, reader: Reader) -> Questions:
-    plan, seat = party.agreement.evaluation, party.seat
+def named_files(agreement: Language, seat: Chair, name: str) -> TofuBenchmark | MuseBenchmark:
+    """The agreed benchmark's files, as the seat of server ``name`` says.
+
+    Raises:
+        ConfigError: the seat names none, or those of another benchmark.
+    """
+    agreed = agreement.evaluation.benchmark
     files = seat.benchmark if isinstance(seat, LanguageServerSeat) else None
-    match files:
-        case TofuBenchmark() if plan.benchmark == "tofu":
+    if files is None or files.kind != agreed:
+        raise ConfigError(
+            f"evaluation.benchmark is {agreed!r}, and the seat of {name} names no such files",
+            f'benchmark = {{kind = "{agreed}", path = "DIR"}}',
+        )
+    return files
+
+
+def _read(party: LanguageParty, reader: Reader) -> Questions:
+    plan = party.agreement.evaluation
+    match named_files(party.agreement, party.seat, party.name):
+        case TofuBenchmark() as files:
             return Tofu.read(party.folder / files.path, files.forget, plan, reader)
-        case MuseBenchmark() if plan.benchmark == "muse":
+        case MuseBenchmark() as files:
             return Muse.read(party.folder / files.path / files.corpus, plan, reader)
-        case _:
-            raise ConfigError(
-                f"evaluation.benchmark is {plan.benchmark!r}, and the seat of {party.name} names "
-                "no such files",
-                f'benchmark = {{kind = "{plan.benchmark}", path = "DIR"}}',
-            )

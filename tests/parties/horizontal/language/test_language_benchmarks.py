@@ -22,6 +22,7 @@ from tests.parties.horizontal.language.ferries import SHAPE, facts, simulated, w
 
 EVALUATION = """
 [evaluation]
+benchmark = "tofu"
 rows = 2
 tokens = 4
 quantise = true
