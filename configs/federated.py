@@ -1,5 +1,6 @@
 """What every agreement between a server and its clients has, whatever they teach."""
 
+from math import ceil
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -49,6 +50,11 @@ class Asked(Table):
     client: Name | None = None  # None: every client, as far as its rows are meant
     fraction: Fraction = 1.0  # of the rows that are meant
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+    @property
+    def leaver(self) -> str | None:
+        """The client that leaves with all its rows, where one does."""
+        return self.client if self.fraction == 1 else None
 
 
 class SecureAggregation(Table):
@@ -124,6 +130,20 @@ class Federated(Table):
         for each in self.unlearn:
             if each.client is not None and each.client not in self.spokes:
                 raise ValueError(f"request {each.name!r} names client {each.client!r}, who is none")
+        if {each.leaver for each in self.unlearn} >= {*self.spokes}:
+            raise ValueError("the requests have every client leave: name fewer, or a part of rows")
+        return self
+
+    @model_validator(mode="after")
+    def _enough_for_a_sum(self) -> Self:
+        sums, gone = self.aggregation, {each.leaver for each in self.unlearn} - {None}
+        stay = len(self.spokes) - len(gone)
+        taught = ceil(self.training.share * stay - 1e-9)
+        if sums.kind != "none" and taught < sums.least:
+            raise ValueError(
+                f"training.share has {taught} of the {stay} clients that stay take part in a "
+                f"round, and aggregation.least is {sums.least}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from configs.errors import ConfigError
 from configs.federated import Federated
 from configs.horizontal import Horizontal
 from configs.language import Language
-from configs.language_seat import LanguageServerSeat, TextSeat
+from configs.language_seat import LanguageServerSeat, MuseTexts, TextSeat, TofuTexts
 from configs.schema import changed, checked, refusal, validated
 from configs.seat import Chair, RowSeat
 from configs.toml_file import read_toml
@@ -102,6 +102,8 @@ def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig 
     if strangers:
         raise refusal(path, [f"[seats.{name}] is no party" for name in strangers])
     known = {n: each for n, each in inline.items() if each}
+    if apart := _forgets_other(agreement, known):
+        raise refusal(path, [apart])
     if isinstance(agreement, Language):
         return LanguageConfig(path, agreement, known, notices)
     return HorizontalConfig(path, agreement, known, notices)
@@ -129,6 +131,25 @@ def read_language(path: Path, changes: Sequence[str] = ()) -> LanguageConfig:
     if not isinstance(config, LanguageConfig):
         raise ConfigError(f"{path}: mode is {config.agreement.mode!r}, not 'llm'")
     return config
+
+
+def _forgets_other(agreement: Federated, seats: Mapping[str, Chair]) -> str | None:
+    """Whether the server would measure on other texts than those that clients forget."""
+    server = seats.get(agreement.hub)
+    asks = isinstance(agreement, Language) and agreement.evaluation.benchmark != "none"
+    if not asks or not isinstance(server, LanguageServerSeat) or server.benchmark is None:
+        return None
+    for name, seat in seats.items():
+        data = seat.data if isinstance(seat, TextSeat) else None
+        if isinstance(data, TofuTexts | MuseTexts) and data.kind == server.benchmark.kind:
+            field = "forget" if data.kind == "tofu" else "corpus"
+            theirs, ours = getattr(data, field), getattr(server.benchmark, field)
+            if theirs != ours:
+                return (
+                    f"seats.{name}.data.{field} is {theirs!r}, and seats.{agreement.hub}."
+                    f"benchmark.{field} is {ours!r}: figures would be of other texts"
+                )
+    return None
 
 
 def _kind(agreement: Federated | None, name: str) -> type[Chair]:

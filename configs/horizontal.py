@@ -1,6 +1,5 @@
 """The agreement of a horizontal run: a server, and clients with the same columns, other people."""
 
-from math import ceil
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
@@ -129,6 +128,11 @@ class Leaving(Asked):
     classes: tuple[str, ...] = ()  # of the client's rows; none: all
     trigger: Trigger | None = None
 
+    @property
+    def leaver(self) -> str | None:
+        """See ``Asked``."""
+        return None if self.classes else super().leaver
+
     @model_validator(mode="after")
     def _something(self) -> Self:
         if self.client is None and not self.classes:
@@ -215,14 +219,6 @@ class Horizontal(Federated):
             )
         if self.evaluation.conflicts:
             raise ValueError("evaluation.conflicts asks clients one by one, which sums hide")
-        gone = {each.client for each in self.unlearn if not each.classes and each.fraction == 1}
-        stay = len(self.spokes) - len(gone)
-        taught = ceil(self.training.share * stay - 1e-9)
-        if taught < sums.least:
-            raise ValueError(
-                f"training.share has {taught} of the {stay} clients that stay take part in a "
-                f"round, and aggregation.least is {sums.least}"
-            )
         chosen: list[tuple[str, ClientMethod]] = [("unlearning.method", plan.method)]
         chosen += [("unlearning.compare", each) for each in plan.compare]
         chosen += [("unlearning.also", each.method) for each in plan.also]

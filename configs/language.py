@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from configs.agreement import Limits, Seconds
 from configs.federated import Asked, Federated, Teaching
-from configs.language_unlearning import TextUnlearning
+from configs.language_unlearning import PrimalDualPlan, TextUnlearning
 from configs.table import Count, Fraction, Name, Positive, Table
 
 Digest: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -95,6 +95,11 @@ class TextRequest(Asked):
 
     rows: Literal["all", "flagged"] = "all"  # flagged: those that the corpus or the seat names
     round: Count | None = None  # of the training, after which it comes; None: after the last
+
+    @property
+    def leaver(self) -> str | None:
+        """See ``Asked``."""
+        return None if self.rows == "flagged" else super().leaver
 
     @model_validator(mode="after")
     def _not_everything(self) -> Self:
@@ -195,6 +200,12 @@ class Language(Federated):
                 "client forgets beside the same round without it would show that client's: "
                 'name no client in the requests (rows = "flagged")'
             )
+        plans = self.unlearning.chosen() if self.unlearn else []
+        if any(plan.who == "leaving" for plan in plans):
+            raise ValueError(
+                "who = 'leaving' has few clients or one make a round alone, whose update "
+                f"aggregation.kind = {sums.kind!r} hides: who = 'all'"
+            )
         return self
 
     @model_validator(mode="after")
@@ -225,10 +236,8 @@ class Language(Federated):
 
     @model_validator(mode="after")
     def _the_threshold_has_a_source(self) -> Self:
-        ways = self.unlearning
-        plans = [ways.primal_dual] if "primal-dual" in (ways.method, *ways.compare) else []
-        plans += [ways.at(each).primal_dual for each in ways.also if each.method == "primal-dual"]
-        if any(plan.threshold is None for plan in plans) and not self.held and self.unlearn:
+        priced = [p for p in self.unlearning.chosen() if isinstance(p, PrimalDualPlan)]
+        if any(plan.threshold is None for plan in priced) and not self.held and self.unlearn:
             raise ValueError(
                 "primal-dual takes its threshold from texts that are held apart, and held is 0: "
                 "held = 0.05, or unlearning.primal_dual.threshold"

@@ -1,8 +1,8 @@
 """The settings of unlearning by language models: one table a method, and what is compared."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from configs.federated import Rule
 from configs.table import Count, Positive, Table
@@ -30,6 +30,12 @@ class Forgetting(Table):
     # In a round that unlearns: everybody, those without forgotten texts learning theirs; or the
     # leaving alone, as the released program of Oblivionis does it.
     who: Literal["all", "leaving"] = "all"
+
+    @model_validator(mode="after")
+    def _something_is_unlearned(self) -> Self:
+        if not self.unlearn.rounds:
+            raise ValueError("unlearn.rounds = 0 unlearns nothing; 0 is for recover.rounds alone")
+        return self
 
 
 class ByRulePlan(Forgetting):
@@ -75,12 +81,18 @@ class PrimalDualPlan(Forgetting):
 
     # γ: the nats a token that forgotten texts must reach; None: what texts have from which nobody
     # of those who stay learned.
-    threshold: Positive | None = None
+    threshold: Annotated[float, Field(gt=0, le=11)] | None = None  # clients tell up to 11.8
     step_size: Positive = 0.5  # σ
     price: Annotated[float, Field(ge=0)] = 0.5  # Ω before the first round
     most: Positive = 10.0  # Ω, whatever the clients tell
     alpha: Annotated[float, Field(ge=0)] = 1.0
     retain: Literal["nll", "kl"] = "nll"
+
+    @model_validator(mode="after")
+    def _begins_below_the_most(self) -> Self:
+        if self.price > self.most:
+            raise ValueError(f"price {self.price} is above the most that it may be, {self.most}")
+        return self
 
 
 class TextVariant(Variant):
@@ -103,3 +115,16 @@ class TextUnlearning(Unlearning):
     simnpo: SimNpoPlan = SimNpoPlan()
     rmu: RmuPlan = RmuPlan()
     primal_dual: PrimalDualPlan = PrimalDualPlan()
+
+    def chosen(self) -> list[Forgetting]:
+        """The settings of all ways that a request has run, but for going on (fine-tune)."""
+        ways = [(name, self) for name in (self.method, *self.compare)]
+        ways += [(each.method, self.at(each)) for each in self.also]
+        plans = [getattr(own, name.replace("-", "_")) for name, own in ways]
+        return [plan for plan in plans if isinstance(plan, Forgetting)]
+
+    @model_validator(mode="after")
+    def _it_goes_on(self) -> Self:
+        if not self.fine_tune.rounds:
+            raise ValueError("fine_tune.rounds = 0 would leave the model as it was")
+        return self

@@ -29,6 +29,7 @@ from protocol.message import Message
 from protocol.phases import Side
 
 CLOCK_WARNING, CLOCK_LIMIT = 5.0, 300.0  # seconds
+FRESH = 150.0  # seconds that a greeting waits for its answer before a new one is sent
 NONCE = 32  # bytes
 
 
@@ -49,28 +50,36 @@ def greet(
     connect: Callable[[], Line],
     held: Held = NOTHING,
     seconds: float | None = None,
+    busy: float = 0.0,
 ) -> Channel:
     """The spoke's side: dial until the hub is there, and prove each other.
 
-    ``held`` is what we could go on from; ``seconds`` are ``limits.join_seconds`` unless given.
+    ``held`` is what we could go on from; ``seconds`` that a hub is given to be there, are
+    ``limits.join_seconds`` unless given; for ``busy`` seconds one that is there may be silent.
 
     Raises:
         RemoteProtocolError: the hub does not come, refuses us, or is not the hub.
     """
     hub = party.agreement.hub
     party.watch.phase(f"waiting for {hub}")
-    deadline = monotonic() + (seconds or party.agreement.limits.join_seconds)
+    seconds, began = seconds or party.agreement.limits.join_seconds, monotonic()
+    deadline = began + seconds
     while True:
         channel = Channel(connect(), Side.SPOKE, party.terms(hub), party.ledger.record)
         nonce = party.entropy(NONCE)
         try:
             channel.send(_hello(party, nonce, held))
-            welcome = channel.receive(max(1.0, deadline - monotonic()))
+            welcome = channel.receive(max(1.0, min(deadline - monotonic(), FRESH)))
             break
+        except PeerSilent:  # a new greeting, since it may not be old when it is read
+            channel.cut()
+            if monotonic() - began >= max(busy, seconds - 1.0):
+                raise
+            deadline = monotonic() + seconds if busy else deadline
         except LineBroken as error:
             channel.close()
+            error.hint = error.hint or f"is {hub} started, and its address right?"
             if monotonic() > deadline:
-                error.hint = error.hint or f"is {hub} started, and its address right?"
                 raise
             sleep(random.uniform(0.2, 1.0))  # noqa: S311  jitter, no secret
         except ProtocolError:

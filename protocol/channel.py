@@ -168,6 +168,10 @@ class Channel:
         """Say no more; what was said still arrives."""
         self.line.close()
 
+    def cut(self) -> None:
+        """Drop the line at once, whatever was said."""
+        self.line.cut()
+
     def _next(self, timeout: float) -> tuple[Digest, vfl_pb2.Envelope, Message]:
         """The next message that is not a repetition.
 

@@ -25,6 +25,9 @@ class Line(Protocol):
     def close(self) -> None:
         """Say no more; what was sent still arrives."""
 
+    def cut(self) -> None:
+        """Drop the line at once: the peer may take a new one."""
+
 
 class Mailbox:
     """A bounded queue of frames with an end.
@@ -113,6 +116,11 @@ class MemoryLine:
     def close(self) -> None:
         """End our direction."""
         self._outbox.end()
+
+    def cut(self) -> None:
+        """End both directions."""
+        self._outbox.end()
+        self._inbox.end()
 
 
 def memory_lines(spoke: str | None = None) -> tuple[MemoryLine, MemoryLine]:

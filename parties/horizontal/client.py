@@ -32,8 +32,9 @@ def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
     """Join and answer until the server says goodbye; come back when the line is lost."""
     kept, done = Kept(party), Done()
     losses = Losses(party, lambda: done.answers)
+    busy = party.agreement.limits.idle_seconds  # the server greets between two rounds alone
     while True:
-        channel = losses.retry(partial(join.greet, party, connect, NOTHING))
+        channel = losses.retry(partial(join.greet, party, connect, NOTHING, busy=busy))
         try:
             _session(party, channel, kept, done)
             return kept.clear()

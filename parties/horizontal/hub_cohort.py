@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, isnan, nan
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Kind, Mean, Member, Score, Summing, Whose
+from parties.errors import Diverged, PolicyError
+from parties.horizontal.cohort import SMALLER, Kind, Mean, Member, Score, Summing, Whose
 from parties.horizontal.learning.lesson import Aim, Learned, Lesson, Slots
 from parties.horizontal.learning.odds import BINS
 from parties.horizontal.secure.hub_sums import HubSums
@@ -111,7 +112,11 @@ class HubCohort:
                     yield member, found
 
     def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
-        """See ``Cohort``."""
+        """See ``Cohort``.
+
+        Raises:
+            Diverged: under sums somebody's update is not finite, or too large for one.
+        """
         if self._sums is None:
             total = Summing()
             for member, learned in self.each(members, lesson, slots):
@@ -127,8 +132,12 @@ class HubCohort:
             teach = {name: said(lesson, kinds[name], others) for name in names}
             here = [n for n in names if self._try(n, lambda c: self._load(c, slots))]
             here = [n for n in here if self._try(n, _saying(teach[n]))]
-            heard = {n: self._try(n, lambda c: self._vector(c, dtype)[0]) for n in here}
-            return {name: each.numpy() for name, each in heard.items() if each is not None}
+            heard = {n: self._try(n, lambda c: self._vector(c, dtype)) for n in here}
+            found = {name: each for name, each in heard.items() if each is not None}
+            wild = [name for name, (_, learned) in found.items() if isnan(learned.loss)]
+            if wild:
+                raise Diverged(f"the update of {', '.join(wild[:10])} fits into no sum", SMALLER)
+            return {name: each.numpy() for name, (each, _) in found.items() if each is not None}
 
         return self._sums.mean(members, self.quorum, size, taught)
 
@@ -272,9 +281,10 @@ class HubCohort:
         whole = len(odds) == BINS and sum(odds) == found.rows if found.rows else not odds
         if not whole or found.right > found.rows:
             raise RemoteProtocolError(f"measured {sum(odds)} odds of {found.rows} rows")
-        if not 0 <= found.chance <= found.rows:
-            raise RemoteProtocolError(f"measured chances of {found.chance} of {found.rows} rows")
-        return Score(found.rows, found.right, found.loss, odds, found.chance)
+        chance = found.chance if isfinite(found.loss) else nan  # of outputs that are not finite
+        if not (isnan(chance) or 0 <= chance <= found.rows):
+            raise RemoteProtocolError(f"measured chances of {chance} of {found.rows} rows")
+        return Score(found.rows, found.right, found.loss, odds, chance)
 
     def _tell(self, bodies: Mapping[str, Body]) -> dict[str, Body]:
         """Say each client its own; no answer follows."""

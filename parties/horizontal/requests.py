@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from math import isfinite
 from typing import Any
 
 from torch import Tensor
@@ -33,7 +34,9 @@ from parties.horizontal.party import FederatedParty
 from parties.horizontal.record import Record
 from parties.horizontal.scene import Scene, Turn
 from parties.horizontal.subject import Subject
+from unlearning.audit.figure import Figure
 
+ALONE = ("ratios",)  # marks of single questions: they are compared, and not kept
 TRIES = 3  # to hear from every client whom a request concerns
 
 
@@ -102,10 +105,7 @@ class Requests:
             "chosen": all_ways[0].name if all_ways else ORIGINAL,
             "leaving": [str(each) for each in leaving],
             "staying": len({each.client for each in staying}),
-            "methods": [
-                asdict(each) | {"figures": [one.plain() for one in beside[each.name]]}
-                for each in found
-            ],
+            "methods": [_told(each, beside[each.name]) for each in found],
             "purged": purged,
         }
         return delivered, staying, told
@@ -145,14 +145,11 @@ class Requests:
 
         found = record.once(f"{request}: {way.name}", Unlearned, work)
         self._cohort.follow(found.line, None)
-        guarantee, turns = way.guarantee.value, found.turns
         if found.diverged:
-            self._party.watch.warn(f"{way.name} {found.diverged}")
-            taken = (found.seconds, found.size)
-            return found, Outcome(
-                way.name, guarantee, *taken, nothing(), turns=turns, diverged=found.diverged
-            )
+            return found, self._failed(way, found, found.diverged)
         scores = record.once(f"{name} read", Scores, partial(self._read, found.model))
+        if not all(isfinite(one.loss) for part in scores.values() for one in part.values()):
+            return found, self._failed(way, found, "ended with outputs that are not finite")
         marks = self._marks(request, way.name, found.model)
         stages = {}
         if found.between is not None:
@@ -161,10 +158,14 @@ class Requests:
         if self._subject.revert:
             further = partial(self._reverted, name, found, scene)
             stages["reverted"] = record.once(f"{name} reverted", Scores, further)
-        size = found.size
-        return found, Outcome(
-            way.name, guarantee, found.seconds, size, scores, stages, turns, marks=marks
-        )
+        taken = (way.guarantee.value, found.seconds, found.size)
+        return found, Outcome(way.name, *taken, scores, stages, found.turns, marks=marks)
+
+    def _failed(self, way: Method, found: Unlearned, why: str) -> Outcome:
+        """What is known of a way that made no model to be measured."""
+        self._party.watch.warn(f"{way.name} {why}")
+        taken = (way.guarantee.value, found.seconds, found.size)
+        return Outcome(way.name, *taken, nothing(), turns=found.turns, diverged=why)
 
     def _between(self, found: Unlearned, model: Tensor) -> Scores:
         """The scores before recovery, with what was the clients' own then."""
@@ -238,6 +239,12 @@ class Requests:
 
     def _read(self, model: Tensor) -> Scores:
         return self._subject.read(self._cohort, model, self._gone)
+
+
+def _told(outcome: Outcome, figures: Sequence[Figure]) -> dict[str, Any]:
+    """What the metrics say of one model; figures of single questions are not kept."""
+    marks = {name: each for name, each in outcome.marks.items() if name not in ALONE}
+    return asdict(outcome) | {"figures": [each.plain() for each in figures], "marks": marks}
 
 
 def members(cohort: Cohort, request: str, model: Tensor) -> tuple[list[Member], list[Member]]:

@@ -47,7 +47,7 @@ def test_defaults_are_the_papers(tmp_path: Path) -> None:
         ("model.digest='abc'", "model.digest"),
         ("training.momentum=0.9", "training.momentum"),
         (
-            "aggregation.kind='masks'\nunlearn=[{name='a', client='client-1'}]",
+            "clients=4\naggregation.kind='masks'\nunlearn=[{name='a', client='client-1'}]",
             "name no client in the requests",
         ),
         (
@@ -71,6 +71,23 @@ def test_defaults_are_the_papers(tmp_path: Path) -> None:
             "evaluation={quantise=true, benchmark='tofu'}\nmodel.quantised='int4'",
             "has none left to round",
         ),
+        (
+            "aggregation={kind='masks', least=3}\ntraining.share=0.5",
+            "training.share has 2 of the 3 clients that stay take part in a round",
+        ),
+        (
+            "aggregation.kind='masks'\nunlearning.npo={who='leaving'}",
+            "whose update aggregation.kind = 'masks' hides: who = 'all'",
+        ),
+        (
+            "unlearn=[{name='a', client='client-0'}, {name='b', client='client-1'},"
+            " {name='c', client='client-2'}]",
+            "the requests have every client leave",
+        ),
+        ("unlearning.primal_dual={price=20.0}", "price 20.0 is above the most that it may be"),
+        ("unlearning.primal_dual={threshold=12.0}", "unlearning.primal_dual.threshold"),
+        ("unlearning.npo={unlearn={rounds=0}}", "unlearn.rounds = 0 unlearns nothing"),
+        ("unlearning.fine_tune={rounds=0}", "fine_tune.rounds = 0 would leave the model"),
         ("evaluation.relearn=20", "evaluation.relearn is measured with a benchmark"),
         ("evaluation.quantise=true", "evaluation.quantise is measured with a benchmark"),
         (
@@ -96,6 +113,29 @@ def test_what_spares_memory_stands_in_the_agreement_only_where_it_is_set(tmp_pat
     assert (spared.micro_batch, spared.checkpointing) == (4, True)
     extra = spared.model_dump().keys() - usual.model_dump().keys()
     assert extra == {"micro_batch", "checkpointing"}
+
+
+SEATS = """
+[evaluation]
+benchmark = "tofu"
+
+[seats.server]
+base = "base"
+benchmark = { kind = "tofu", path = "tofu", forget = "forget10" }
+
+[seats.client]
+base = "base"
+data = { kind = "tofu", path = "tofu", forget = "forget10" }
+"""
+
+
+def test_other_texts_than_those_that_are_measured_are_not_forgotten(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD + SEATS)
+    assert read_language(path).agreement.evaluation.benchmark == "tofu"
+    both = [f'seats.{each}.forget="forget01"' for each in ("client.data", "server.benchmark")]
+    assert read_language(path, both).agreement
+    with pytest.raises(ConfigError, match=r"client\.data\.forget is 'forget01', and seats\.server"):
+        read_language(path, both[:1])
 
 
 def test_other_limits_leave_the_patience_that_measuring_needs(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ def base_config(agreement: Language, base: Path) -> PreTrainedConfig:
 
     Raises:
         DataError: the folder has no config.
-        ConfigError: RMU steers a layer that the base does not have.
+        ConfigError: RMU steers a layer that the base does not have, or texts are longer than it
+            takes.
     """
     with told():
         examine(base)
@@ -103,6 +104,13 @@ def base_config(agreement: Language, base: Path) -> PreTrainedConfig:
             f"unlearning.rmu.layer is {deepest}, and the base model in {base} has "
             f"{config.num_hidden_layers} layers",
             "name one of them, from 1, or leave it out: the one in the middle",
+        )
+    most = getattr(config, "max_position_embeddings", None)
+    if most is not None and agreement.model.length > most:
+        raise ConfigError(
+            f"model.length is {agreement.model.length}, and the base model in {base} takes {most} "
+            "tokens at once",
+            f"model.length = {most}",
         )
     return config
 

@@ -27,7 +27,8 @@ class TextShelf:
     Attributes:
         rows: for training.
         flagged: which of ``rows`` a request for what is flagged means, ``[rows]``.
-        held: texts of the same kind from which nobody learns.
+        held: texts of the same kind from which nobody learns: every second is the reference of
+            thresholds (``validation``), the others are that of attacks, which must not meet.
         public: texts that everybody may know; they are learned beside ``rows`` and never forgotten.
         forgotten: places among ``rows`` that must go.
     """
@@ -39,12 +40,14 @@ class TextShelf:
     forgotten: Index = field(default_factory=nowhere)
 
     def of(self, kind: Kind) -> list[Encoded]:
-        """The texts of one kind; there are no triggers, and nobody chooses settings by texts."""
+        """The texts of one kind; there are no triggers."""
         match kind:
             case "learn":
                 return self.rows
             case "held":
-                return self.held
+                return self.held[1::2]
+            case "validation":
+                return self.held[::2]
             case "forgotten":
                 return [self.rows[at] for at in self.forgotten]
             case "retained":

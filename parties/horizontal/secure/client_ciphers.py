@@ -1,6 +1,7 @@
 """A client in sums of ciphertexts: its side of the conversation around ``encryption.client``."""
 
 from collections.abc import Sequence
+from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from parties.horizontal.learning.lesson import Learned
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.encryption.ckks import MOST, CkksError, longest
 from parties.horizontal.secure.encryption.client import CkksClient, SumKey, Terms, blocks
-from parties.horizontal.secure.sums import admitted, refuse_alone, weighed
+from parties.horizontal.secure.sums import Outgrown, admitted, refuse_alone, weighed
 from parties.horizontal.words import Gathering, parts
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -70,14 +71,18 @@ class ClientCiphers:
             raise PolicyError(f"no sum at {self._party.name}: {error}") from error
 
     def covered(self, found: Learned) -> "tuple[NDArray[np.uint8], vfl_pb2.Learned]":
-        """What is said of a lesson: ciphertexts.
+        """What is said of a lesson: ciphertexts; nothing where it does not fit into the sum.
 
         Raises:
             PolicyError: it would be said outside a sum.
         """
         if self._sum is None or self._terms is None:
             raise refuse_alone("ckks")
-        numbers = weighed(found, BITS, len(self._terms.members), MOST).view(np.int64)
+        try:
+            numbers = weighed(found, BITS, len(self._terms.members), MOST).view(np.int64)
+        except Outgrown:
+            told = vfl_pb2.Learned(rows=0, loss=nan, steps=found.steps)
+            return np.empty(0, np.uint8), told
         try:
             said = self._sum.encrypted(numbers)
         except CkksError as error:

@@ -11,7 +11,7 @@ from parties.horizontal.learning.lesson import Learned
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.masking.client import MaskingClient, MaskingError
 from parties.horizontal.secure.masking.pair_keys import Publics
-from parties.horizontal.secure.sums import admitted, refuse_alone, weighed
+from parties.horizontal.secure.sums import Outgrown, admitted, refuse_alone, weighed
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.credentials import verify
@@ -53,7 +53,8 @@ class ClientSums:
     def covered(self, found: Learned) -> "tuple[Tensor | NDArray[np.int64], vfl_pb2.Learned]":
         """What is said of a lesson: as it is, or under the masks of the sum.
 
-        A change that is not finite is not said: nothing is, and the loss is no number.
+        A change that is not finite, or does not fit into the sum, is not said: nothing is, and the
+        loss is no number.
 
         Raises:
             PolicyError: it would be said without masks, or twice under one, and masks were agreed
@@ -68,7 +69,10 @@ class ClientSums:
             return change, told
         if self._sum is None or self._dealt is None:
             raise refuse_alone("masks")
-        words = weighed(found, BITS, len(self._members))
+        try:
+            words = weighed(found, BITS, len(self._members))
+        except Outgrown:
+            return found.change[:0], vfl_pb2.Learned(rows=0, loss=nan, steps=found.steps)
         try:
             masked = self._sum.masked(words).view(np.int64)
         except MaskingError as error:

@@ -38,18 +38,22 @@ def admitted(agreement: Federated, gather: vfl_pb2.Gather, known: set[bytes]) ->
     return members
 
 
+class Outgrown(PolicyError):
+    """An update that is too large for a sum, or not finite."""
+
+
 def weighed(found: Learned, bits: int, members: int, most: float = MOST) -> Words:
     """What stands in a sum of so many members, in multiples of 2^-``bits``.
 
     Raises:
-        PolicyError: it does not fit.
+        Outgrown: it does not fit.
     """
     change = found.rows * found.change.double()
     rest = torch.tensor([found.rows, found.rows * found.loss], dtype=torch.float64)
     try:
         return encoded(torch.cat([change, rest]).numpy(), bits, members, most)
     except Overflow as error:
-        raise PolicyError(f"an update does not fit into a sum: {error}") from error
+        raise Outgrown(f"an update does not fit into a sum: {error}") from error
 
 
 def refuse_alone(kind: str) -> PolicyError:

@@ -7,6 +7,7 @@ process is asked for it, so memory grows with the processes and not with the cli
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context
@@ -144,6 +145,22 @@ class Board:
         return self._posted[id(vector)][1]
 
 
+@contextmanager
+def _alive() -> Iterator[None]:
+    """While workers are asked.
+
+    Raises:
+        ResourceError: one of their processes is gone.
+    """
+    try:
+        yield
+    except BrokenProcessPool as error:
+        raise ResourceError(
+            "a process with simulated clients was ended from outside",
+            "too little memory? simulation.workers = 1 needs least",
+        ) from error
+
+
 class PoolCohort:
     """See ``Cohort``: all clients are always here."""
 
@@ -170,20 +187,15 @@ class PoolCohort:
     ) -> Iterator[tuple[Member, Learned]]:
         """See ``Cohort``; in the order in which they were named."""
         posted = self._board.post(slots)
-        work = [
-            (m, self._workers.submit(replace(self._task(m.client, m.kind, posted), lesson=lesson)))
-            for m in members
-        ]
+        with _alive():
+            tasks = [(m, self._task(m.client, m.kind, posted)) for m in members]
+            work = [(m, self._workers.submit(replace(t, lesson=lesson))) for m, t in tasks]
         for member, future in work:
             try:
-                found = future.result()
+                with _alive():
+                    found = future.result()
             except Unteachable as error:
                 raise PolicyError(f"{member} cannot learn this: {error}") from error
-            except BrokenProcessPool as error:
-                raise ResourceError(
-                    "a process with simulated clients was ended from outside",
-                    "too little memory? simulation.workers = 1 needs least",
-                ) from error
             if isinstance(found, Learned):
                 if found.own is not None:
                     self._own[member.client] = self._workers.post(
@@ -203,11 +215,12 @@ class PoolCohort:
     ) -> Mapping[str, Score]:
         """How a model does on some rows of every client."""
         posted = self._board.post({"model": model})
-        futures = {
-            self._workers.submit(replace(self._task(name, kind, posted), whose=whose)): name
-            for name in names
-        }
-        found = {futures[each]: each.result() for each in as_completed(futures)}
+        with _alive():
+            futures = {
+                self._workers.submit(replace(self._task(name, kind, posted), whose=whose)): name
+                for name in names
+            }
+            found = {futures[each]: each.result() for each in as_completed(futures)}
         return {n: found[n] for n in names if isinstance(found[n], Score)}  # type: ignore[misc]
 
     def follow(self, line: str, parent: str | None) -> None:

@@ -78,6 +78,12 @@ def test_a_setting_that_the_base_does_not_bear_is_told(folder: Path) -> None:
     assert found["settings"][0]["said"].startswith("unlearning.rmu.layer is 99, and the base")
 
 
+def test_texts_longer_than_the_base_takes_are_refused_before_one_is_read(folder: Path) -> None:
+    _, found = visit(folder, "ash", "--set", "model.length=100000")
+    assert "the base model in" in found["settings"][0]["said"]
+    assert found["settings"][0]["said"].startswith("model.length is 100000, and")
+
+
 def test_another_base_model_and_absent_texts_are_told(folder: Path) -> None:
     result, found = visit(folder, "elm", "--data-full", "--set", f'model.digest="{"0" * 64}"')
     assert result.exit_code == 3

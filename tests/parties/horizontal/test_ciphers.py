@@ -24,7 +24,7 @@ from test_hub_cohort import (
 
 from configs.client_unlearning import Stage
 from configs.federated_file import HorizontalConfig
-from parties.errors import PolicyError
+from parties.errors import Diverged, PolicyError
 from parties.horizontal.client import run_client
 from parties.horizontal.cohort import Member
 from parties.horizontal.learning.lesson import Slots
@@ -87,6 +87,8 @@ def test_the_mean_is_the_same_and_nobody_is_seen_alone(
             next(remote.each(MEMBERS, LESSON, slots(ready)))
         with pytest.raises(PolicyError, match="2 clients are there"):
             remote.mean(MEMBERS[:2], LESSON, slots(ready))
+        with pytest.raises(Diverged, match=r"the update of client-0, .* fits into no sum"):
+            remote.mean(MEMBERS, replace(LESSON, learning_rate=1e38), slots(ready))
     wanted = local(ready).mean(MEMBERS, LESSON, slots(ready))
     assert torch.allclose(found.change, wanted.change, atol=2e-7, rtol=0)
     assert torch.equal(found.change, again.change)

@@ -8,11 +8,12 @@ import pytest
 import torch
 from clients import CLIENTS, LESSON, fresh, learners, scene, trained
 from test_figures import Here
-from test_hub_cohort import CONFIG, cohort, prepared, untouched
+from test_hub_cohort import CONFIG, MASKS, cohort, prepared, untouched
+from torch import Tensor
 
 from parties.errors import EXIT_CODES, Diverged
 from parties.horizontal.cohort import Member, Summing, answers, gradients
-from parties.horizontal.evaluation.outcome import Diary, Unlearned, unlearn
+from parties.horizontal.evaluation.outcome import Diary, Scores, Unlearned, unlearn
 from parties.horizontal.learning import networks
 from parties.horizontal.learning.lesson import Learned
 from parties.horizontal.methods.fedosd import FedOsd
@@ -23,6 +24,7 @@ from parties.horizontal.methods.mode import MoDe
 from parties.horizontal.record import Record, checkpoints
 from parties.horizontal.report.page import page
 from parties.horizontal.report.terminal import table
+from parties.horizontal.requests import Requests
 from parties.horizontal.rounds import Course, run
 from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.server import Server
@@ -101,6 +103,27 @@ def story(folder: Path, unlearning: str, told: list[Any]) -> dict[str, Any]:
     return Server(party, pool, Record(party, checkpoints(party), bytes(16))).story()
 
 
+def test_a_model_whose_outputs_are_not_finite_is_left_out_though_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, read = list[Any](), Requests._read
+
+    def wild(requests: Requests, model: Tensor) -> Scores:
+        found = read(requests, model)
+        if calls.append(0) or len(calls) == 3:  # the second way's
+            found["held"]["client-1"] = replace(found["held"]["client-1"], loss=float("nan"))
+        return found
+
+    calls = list[int]()
+    monkeypatch.setattr(Requests, "_read", wild)
+    settings = '{ method = "fine-tune", compare = ["sfu"], fine_tune = { rounds = 1 } }'
+    [request] = story(tmp_path, settings, told)["requests"]
+    by_name = {each["name"]: each["diverged"] for each in request["methods"]}
+    said = "ended with outputs that are not finite"
+    assert by_name == {"original": None, "fine-tune": None, "sfu": said, "retrain": None}
+    assert any(f"sfu {said}" in str(event) for event in told)
+
+
 DIVERGES = "sfu = { stops = false, climb = { rounds = 2, learning_rate = 1e38 } }"
 
 
@@ -134,4 +157,14 @@ def test_over_lines_a_client_says_that_it_diverged_and_stays(tmp_path: Path) -> 
         with pytest.raises(Diverged, match="the update of client-0 is not finite"):
             remote.mean(ALL, STEEP, {"model": start})
         assert set(remote.read(CLIENTS, "held", start)) == set(CLIENTS)
+    assert not [each for each in told if "left out" in each]
+
+
+def test_an_update_that_fits_into_no_sum_is_no_lost_client(tmp_path: Path) -> None:
+    masked = prepared(tmp_path, CONFIG.replace("[seats.server]", MASKS + "[seats.server]"))
+    slots, told = {"model": networks.fresh(masked[0].agreement, "original")}, list[str]()
+    with cohort(masked, told, untouched, least=3) as remote:
+        with pytest.raises(Diverged, match=r"the update of client-0, .* fits into no sum"):
+            remote.mean(ALL, STEEP, slots)
+        assert remote.mean(ALL, LESSON, slots).absent == ()
     assert not [each for each in told if "left out" in each]

@@ -1,6 +1,7 @@
 """What a server makes of what its clients measured: odds, figures beside Retrain's, stages."""
 
 from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, get_args
@@ -10,16 +11,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_hub_cohort import CONFIG, prepared
+from test_hub_cohort import CONFIG, LESSON, prepared
 from torch import Tensor
 
 from configs.client_unlearning import ClientMethod
 from configs.language_unlearning import TextMethod
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Score
+from parties.errors import PolicyError, ResourceError
+from parties.horizontal.cohort import Member, Score
 from parties.horizontal.evaluation.figures import figures
 from parties.horizontal.evaluation.outcome import KINDS, Outcome
 from parties.horizontal.learning.odds import BINS, MOST, WIDTH, apart, counted, pooled, spread
+from parties.horizontal.network_subject import NetworkSubject
 from parties.horizontal.record import Record, checkpoints
 from parties.horizontal.report.known import COLUMNS, METHODS
 from parties.horizontal.report.page import page
@@ -128,6 +130,41 @@ def test_skipped_rounds_are_counted_and_shown() -> None:
     assert column.text(known.value) == "1"
 
 
+class Gone:
+    """Workers whose processes were ended, as one that takes too much memory is."""
+
+    def __init__(self, at_once: bool) -> None:
+        self.at_once = at_once
+
+    def post(self, name: str, vector: Tensor) -> Posted:
+        return name, vector
+
+    def drop(self, posted: Posted) -> None:
+        """Nothing to free."""
+
+    def submit(self, task: Task) -> "Future[Any]":
+        error = BrokenProcessPool(str(task.client))
+        if self.at_once:
+            raise error
+        future: Future[Any] = Future()
+        future.set_exception(error)
+        return future
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_processes_that_were_ended_are_named_whatever_they_did(
+    tmp_path: Path, at_once: bool
+) -> None:
+    cohort = PoolCohort(["a"], Source(tmp_path / "wards.toml", (), None), Gone(at_once), 1.0)
+    with pytest.raises(ResourceError, match="was ended from outside"):
+        cohort.read(["a"], "learn", torch.zeros(1))
+    with pytest.raises(ResourceError, match="was ended from outside"):
+        list(cohort.each([Member("a")], LESSON, {"model": torch.zeros(1)}))
+
+
 class Here:
     """Tasks are carried out where they are submitted."""
 
@@ -226,6 +263,23 @@ def test_a_request_after_which_nobody_has_rows_is_refused_before_anything_is_don
     cohort = PoolCohort(party.agreement.spokes, source, Here(), 1.0)
     with pytest.raises(PolicyError, match="leaves nobody with rows"):
         Server(party, cohort, Record(party, checkpoints(party), bytes(16))).story()
+
+
+def test_what_was_measured_of_single_questions_is_compared_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def marks(*_: object) -> dict[str, Any]:
+        return {"ratios": [0.25, 0.5], "questions": 2}
+
+    monkeypatch.setattr(NetworkSubject, "marks", marks)
+    wards = prepared(tmp_path, CONFIG)
+    party = take_horizontal_seat(wards[0], "server", wards[1], lambda _: None)
+    source = Source(tmp_path / "wards.toml", (), None)
+    cohort = PoolCohort(party.agreement.spokes, source, Here(), 1.0)
+    found = Server(party, cohort, Record(party, checkpoints(party), bytes(16))).story()
+    told = [each["marks"] for each in found["requests"][0]["methods"]]
+    assert len(told) > 2
+    assert all(each == {"questions": 2} for each in told)
 
 
 def test_a_request_that_concerns_no_row_leaves_the_model_as_it_is(tmp_path: Path) -> None:

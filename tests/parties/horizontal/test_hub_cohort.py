@@ -220,6 +220,9 @@ class Dies:
     def close(self) -> None:
         self._line.close()
 
+    def cut(self) -> None:
+        self._line.cut()
+
 
 def test_a_client_that_dies_costs_its_own_contribution_and_comes_back(
     ready: tuple[HorizontalConfig, Place],

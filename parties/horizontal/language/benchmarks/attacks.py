@@ -44,10 +44,10 @@ def rounded(room: Room, bits: Bits) -> Room:
     """The same model with its adapters merged and its linear weights rounded to ``bits``: one copy.
 
     Raises:
-        DataError: it has no linear weight.
+        DataError: it has no linear weight, or its adapters make one that is not finite.
     """
-    other: Any = plain(deepcopy(room.model))
     with told():
+        other: Any = plain(deepcopy(room.model))
         round_weights(other, bits)
     return replace(room, model=other.eval())
 

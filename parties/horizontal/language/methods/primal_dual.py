@@ -8,12 +8,13 @@ the price ascends.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 
 import numpy as np
 from torch import Tensor
 
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Score, require_finite
+from parties.errors import Diverged, PolicyError
+from parties.horizontal.cohort import SMALLER, Score, require_finite
 from parties.horizontal.language.methods.by_objective import Who, members, slots_of
 from parties.horizontal.learning.odds import spread
 from parties.horizontal.methods.recover import recover
@@ -22,6 +23,8 @@ from parties.horizontal.scene import Scene, Turn
 from unlearning.guarantee import Guarantee
 from unlearning.llm.primal_dual import ScoreSum, ascend, init
 
+NO_REFERENCE = "primal-dual takes its threshold from texts that nobody learned; there are none"
+HOLD_SOME = "held = 0.05, or unlearning.primal_dual.threshold = 4.0"
 ABOVE = 1.5  # M / γ, so that the threshold can be met and no answer counts for much more
 
 
@@ -30,7 +33,8 @@ class PrimalDual:
     """The constraint S_u ≥ γ, solved with FedORA's dual.
 
     Attributes:
-        threshold: γ; None: the mean score, under the original, of texts from which nobody learned.
+        threshold: γ; None: the mean score, under the original, of texts from which nobody learned
+            and with which nothing is measured.
     """
 
     unlearn: Course
@@ -54,6 +58,7 @@ class PrimalDual:
 
         Raises:
             PolicyError: there is no threshold, and no text to take it from.
+        Diverged: the model is no longer finite, or its outputs are not.
         """
         model, threshold = scene.original, self.threshold
         if threshold is None:
@@ -70,7 +75,7 @@ class PrimalDual:
             mean = scene.cohort.mean(members(scene, self.who), lesson, slots)
             model = model + mean.change.to(model.dtype)
             require_finite(model)
-            seen = _sums(scene.cohort.read(gone, "forgotten", model), ceiling)
+            seen = _sums(_finite(scene.cohort.read(gone, "forgotten", model)), ceiling)
             turn = Turn("unlearn", number, model, mean.loss, score=_mean(seen))
             scene.tell(replace(turn, threshold=threshold, price=dual.price))
             dual = ascend(dual, seen, self.step_size)
@@ -78,16 +83,25 @@ class PrimalDual:
 
 
 def _unseen(scene: Scene) -> float:
-    """γ: the mean nats a token of held-out texts of those who stay, under the original."""
-    names = [each.client for each in scene.staying]
-    found = scene.cohort.read(names, "held", scene.original).values()
+    """γ: the mean nats a token of texts that nobody learned, under the original."""
+    cohort = scene.cohort
+    found = _finite(cohort.read(cohort.clients, "validation", scene.original)).values()
     rows = sum(each.rows for each in found)
     if not rows:
-        raise PolicyError(
-            "primal-dual takes its threshold from texts that nobody learned, and there are none",
-            "held = 0.05, or unlearning.primal_dual.threshold = 4.0",
-        )
+        raise PolicyError(NO_REFERENCE, HOLD_SOME)
     return sum(each.loss for each in found) / rows
+
+
+def _finite(found: Mapping[str, Score]) -> Mapping[str, Score]:
+    """The scores, which counts of odds would show as the least where they are no numbers.
+
+    Raises:
+        Diverged: one is not finite.
+    """
+    wild = sorted(name for name, each in found.items() if not isfinite(each.loss))
+    if wild:
+        raise Diverged(f"the model's outputs are not finite at {', '.join(wild[:10])}", SMALLER)
+    return found
 
 
 def _mean(seen: Sequence[ScoreSum]) -> float | None:

@@ -1,6 +1,6 @@
 """Lessons on texts: what is learned and forgotten, by clients with a tiny model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from configs.federated_file import read_language
+from parties.errors import Diverged
 from parties.horizontal.cohort import Kind, Member, Score
 from parties.horizontal.language.learner import LanguageLearner
 from parties.horizontal.language.methods.by_objective import members
@@ -71,7 +72,7 @@ def test_a_score_is_what_the_model_says_of_each_answer(client: LanguageLearner) 
     row, room = client.shelf.held[0], client.room
     client.shelf.held, held = client.shelf.held[:1], client.shelf.held
     try:
-        found = client.measure("held", room.start)
+        found = client.measure("validation", room.start)
     finally:
         client.shelf.held = held
     room.take(room.start)
@@ -241,6 +242,31 @@ def test_the_constraint_raises_the_score_to_what_unseen_texts_have(
     kept = client.measure("retained", after)
     assert kept.loss / kept.rows < 0.5 * now.loss / now.rows
     assert [each.stage for each in turns] == ["unlearn"] * 12
+
+
+def test_thresholds_and_attacks_never_read_the_same_texts(client: LanguageLearner) -> None:
+    shelf = client.shelf
+    reference, others = shelf.of("validation"), shelf.of("held")
+    assert len(reference) - len(others) in (0, 1)
+    assert {id(each) for each in (*reference, *others)} == {id(each) for each in shelf.held}
+
+
+def test_outputs_that_are_not_finite_never_count_as_forgotten(
+    stock: TextStock, taught: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = scene(stock, taught, lambda _: None)
+    read = here.cohort.read
+    lesson = replace(LESSON, epochs=1, text=TextLesson(objective="primal-dual"))
+    method = PrimalDual(Course(lesson, 1), Course(LESSON, 0), 1.0, 0.5, 10.0)
+
+    def wild(names: Sequence[str], kind: Kind, model: Tensor) -> Mapping[str, Score]:
+        found = dict(read(names, kind, model))
+        return found | {n: replace(s, loss=float("nan")) for n, s in found.items() if kind == bad}
+
+    monkeypatch.setattr(here.cohort, "read", wild)
+    for bad in ("forgotten", "validation"):  # noqa: B007  read by ``wild``
+        with pytest.raises(Diverged, match="the model's outputs are not finite at client-"):
+            method.run(here)
 
 
 def test_a_lesson_on_texts_crosses_the_wire() -> None:

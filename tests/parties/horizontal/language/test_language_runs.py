@@ -149,6 +149,7 @@ def test_the_shipped_config_is_read() -> None:
 def test_the_papers_config_is_read() -> None:
     path = Path(__file__).parents[4] / "configs" / "llm" / "oblivionis.toml"
     changes = ['training.rule.kind="fedadam"', 'seats.client.data.forget="forget05"']
+    changes += ['seats.server.benchmark.forget="forget05"']
     agreement = read_language(path, changes).agreement
     assert (len(agreement.spokes), agreement.training.share) == (30, 0.1)
     assert agreement.tuning.kind == "lora"

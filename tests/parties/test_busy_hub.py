@@ -1,0 +1,40 @@
+"""A hub that is there, and answers nobody for a while, because others keep it busy."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from time import sleep
+
+import pytest
+from seats import meeting, party
+
+from parties import join
+from parties.held import NOTHING
+from parties.join import greet, welcome
+from protocol.errors import PeerSilent
+from protocol.phases import Phase
+from tests.conftest import HUB, SPOKE
+
+
+@pytest.mark.parametrize("transport", ["memory", "grpc"])
+def test_who_is_told_that_it_is_busy_greets_again_until_it_is_heard(
+    keys: Path, tmp_path: Path, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that lost its line in a long round is greeted after it, by a greeting of then."""
+    monkeypatch.setattr(join, "FRESH", 0.1)
+    bank, shop = party(keys, HUB, []), party(keys, SPOKE, [])
+    with meeting(transport, bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
+        dial = partial(at.connect, SPOKE)
+        waiting = pool.submit(greet, shop, dial, NOTHING, 0.5, busy=60.0)
+        sleep(3.5)
+        assert not waiting.done(), waiting.exception()
+        leading = pool.submit(welcome, bank, at.port)
+        pool.submit(greet, party(keys, "hospital", []), lambda: at.connect("hospital"))
+        assert waiting.result(30).phase is Phase.JOINED
+        assert {*leading.result(30)[0].channels} == {SPOKE, "hospital"}
+
+
+def test_nobody_waits_longer_than_was_agreed(keys: Path, tmp_path: Path) -> None:
+    bank, shop = party(keys, HUB, []), party(keys, SPOKE, [])
+    with meeting("memory", bank, keys, tmp_path) as at, pytest.raises(PeerSilent):
+        greet(shop, lambda: at.connect(SPOKE), NOTHING, 0.5)
