@@ -155,4 +155,12 @@ class Federated(Table):
             raise ValueError("aggregation.keepers goes with aggregation.kind = 'ckks'")
         if len(set(named)) < 2 or not {*named} <= {*self.spokes}:
             raise ValueError("aggregation.keepers must name two clients or more, and nobody else")
+        gone = {each.leaver for each in self.unlearn}
+        if len({*named} - gone) < 2:
+            raise ValueError("of aggregation.keepers two at least must stay: name others, or more")
+        if self.training.share < 1:
+            raise ValueError(
+                "aggregation.keepers may be in no round whose clients are drawn: training.share = "
+                "1, or name no keepers, and all are"
+            )
         return self

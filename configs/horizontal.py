@@ -203,6 +203,13 @@ class Horizontal(Federated):
             raise ValueError(
                 f"requests {', '.join(planted)} plant triggers, and a run measures one of them"
             )
+        for each in self.unlearn:
+            plan, count = each.trigger, len(self.labels.classes)
+            if plan and plan.target is None and not plan.shift % count:
+                raise ValueError(
+                    f"trigger.shift {plan.shift} of {count} classes leaves every row its class: no "
+                    "trigger"
+                )
         if planted and len(self.shape) != 3:
             raise ValueError(f"request {planted[0]!r} plants a trigger, which takes images")
         return self
@@ -230,16 +237,50 @@ class Horizontal(Federated):
             raise ValueError(problem)
         return self
 
-    @model_validator(mode="after")
-    def _ways_have_what_they_need(self) -> Self:
+    @property
+    def _ways(self) -> set[str]:
+        """What a request has run; nothing without one."""
         plan = self.unlearning
         ways = {plan.method, *plan.compare, *(each.method for each in plan.also)}
-        if not self.unlearn:
-            return self
-        for name in sorted(ways & {"federaser", "fedrecovery"}):
+        return ways if self.unlearn else set()
+
+    @model_validator(mode="after")
+    def _histories_tell_steps(self) -> Self:
+        rule = self.training.rule
+        for name in sorted(self._ways & {"federaser", "fedrecovery"}):
             if not self.history.every:
                 raise ValueError(f"{name} needs the history of the training: history.every = 1")
-        if self.personal.kind == "mimir":
+            if rule.kind != "fedavg" or rule.rate not in (None, 1.0):
+                raise ValueError(
+                    f"{name} takes the mean change for the step that was made: "
+                    "training.rule = {kind = 'fedavg'}, rate 1"
+                )
+        if "fedrecovery" in self._ways and any(each.leaver is None for each in self.unlearn):
+            raise ValueError("fedrecovery takes out whole clients: name them, without classes")
+        return self
+
+    @model_validator(mode="after")
+    def _models_fit_the_ways(self) -> Self:
+        if self.personal.kind in ("fedper", "mimir", "gpfl"):
+            for name in sorted(self._ways & {"fedforget", "mode"}):
+                raise ValueError(
+                    f"{name} guides one model by another one, and personal = "
+                    f"{self.personal.kind!r} leaves clients one set of own parameters for both"
+                )
+        if len(self.shape) != 3 or any(side % 4 for side in self.shape[1:]):
+            for name in sorted(self._ways & {"mimir", "fedgkt"}):
+                raise ValueError(
+                    f"{name} draws images with sides of multiples of four, and shape is "
+                    f"{list(self.shape)}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _ways_have_what_they_need(self) -> Self:
+        plan, ways = self.unlearning, self._ways
+        if plan.peer is not None and ways and not ways & {"mimir", "fedmm", "fedgkt"}:
+            raise ValueError("unlearning.peer is for mimir, fedmm and fedgkt, and none is run")
+        if self.personal.kind == "mimir" or not ways:
             return self
         prompts = 'personal = {kind = "mimir"}'
         if "mimir" in ways:

@@ -8,13 +8,15 @@ client took part for the first time: nothing in it knows that client.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shutil import rmtree
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from torch import Tensor
 
-from parties.errors import PolicyError
+from parties.durable import write
+from parties.errors import IntegrityError, PolicyError
 from parties.horizontal.cohort import Cohort, Mean, Member
 from parties.horizontal.learning.lesson import Lesson, Slots
 from parties.horizontal.rounds import Course, Watcher, run
@@ -125,9 +127,7 @@ class Tracks:
             tensors[LAST] = track.last
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._path(number)
-        fresh = path.with_suffix(".new")
-        save_file(tensors, fresh, clients or None)
-        fresh.replace(path)
+        write(path, save(tensors, clients or None))
 
     def _read(self, number: int) -> Track:
         path = self._path(number)
@@ -135,14 +135,25 @@ class Tracks:
             raise PolicyError(
                 f"the server has lost the models of cluster {number}", "start the run afresh"
             )
-        with safe_open(path, framework="pt") as file:
-            clients = file.metadata() or {}
-            starts = [
-                Start(int(name), file.get_tensor(name), frozenset(clients[name].split("\n")))
-                for name in sorted(clients, key=int)
-            ]
-            last = file.get_tensor(LAST) if LAST in file.keys() else None  # noqa: SIM118  no dict
+        try:
+            with safe_open(path, framework="pt") as file:
+                clients = file.metadata() or {}
+                starts = [
+                    Start(int(name), file.get_tensor(name), frozenset(clients[name].split("\n")))
+                    for name in sorted(clients, key=int)
+                ]
+                there = LAST in file.keys()  # noqa: SIM118  no dict
+                last = file.get_tensor(LAST) if there else None
+        except (SafetensorError, ValueError) as error:
+            raise IntegrityError(
+                f"the models of cluster {number} in {path} are damaged: {error}",
+                "start the run afresh: --begin fresh",
+            ) from error
         return Track(tuple(starts), last)
+
+    def clear(self) -> None:
+        """Forget all tracks."""
+        rmtree(self._folder, ignore_errors=True)
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:04}.safetensors"

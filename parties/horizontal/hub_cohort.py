@@ -231,10 +231,16 @@ class HubCohort:
             sleep(PAUSE)
 
     def _load(self, channel: Channel, slots: Slots) -> bool:
-        """Send the vectors that the client does not hold already."""
+        """Send the vectors that the client does not hold already.
+
+        Raises:
+            Diverged: one that clients would refuse, and end.
+        """
         held = self._held[channel.terms.peer]
         for slot, vector in slots.items():
             if held.get(slot) is not vector:
+                if not bool((vector.abs() <= channel.terms.magnitude).all()):
+                    raise Diverged(f"a number of the {slot} is beyond limits.magnitude", SMALLER)
                 for start, part in parts(vector):
                     channel.send(vfl_pb2.Load(slot=slot, start=start, size=len(vector)), part)
                 held[slot] = vector

@@ -1,7 +1,7 @@
 """Requests to forget: every way is tried, and what it makes is measured."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -32,12 +32,20 @@ from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.parting import Parting
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.record import Record
+from parties.horizontal.salted import Salted
 from parties.horizontal.scene import Scene, Turn
 from parties.horizontal.subject import Subject
 from unlearning.audit.figure import Figure
 
 ALONE = ("ratios",)  # marks of single questions: they are compared, and not kept
 TRIES = 3  # to hear from every client whom a request concerns
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """The server's own randomness, which no client may know: it is no part of the agreement."""
+
+    number: int
 
 
 class Requests:
@@ -54,6 +62,7 @@ class Requests:
         self._party, self._cohort, self._record = party, cohort, record
         self._lines, self._subject = lines, subject
         self._gone: Sequence[Member] = ()  # of the present request
+        self._salt = ""  # of its randomness
 
     def _history(self) -> StoredRounds:
         return StoredRounds(self._party.state / "history", self._subject.history)
@@ -74,6 +83,8 @@ class Requests:
             PolicyError: nobody may be passed over, and somebody is not here.
         """
         name = request.name
+        first = name == self._party.agreement.unlearn[0].name
+        self._salt = "" if first else f" {name}"
         self._cohort.attend(name)
         leaving, staying = self._members(name, original)
         self._gone = leaving
@@ -117,9 +128,16 @@ class Requests:
         staying: Sequence[Member],
         tell: Callable[[Turn], None],
     ) -> Scene:
-        history, make = self._history() if self._subject.history else None, self._subject.fresh
-        tracks = self._tracks()
-        return Scene(self._cohort, original, leaving, staying, make, history, tell, tracks)
+        def make(stream: str) -> Tensor:
+            return self._subject.fresh(stream + self._salt)
+
+        history = self._history() if self._subject.history else None
+        tracks, cohort = self._tracks(), Salted(self._cohort, self._salt)
+        secret = self._record.once("secret", Secret, self._drawn).number
+        return Scene(cohort, original, leaving, staying, make, history, tell, tracks, secret)
+
+    def _drawn(self) -> Secret:
+        return Secret(int.from_bytes(self._party.entropy(7)))
 
     def _one(
         self,
@@ -139,15 +157,25 @@ class Requests:
             diary = Diary(original, step, self._sent, asked)
             if not self._subject.own:
                 return unlearn(way, scene, diary, line)
-            apart = Parting(self._cohort, lambda: self._lines.begin(f"{name} recovery", line))
-            done = unlearn(way, lambda tell: replace(scene(tell), cohort=apart), diary, line)
-            return replace(done, line=apart.line or line)
+            apart: list[Parting] = []
+
+            def parting(tell: Callable[[Turn], None]) -> Scene:
+                here = scene(tell)
+                begin = partial(self._lines.begin, f"{name} recovery", line)
+                apart.append(Parting(here.cohort, begin))
+                return replace(here, cohort=apart[-1])
+
+            done = unlearn(way, parting, diary, line)
+            return replace(done, line=apart[-1].line or line)
 
         found = record.once(f"{request}: {way.name}", Unlearned, work)
         self._cohort.follow(found.line, None)
         if found.diverged:
             return found, self._failed(way, found, found.diverged)
-        scores = record.once(f"{name} read", Scores, partial(self._read, found.model))
+        try:
+            scores = record.once(f"{name} read", Scores, partial(self._read, found.model))
+        except Diverged as error:
+            return found, self._failed(way, found, f"made a model that cannot be read: {error}")
         if not all(isfinite(one.loss) for part in scores.values() for one in part.values()):
             return found, self._failed(way, found, "ended with outputs that are not finite")
         marks = self._marks(request, way.name, found.model)
@@ -170,7 +198,10 @@ class Requests:
     def _between(self, found: Unlearned, model: Tensor) -> Scores:
         """The scores before recovery, with what was the clients' own then."""
         self._cohort.follow(found.line_between, None)
-        scores = self._read(model)
+        try:
+            scores = self._read(model)
+        except Diverged:  # before it recovered
+            scores = nothing()
         self._cohort.follow(found.line, None)
         return scores
 

@@ -35,6 +35,7 @@ class Scene:
         history: None where none was kept.
         tell: is told of every round, for progress and the report.
         tracks: of a training in clusters.
+        secret: a seed that the server alone knows.
     """
 
     cohort: Cohort
@@ -45,6 +46,7 @@ class Scene:
     history: History | None
     tell: Callable[["Turn"], None]
     tracks: Tracks | None = None
+    secret: int = 0
 
 
 @dataclass(frozen=True, slots=True)

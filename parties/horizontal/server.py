@@ -11,6 +11,7 @@ from parties import join
 from parties.errors import public
 from parties.horizontal.aggregation import promise
 from parties.horizontal.choice import ORIGINAL
+from parties.horizontal.clusters import Tracks
 from parties.horizontal.cohort import Cohort, Member
 from parties.horizontal.door import Door
 from parties.horizontal.final import save_model
@@ -99,6 +100,7 @@ class Server:
                 requests.append(told)
         if requests:  # it remembers who has left, and nobody asks for it any more
             StoredRounds(self._party.state / "history", 0).clear()
+            Tracks(self._party.state / "clusters", ()).clear()
         self._delivered = model
         return {
             "version": VERSION,

@@ -16,7 +16,7 @@ GOOD = """
 federation = "wards"
 mode = "horizontal"
 clients = 5
-shape = [8]
+shape = [1, 8, 8]
 labels = { classes = ["0", "1"] }
 parties = { server = { role = "server" } }
 partition = { kind = "iid" }
@@ -62,6 +62,7 @@ def test_one_that_is_compared_is_refused_too(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("name", sorted(LEAVING))
 def test_a_mean_over_one_client_that_leaves_is_refused(tmp_path: Path, name: str) -> None:
     changes = ["aggregation.kind=masks", *SECURE[:1], f"unlearning.method={name}"]
+    changes += ["personal.kind=none"] if name == "mode" else []
     told = refusal(tmp_path, *changes)
     assert f"unlearning.method: {name!r} needs the update of the one client that leaves" in told
     assert "legal with it: fine-tune" in told

@@ -52,6 +52,39 @@ def test_what_is_missing_is_named_before_the_run(tmp_path: Path, change: str) ->
             "'a' plants a trigger, which takes images",
         ),
         (["unlearning.compare=['fine-tune', 'fine-tune']"], "compare names a method twice"),
+        (
+            ["unlearn=[{name='a', client='client-0', trigger={shift=4}}]"],
+            "trigger.shift 4 of 2 classes leaves every row its class",
+        ),
+        (
+            ["history.every=1", "unlearning.method='federaser'", "training.rule.kind='fedadam'"],
+            "federaser takes the mean change for the step that was made",
+        ),
+        (
+            [
+                "history.every=1",
+                "unlearning.method='fedrecovery'",
+                "unlearn=[{name='a', client='client-0', fraction=0.5}]",
+            ],
+            "fedrecovery takes out whole clients",
+        ),
+        (
+            ["personal.kind='fedper'", "unlearning.compare=['mode']"],
+            "mode guides one model by another one",
+        ),
+        (
+            ["shape=[1, 30, 30]", "personal.kind='mimir'", "unlearning.method='mimir'"],
+            "mimir draws images with sides of multiples of four",
+        ),
+        (["unlearning.peer='client-1'"], "unlearning.peer is for mimir, fedmm and fedgkt"),
+        (
+            ["aggregation={kind='ckks', keepers=['client-0', 'client-1']}"],
+            "of aggregation.keepers two at least must stay",
+        ),
+        (
+            ["aggregation={kind='ckks', keepers=['client-1', 'client-2']}", "training.share=0.9"],
+            "aggregation.keepers may be in no round whose clients are drawn",
+        ),
     ],
 )
 def test_what_cannot_be_measured_or_told_apart_is_refused(

@@ -50,7 +50,7 @@ def _accuracies(scores: Scores, leaving: set[str]) -> dict[str, Measured]:
 
     Who left by an earlier request has no row to learn from, and does not stay.
     """
-    stay = {name for name, each in scores["retained"].items() if each.rows and name not in leaving}
+    stay = {name for name, each in scores["retained"].items() if each.rows}
     staying = of_clients(scores["held"], stay)
     single, validation = (_single(scores[kind], stay) for kind in ("held", "validation"))
     return {

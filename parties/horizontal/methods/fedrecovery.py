@@ -5,12 +5,15 @@ taken out, a distance that is measured and not bounded beforehand: it promises n
 is heuristic.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from parties.errors import PolicyError
+from parties.horizontal.cohort import Member
+from parties.horizontal.learning.lesson import Learned
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.rounds import Course
 from parties.horizontal.scene import Scene, Turn
@@ -45,25 +48,36 @@ class FedRecovery:
         if scene.history is None or not len(scene.history):
             raise PolicyError("fedrecovery needs the history of the training", "history.every = 1")
         gone = {each.client for each in scene.leaving}
-        residuals, squares = list[Tensor](), list[float]()
-        for _, found in scene.history.rounds():
-            names = [member.client for member in found]
-            changes = torch.stack([each.change for each in found.values()])
-            squares.append(float(changes.mean(dim=0).square().sum()))
-            residuals.append(self._residual(names, changes, gone))
-        shares = recovery.weights(torch.tensor(squares))
+        squares = torch.tensor([_square(found) for _, found in scene.history.rounds()])
         # w̄ = w_t − Σ_i p_i δ_i; the stored changes are −η ∇f, so that here η is 1.
-        taken = shares @ torch.stack(residuals)
+        taken = torch.zeros_like(scene.original)
+        shares = recovery.weights(squares)
+        for share, (_, found) in zip(shares, scene.history.rounds(), strict=True):
+            taken += share * _residual(found, gone)
         model = scene.original - taken
         if self.epsilon is not None:
             scale = recovery.noise_scale(self.epsilon, self.beta, float(taken.double().norm()))
-            generator = torch.Generator().manual_seed(torch_seed(self.recover.seed, "fedrecovery"))
+            # Clients know the agreement's seed: noise from it would be theirs to take off.
+            generator = torch.Generator().manual_seed(torch_seed(scene.secret, "fedrecovery"))
             model = model + scale * torch.randn(model.shape, generator=generator)
         scene.tell(Turn("unlearn", 0, model))
         return recover(scene, model, self.recover)
 
-    def _residual(self, names: list[str], changes: Tensor, gone: set[str]) -> Tensor:
-        here = [place for place, name in enumerate(names) if name in gone]
-        if not here or len(here) == len(names):
-            return torch.zeros_like(changes[0])
-        return recovery.residual(-changes, here, 1.0)
+
+def _changes(found: Mapping[Member, Learned]) -> Tensor:
+    """What the clients of a round learned, ``[clients, d]``."""
+    return torch.stack([each.change for each in found.values()])
+
+
+def _square(found: Mapping[Member, Learned]) -> float:
+    """The squared length of the mean change."""
+    return float(_changes(found).mean(dim=0).square().sum())
+
+
+def _residual(found: Mapping[Member, Learned], gone: set[str]) -> Tensor:
+    """What those who leave did in a round, ``[d]``."""
+    changes = _changes(found)
+    here = [place for place, member in enumerate(found) if member.client in gone]
+    if not here or len(here) == len(found):
+        return torch.zeros_like(changes[0])
+    return recovery.residual(-changes, here, 1.0)

@@ -292,7 +292,7 @@ def test_fedrecovery_takes_a_part_of_the_client_out(tmp_path: Path) -> None:
     assert float((noisy - turns[0].model).std()) == pytest.approx(spread, rel=0.1)
 
 
-def test_fedrecovery_takes_all_who_leave_out_and_its_noise_is_of_the_run(tmp_path: Path) -> None:
+def test_fedrecovery_takes_all_who_leave_out_and_its_noise_is_the_server_s(tmp_path: Path) -> None:
     kept, _ = history(tmp_path)
     one, both = (
         FedRecovery(course(0)).run(
@@ -301,9 +301,9 @@ def test_fedrecovery_takes_all_who_leave_out_and_its_noise_is_of_the_run(tmp_pat
         for count in (1, 2)
     )
     assert not torch.equal(one, both)
+    here = scene([], history=kept)  # the seed of the agreement is one for both
     noisy = [
-        FedRecovery(replace(course(0), seed=seed), epsilon=1.0).run(scene([], history=kept))
-        for seed in (0, 1)
+        FedRecovery(course(0), epsilon=1.0).run(replace(here, secret=secret)) for secret in (1, 2)
     ]
     assert not torch.equal(*noisy)
 

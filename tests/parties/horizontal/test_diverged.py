@@ -160,6 +160,27 @@ def test_over_lines_a_client_says_that_it_diverged_and_stays(tmp_path: Path) -> 
     assert not [each for each in told if "left out" in each]
 
 
+def test_over_lines_what_clients_would_refuse_is_not_sent_and_ends_its_way_alone(
+    tmp_path: Path,
+) -> None:
+    """A model may be finite and beyond what messages may hold: no client hears it."""
+    ready, told = prepared(tmp_path, CONFIG), list[str]()
+    start = networks.fresh(ready[0].agreement, "original")
+    beyond = start + 2 * ready[0].agreement.limits.magnitude
+    with cohort(ready, told, untouched) as remote:
+        for ask in (
+            lambda: remote.mean(ALL, LESSON, {"model": beyond}),
+            lambda: remote.read(CLIENTS, "held", beyond),
+        ):
+            with pytest.raises(Diverged, match=r"of the model is beyond limits\.magnitude"):
+                ask()
+        large = replace(LESSON, learning_rate=1e6)
+        with pytest.raises(Diverged, match="the update of client-0 is not finite"):
+            remote.mean(ALL, large, {"model": start})
+        assert set(remote.read(CLIENTS, "held", start)) == set(CLIENTS)
+    assert not [each for each in told if "left out" in each]
+
+
 def test_an_update_that_fits_into_no_sum_is_no_lost_client(tmp_path: Path) -> None:
     masked = prepared(tmp_path, CONFIG.replace("[seats.server]", MASKS + "[seats.server]"))
     slots, told = {"model": networks.fresh(masked[0].agreement, "original")}, list[str]()

@@ -1,5 +1,6 @@
 """What a server makes of what its clients measured: odds, figures beside Retrain's, stages."""
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from copy import deepcopy
@@ -17,9 +18,10 @@ from torch import Tensor
 from configs.client_unlearning import ClientMethod
 from configs.language_unlearning import TextMethod
 from parties.errors import PolicyError, ResourceError
-from parties.horizontal.cohort import Member, Score
+from parties.horizontal.cohort import Mean, Member, Score
 from parties.horizontal.evaluation.figures import figures
 from parties.horizontal.evaluation.outcome import KINDS, Outcome
+from parties.horizontal.learning.lesson import Lesson, Slots
 from parties.horizontal.learning.odds import BINS, MOST, WIDTH, apart, counted, pooled, spread
 from parties.horizontal.network_subject import NetworkSubject
 from parties.horizontal.record import Record, checkpoints
@@ -263,6 +265,31 @@ def test_a_request_after_which_nobody_has_rows_is_refused_before_anything_is_don
     cohort = PoolCohort(party.agreement.spokes, source, Here(), 1.0)
     with pytest.raises(PolicyError, match="leaves nobody with rows"):
         Server(party, cohort, Record(party, checkpoints(party), bytes(16))).story()
+
+
+def test_no_two_requests_ask_for_one_and_the_same_sum_of_other_clients(tmp_path: Path) -> None:
+    """Their difference would be one client's update, also where sums are all that is seen."""
+    text = CONFIG.replace(
+        'client = "client-0", trigger = { share = 0.5 }',
+        'client = "client-0" }, { name = "second", client = "client-1"',
+    )
+    text = text.replace("limits =", 'unlearning = { method = "fine-tune", compare = [] }\nlimits =')
+    wards = prepared(tmp_path, text)
+    party = take_horizontal_seat(wards[0], "server", wards[1], lambda _: None)
+    source, asked = Source(tmp_path / "wards.toml", (), None), dict[object, set[str]]()
+
+    class Listens(PoolCohort):
+        def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
+            at = (lesson.stream, slots["model"].numpy().tobytes())
+            names = {each.client for each in members}
+            assert asked.setdefault(at, names) == names
+            return super().mean(members, lesson, slots)
+
+    cohort = Listens(party.agreement.spokes, source, Here(), 1.0)
+    found = Server(party, cohort, Record(party, checkpoints(party), bytes(16))).story()
+    assert [each["name"] for each in found["requests"]] == ["leaver", "second"]
+    streams = {str(stream) for stream, _ in asked}  # type: ignore[misc]
+    assert any(each.startswith("retrain ") and each.endswith(" second") for each in streams)
 
 
 def test_what_was_measured_of_single_questions_is_compared_and_not_kept(
