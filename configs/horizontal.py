@@ -241,7 +241,7 @@ class Horizontal(Federated):
     def _ways(self) -> set[str]:
         """What a request has run; nothing without one."""
         plan = self.unlearning
-        ways = {plan.method, *plan.compare, *(each.method for each in plan.also)}
+        ways: set[str] = {plan.method, *plan.compare, *(each.method for each in plan.also)}
         return ways if self.unlearn else set()
 
     @model_validator(mode="after")
