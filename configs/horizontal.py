@@ -278,8 +278,6 @@ class Horizontal(Federated):
     @model_validator(mode="after")
     def _ways_have_what_they_need(self) -> Self:
         plan, ways = self.unlearning, self._ways
-        if plan.peer is not None and ways and not ways & {"mimir", "fedmm", "fedgkt"}:
-            raise ValueError("unlearning.peer is for mimir, fedmm and fedgkt, and none is run")
         if self.personal.kind == "mimir" or not ways:
             return self
         prompts = 'personal = {kind = "mimir"}'
@@ -304,6 +302,9 @@ class Horizontal(Federated):
                 raise ValueError(f"{place} must name a client that stays, and {name!r} does not")
             if self.aggregation.kind != "none":
                 raise ValueError(f"{place} is about one client, which sums hide: aggregation none")
+        ways = self._ways
+        if self.unlearning.peer and ways and not ways & {"mimir", "fedmm", "fedgkt"}:
+            raise ValueError("unlearning.peer is for mimir, fedmm and fedgkt, and none is run")
         if by is not None and self.personal.kind in ("per-fedavg", "gpfl"):
             raise ValueError("evaluation.by lends parameters, and these clients' models need rows")
         return self
