@@ -77,6 +77,7 @@ class HubCohort:
         self.quorum, self._patience, self._warn = manner.quorum, manner.patience, warn
         self._rejoin = manner.rejoin
         self._held: dict[str, dict[str, Tensor]] = {name: {} for name in channels}
+        self._bounded: dict[str, Tensor] = {}  # what was found to be no larger than agreed
         self._sums = self._secure(manner)
         self._request: str | None = None
         self._line: vfl_pb2.Follow | None = None
@@ -239,8 +240,12 @@ class HubCohort:
         held = self._held[channel.terms.peer]
         for slot, vector in slots.items():
             if held.get(slot) is not vector:
-                if not bool((vector.abs() <= channel.terms.magnitude).all()):
-                    raise Diverged(f"a number of the {slot} is beyond limits.magnitude", SMALLER)
+                if self._bounded.get(slot) is not vector:  # once, not for every client
+                    if not bool((vector.abs() <= channel.terms.magnitude).all()):
+                        raise Diverged(
+                            f"a number of the {slot} is beyond limits.magnitude", SMALLER
+                        )
+                    self._bounded[slot] = vector
                 for start, part in parts(vector):
                     channel.send(vfl_pb2.Load(slot=slot, start=start, size=len(vector)), part)
                 held[slot] = vector

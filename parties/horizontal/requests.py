@@ -1,7 +1,7 @@
 """Requests to forget: every way is tried, and what it makes is measured."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -39,13 +39,6 @@ from unlearning.audit.figure import Figure
 
 ALONE = ("ratios",)  # marks of single questions: they are compared, and not kept
 TRIES = 3  # to hear from every client whom a request concerns
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """The server's own randomness, which no client may know: it is no part of the agreement."""
-
-    number: int
 
 
 class Requests:
@@ -133,11 +126,8 @@ class Requests:
 
         history = self._history() if self._subject.history else None
         tracks, cohort = self._tracks(), Salted(self._cohort, self._salt)
-        secret = self._record.once("secret", Secret, self._drawn).number
+        secret = int.from_bytes(self._party.entropy(7))
         return Scene(cohort, original, leaving, staying, make, history, tell, tracks, secret)
-
-    def _drawn(self) -> Secret:
-        return Secret(int.from_bytes(self._party.entropy(7)))
 
     def _one(
         self,

@@ -35,7 +35,7 @@ class Scene:
         history: None where none was kept.
         tell: is told of every round, for progress and the report.
         tracks: of a training in clusters.
-        secret: a seed that the server alone knows.
+        secret: a seed that the server alone knows, drawn for every scene anew.
     """
 
     cohort: Cohort
