@@ -240,16 +240,19 @@ class HubCohort:
         held = self._held[channel.terms.peer]
         for slot, vector in slots.items():
             if held.get(slot) is not vector:
-                if self._bounded.get(slot) is not vector:  # once, not for every client
-                    if not bool((vector.abs() <= channel.terms.magnitude).all()):
-                        raise Diverged(
-                            f"a number of the {slot} is beyond limits.magnitude", SMALLER
-                        )
-                    self._bounded[slot] = vector
+                self._bound(slot, vector, channel.terms.magnitude)
                 for start, part in parts(vector):
                     channel.send(vfl_pb2.Load(slot=slot, start=start, size=len(vector)), part)
                 held[slot] = vector
         return True
+
+    def _bound(self, slot: str, vector: Tensor, magnitude: float) -> None:
+        """Look at it once, and not for every client."""
+        if self._bounded.get(slot) is vector:
+            return
+        if not bool((vector.abs() <= magnitude).all()):
+            raise Diverged(f"a number of the {slot} is beyond limits.magnitude", SMALLER)
+        self._bounded[slot] = vector
 
     def _heard(self, channel: Channel, aim: Aim, slots: Slots) -> Learned:
         change, learned = self._vector(channel, np.dtype(np.float32))
