@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,15 +103,15 @@ def process(
     program: str,
     *words: str,
     environment: Mapping[str, str] | None = None,
-    before: Callable[[], None] | None = None,
+    through: Sequence[str] = (),
     folder: Path | None = None,
 ) -> Said:
-    """Run a command as a process of its own; output is no terminal."""
+    """Run a command as a process of its own, ``through`` another one; output is no terminal."""
     call = f"from parties.cli import {ENTRIES[program]} as run; run()"
     usual = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", call, *words],
-        capture_output=True, timeout=60, check=False, preexec_fn=before, cwd=folder or ROOT,
+        [*through, sys.executable, "-c", call, *words],
+        capture_output=True, timeout=60, check=False, cwd=folder or ROOT,
         env=usual if environment is None else {**usual, **environment},
     )  # fmt: skip
     return Said(done.returncode, (done.stdout + done.stderr).decode("utf-8", "backslashreplace"))
