@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
+from textwrap import fill
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,6 +12,7 @@ from parties.bench.tables import Line, Shown
 
 _WIDTH, _PANEL = 4.2, 3.4  # inches
 _ACROSS = 3  # panels
+_TITLE = 32  # letters of a line
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 
@@ -27,9 +29,10 @@ def draw(shown: Sequence[Shown], path: Path) -> bool:
         place.set_visible(False)
     for each, place in zip(drawn, axes, strict=False):
         (_curves if each.block.points else _bars)(each, place)
-        place.set_title(each.block.title, fontsize=9)
+        place.set_title(fill(each.block.title, _TITLE), fontsize=9)
         place.tick_params(labelsize=7)
-    axes[0].legend(fontsize=7)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=7, loc="outside lower center", ncols=2 * across)
     figure.savefig(path, dpi=130, metadata={"Software": None})
     return True
 

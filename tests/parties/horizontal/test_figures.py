@@ -267,29 +267,36 @@ def test_a_request_after_which_nobody_has_rows_is_refused_before_anything_is_don
         Server(party, cohort, Record(party, checkpoints(party), bytes(16))).story()
 
 
-def test_no_two_requests_ask_for_one_and_the_same_sum_of_other_clients(tmp_path: Path) -> None:
-    """Their difference would be one client's update, also where sums are all that is seen."""
+@pytest.mark.parametrize("sums", [True, False])
+def test_under_sums_no_two_requests_ask_for_one_and_the_same_sum_of_other_clients(
+    tmp_path: Path, sums: bool
+) -> None:
+    """Their difference would be one client's update; where updates are said, nothing is hidden."""
     text = CONFIG.replace(
         'client = "client-0", trigger = { share = 0.5 }',
         'client = "client-0" }, { name = "second", client = "client-1"',
     )
     text = text.replace("limits =", 'unlearning = { method = "fine-tune", compare = [] }\nlimits =')
+    text = text.replace("limits =", 'aggregation = { kind = "masks" }\nlimits =') if sums else text
     wards = prepared(tmp_path, text)
     party = take_horizontal_seat(wards[0], "server", wards[1], lambda _: None)
     source, asked = Source(tmp_path / "wards.toml", (), None), dict[object, set[str]]()
+    twice: list[object] = []
 
     class Listens(PoolCohort):
         def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
             at = (lesson.stream, slots["model"].numpy().tobytes())
             names = {each.client for each in members}
-            assert asked.setdefault(at, names) == names
+            twice.extend([at] if asked.setdefault(at, names) != names else [])
             return super().mean(members, lesson, slots)
 
     cohort = Listens(party.agreement.spokes, source, Here(), 1.0)
     found = Server(party, cohort, Record(party, checkpoints(party), bytes(16))).story()
     assert [each["name"] for each in found["requests"]] == ["leaver", "second"]
     streams = {str(stream) for stream, _ in asked}  # type: ignore[misc]
-    assert any(each.startswith("retrain ") and each.endswith(" second") for each in streams)
+    salted = [each for each in streams if each.endswith(" second")]
+    assert any(each.startswith("retrain ") for each in salted) is sums
+    assert bool(twice) is not sums
 
 
 def test_what_was_measured_of_single_questions_is_compared_and_not_kept(
