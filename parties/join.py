@@ -221,7 +221,7 @@ def _greeted(party: Seated, channel: Channel, session: bytes, before: Channel | 
             f"{before.incarnation}",
             "one process a seat: end the older one",
         )
-    _check_hello(party, channel.terms.peer, hello)
+    _check_hello(party, channel, hello)
     channel.session, nonce = session, party.entropy(NONCE)
     bound = _bound(party.purpose, channel, party.name, channel.terms.peer, hello.nonce, nonce)
     channel.send(
@@ -242,7 +242,8 @@ def _greeted(party: Seated, channel: Channel, session: bytes, before: Channel | 
     return Held(hello.run, tuple(hello.checkpoints))
 
 
-def _check_hello(party: Seated, peer: str, hello: vfl_pb2.Hello) -> None:
+def _check_hello(party: Seated, channel: Channel, hello: vfl_pb2.Hello) -> None:
+    peer = channel.terms.peer
     if len(hello.nonce) != NONCE:
         raise RemoteProtocolError(f"{peer} sent a nonce of {len(hello.nonce)} bytes, not {NONCE}")
     if not hello.oldest_version <= VERSION <= hello.newest_version:
@@ -263,7 +264,7 @@ def _check_hello(party: Seated, peer: str, hello: vfl_pb2.Hello) -> None:
             for field, ours, theirs in found[:10]
         )
         raise RemoteProtocolError(f"the agreements differ: {listed}", "start from the same file")
-    _compare_clocks(party, peer, hello.clock)
+    _compare_clocks(party, peer, hello.clock, monotonic() - channel.line.since)
     _compare_software(party, peer, hello.software)
 
 
@@ -287,8 +288,10 @@ def _compare_software(party: Seated, peer: str, theirs: str) -> None:
         party.watch.warn(f"{peer} runs {theirs[:40]!r}, {party.name} {software()!r}")
 
 
-def _compare_clocks(party: Seated, peer: str, theirs: float) -> None:
-    apart = abs(theirs - party.now().timestamp())
+def _compare_clocks(party: Seated, peer: str, theirs: float, waited: float = 0.0) -> None:
+    """``theirs`` was said up to ``waited`` seconds ago."""
+    ahead = theirs - party.now().timestamp()
+    apart = max(ahead, -ahead - waited, 0.0)  # what is no number stays so, as it is the first
     if not apart <= CLOCK_LIMIT:
         raise ClocksApart(
             f"the clocks of {party.name} and {peer} are {apart:.0f} s apart, "

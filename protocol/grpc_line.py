@@ -63,7 +63,12 @@ class GrpcLine:
         self._peer, self._ear, self._hang_up = peer, ear, hang_up
         self._vouch, self._habits = vouch, habits
         self._look = monotonic() + habits.recheck  # when certificates are looked at again
-        self.outbox = Mailbox()
+        self.outbox, self._since = Mailbox(), monotonic()
+
+    @property
+    def since(self) -> float:
+        """See ``Line``."""
+        return self._since
 
     @property
     def peer(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from queue import Empty, SimpleQueue
 from threading import Condition
+from time import monotonic
 from typing import Protocol
 
 from protocol.errors import LineBroken, PeerSilent, ProtocolError
@@ -15,6 +16,10 @@ class Line(Protocol):
     @property
     def peer(self) -> str | None:
         """The party that the transport proved at the other end; None where it cannot know."""
+
+    @property
+    def since(self) -> float:
+        """When it was made, by the monotonic clock."""
 
     def send(self, frame: bytes, timeout: float) -> None:
         """Hand over one frame; raises ``PeerSilent`` when the peer takes none for ``timeout`` s."""
@@ -99,6 +104,12 @@ class MemoryLine:
 
     def __init__(self, inbox: Mailbox, outbox: Mailbox, peer: str | None) -> None:
         self._inbox, self._outbox, self._peer = inbox, outbox, peer
+        self._since = monotonic()
+
+    @property
+    def since(self) -> float:
+        """See ``Line``."""
+        return self._since
 
     @property
     def peer(self) -> str | None:

@@ -869,7 +869,7 @@ class Teach(_message.Message):
     def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., aim: _Optional[_Union[Aim, str]] = ..., stream: _Optional[str] = ..., epochs: _Optional[int] = ..., batch: _Optional[int] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., proximal: _Optional[float] = ..., steps: _Optional[int] = ..., clip: _Optional[float] = ..., slots: _Optional[_Iterable[str]] = ..., teachers: _Optional[_Union[Teachers, _Mapping]] = ..., distil: _Optional[_Union[Distil, _Mapping]] = ..., gate: _Optional[_Union[Gate, _Mapping]] = ..., noise: _Optional[_Union[Noise, _Mapping]] = ..., text: _Optional[_Union[Text, _Mapping]] = ...) -> None: ...
 
 class Text(_message.Message):
-    __slots__ = ("objective", "optimiser", "gamma", "alpha", "beta", "delta", "diverge", "layer", "steering", "price", "ceiling")
+    __slots__ = ("objective", "optimiser", "gamma", "alpha", "beta", "delta", "diverge", "layer", "steering", "price", "ceiling", "stops")
     OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
     OPTIMISER_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FIELD_NUMBER: _ClassVar[int]
@@ -881,6 +881,7 @@ class Text(_message.Message):
     STEERING_FIELD_NUMBER: _ClassVar[int]
     PRICE_FIELD_NUMBER: _ClassVar[int]
     CEILING_FIELD_NUMBER: _ClassVar[int]
+    STOPS_FIELD_NUMBER: _ClassVar[int]
     objective: TextObjective
     optimiser: str
     gamma: float
@@ -892,7 +893,8 @@ class Text(_message.Message):
     steering: float
     price: float
     ceiling: float
-    def __init__(self, objective: _Optional[_Union[TextObjective, str]] = ..., optimiser: _Optional[str] = ..., gamma: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., delta: _Optional[float] = ..., diverge: _Optional[bool] = ..., layer: _Optional[int] = ..., steering: _Optional[float] = ..., price: _Optional[float] = ..., ceiling: _Optional[float] = ...) -> None: ...
+    stops: bool
+    def __init__(self, objective: _Optional[_Union[TextObjective, str]] = ..., optimiser: _Optional[str] = ..., gamma: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., delta: _Optional[float] = ..., diverge: _Optional[bool] = ..., layer: _Optional[int] = ..., steering: _Optional[float] = ..., price: _Optional[float] = ..., ceiling: _Optional[float] = ..., stops: _Optional[bool] = ...) -> None: ...
 
 class Teachers(_message.Message):
     __slots__ = ("mode", "first", "second", "temperature")

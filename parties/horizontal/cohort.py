@@ -165,7 +165,9 @@ def require_sound(diverged: Sequence[Member]) -> None:
         Diverged: somebody diverged.
     """
     if diverged:
-        raise Diverged(f"the update of {diverged[0]} is not finite", SMALLER)
+        raise Diverged(
+            f"the update of {diverged[0]} is not finite, or beyond limits.magnitude", SMALLER
+        )
 
 
 def require_finite(model: Tensor) -> None:
@@ -176,6 +178,16 @@ def require_finite(model: Tensor) -> None:
     """
     if not bool(torch.isfinite(model).all()):
         raise Diverged("the model is not finite", SMALLER)
+
+
+def require_bounded(model: Tensor, magnitude: float) -> None:
+    """Refuse a model ``[d]`` that clients would not take.
+
+    Raises:
+        Diverged: a number is beyond the agreed magnitude, or not finite.
+    """
+    if not bool((model.abs() <= magnitude).all()):
+        raise Diverged(f"a number of the model is beyond limits.magnitude, {magnitude:g}", SMALLER)
 
 
 def needed(quorum: float, asked: int) -> int:

@@ -9,6 +9,7 @@ from parties.horizontal.cohort import needed
 from parties.horizontal.party import FederatedParty
 from protocol.channel import Channel
 from protocol.errors import IdentityError, PeerSilent, ProtocolError
+from protocol.line import Line
 from protocol.phases import Side
 
 BRIEF = 0.001  # seconds: whoever dialled already
@@ -66,8 +67,9 @@ class Door:
     def arrivals(self) -> Mapping[str, Channel]:
         """Whoever came since anybody looked."""
         before = dict(self._seated)
-        while self._greet(BRIEF):
-            pass
+        while waiting := self._waiting():
+            for line in waiting:
+                self._seat(line)
         return {n: each for n, each in self._seated.items() if before.get(n) is not each}
 
     def _greet(self, seconds: float) -> bool:
@@ -80,6 +82,27 @@ class Door:
         except IdentityError as error:  # somebody else may still come
             party.watch.warn(f"refused a visitor: {error}")
             return True
+        self._seat(line)
+        return True
+
+    def _waiting(self) -> list[Line]:
+        """Who dialled already; of one that dialled again, since nobody heard it, the last line."""
+        found: dict[str, Line] = {}
+        while True:
+            try:
+                line = self._port.accept(BRIEF)
+            except PeerSilent:
+                return list(found.values())
+            except IdentityError as error:
+                self._party.watch.warn(f"refused a visitor: {error}")
+                continue
+            earlier = found.pop(str(line.peer), None)
+            if earlier is not None:
+                earlier.cut()
+            found[str(line.peer)] = line
+
+    def _seat(self, line: Line) -> None:
+        party = self._party
         channel = Channel(line, Side.HUB, party.terms(str(line.peer)), party.ledger.record)
         try:
             join.seat(party, channel, self._session, self._seated, {})
@@ -89,4 +112,3 @@ class Door:
             channel.close()
             self._seated.pop(channel.terms.peer, None)
         party.watch.step()
-        return True

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PLACE = vfl_pb2.Place(task=vfl_pb2.ROUND, epoch=0, step=0, microbatch=0)
 OTHERWISE: tuple[Aim, ...] = ("inputs", "classes")  # their answers are no vectors of the model
+FITS = f"{SMALLER}; where only rows times loss are too many, as the client says, smaller shares"
 PAUSE = 0.1  # seconds between two looks for a client that is gone
 Arrivals = Callable[[], Mapping[str, Channel]]
 Warn = Callable[[str], None]
@@ -137,7 +138,7 @@ class HubCohort:
             found = {name: each for name, each in heard.items() if each is not None}
             wild = [name for name, (_, learned) in found.items() if isnan(learned.loss)]
             if wild:
-                raise Diverged(f"the update of {', '.join(wild[:10])} fits into no sum", SMALLER)
+                raise Diverged(f"the update of {', '.join(wild[:10])} fits into no sum", FITS)
             return {name: each.numpy() for name, (each, _) in found.items() if each is not None}
 
         return self._sums.mean(members, self.quorum, size, taught)
@@ -187,6 +188,7 @@ class HubCohort:
 
     def deliver(self, model: Tensor) -> None:
         """Give every client that is here the model that the run ends with, ``[d]``."""
+        self._admit()
         for name in list(self._channels):
             self._try(name, lambda c: self._load(c, {DELIVERED: model}))
 

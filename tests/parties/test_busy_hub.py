@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from time import sleep
+from typing import Any
 
 import pytest
 from seats import meeting, party
@@ -32,6 +33,25 @@ def test_who_is_told_that_it_is_busy_greets_again_until_it_is_heard(
         pool.submit(greet, party(keys, "hospital", []), lambda: at.connect("hospital"))
         assert waiting.result(30).phase is Phase.JOINED
         assert {*leading.result(30)[0].channels} == {SPOKE, "hospital"}
+
+
+def test_a_greeting_that_waited_is_not_a_clock_that_is_late(
+    keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was said when the line was made."""
+    monkeypatch.setattr(join, "CLOCK_WARNING", 1.0)
+    monkeypatch.setattr(join, "CLOCK_LIMIT", 1.5)
+    events: list[Any] = []
+    bank = party(keys, HUB, events)
+    with meeting("memory", bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
+        found = [
+            pool.submit(greet, party(keys, name, []), partial(at.connect, name))
+            for name in (SPOKE, "hospital")
+        ]
+        sleep(2.5)
+        welcome(bank, at.port)
+        assert all(each.result(30).phase is Phase.JOINED for each in found)
+    assert not [each for each in events if "clocks" in str(each)]
 
 
 def test_nobody_waits_longer_than_was_agreed(keys: Path, tmp_path: Path) -> None:
