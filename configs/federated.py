@@ -158,9 +158,12 @@ class Federated(Table):
         gone = {each.leaver for each in self.unlearn}
         if len({*named} - gone) < 2:
             raise ValueError("of aggregation.keepers two at least must stay: name others, or more")
-        if self.training.share < 1:
+        # In the worst round the keepers that leave are gone, and all others are here.
+        here = len(self.spokes) - len({*named} & gone)
+        left_out = here - ceil(self.training.share * here - 1e-9)
+        if len({*named} - gone) - left_out < 2:
             raise ValueError(
-                "aggregation.keepers may be in no round whose clients are drawn: training.share = "
-                "1, or name no keepers, and all are"
+                "of aggregation.keepers fewer than two may be in a round whose clients are drawn: "
+                "training.share = 1, more keepers, or none named, and all are"
             )
         return self

@@ -309,6 +309,20 @@ class Horizontal(Federated):
             raise ValueError("evaluation.by lends parameters, and these clients' models need rows")
         return self
 
+    def _clusters_are_hidden(self) -> None:
+        """Their rounds are sums of enough clients, and are repeated with all of them."""
+        fewest, least = len(self.spokes) // self.training.clusters, self.aggregation.least
+        if fewest < least:
+            raise ValueError(
+                f"rounds of a cluster have {fewest} clients, and aggregation.least is {least}: "
+                "fewer clusters, or more clients"
+            )
+        if self.training.share < 1:
+            raise ValueError(
+                "knot repeats rounds from the first with a client that leaves, and where clients "
+                "are drawn that is a sum without one: training.share = 1"
+            )
+
     @model_validator(mode="after")
     def _clusters_can_go_back(self) -> Self:
         plan, count = self.training, self.training.clusters
@@ -319,6 +333,8 @@ class Horizontal(Federated):
             return self
         if count > len(self.spokes):
             raise ValueError(f"{count} clusters are too many for {len(self.spokes)} clients")
+        if self.aggregation.kind != "none":
+            self._clusters_are_hidden()
         if plan.rule.kind != "fedavg":
             raise ValueError("clusters go back to a model, which has no moments: rule 'fedavg'")
         if self.personal.kind not in ("none", "per-fedavg"):

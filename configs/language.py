@@ -1,5 +1,6 @@
 """The agreement of a run that teaches a language model: a server, and clients with texts."""
 
+from math import ceil
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
@@ -200,6 +201,15 @@ class Language(Federated):
                 "client forgets beside the same round without it would show that client's: "
                 'name no client in the requests (rows = "flagged")'
             )
+        for stage in self.unlearning.stages() if self.unlearn else ():
+            share = self.training.share if stage.share is None else stage.share
+            taught = ceil(share * len(self.spokes) - 1e-9)
+            if taught < sums.least or (sums.keepers and share < 1):
+                raise ValueError(
+                    f"share {share} of a way to unlearn has {taught} of {len(self.spokes)} clients "
+                    f"take part in a round; sums need aggregation.least = {sums.least}, and all "
+                    "where aggregation.keepers are named"
+                )
         plans = self.unlearning.chosen() if self.unlearn else []
         if any(plan.who == "leaving" for plan in plans):
             raise ValueError(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from configs.federated import Rule
-from configs.table import Count, Positive, Table
+from configs.table import Count, Fraction, Positive, Table
 from configs.variants import Unlearning, Variant
 
 TextMethod: TypeAlias = Literal[
@@ -13,10 +13,17 @@ TextMethod: TypeAlias = Literal[
 ]
 
 
+def _absent(value: object) -> bool:
+    return value is None
+
+
 class TextStage(Table):
     """Rounds of one stage; what is absent is the training's."""
 
     rounds: Annotated[int, Field(ge=0, lt=2**31)] = 5
+    # Of those who take part; in a round that unlearns one at least has forgotten texts.
+    share: Fraction | None = Field(default=None, exclude_if=_absent)
+    proximal: Annotated[float, Field(ge=0)] | None = Field(default=None, exclude_if=_absent)
     learning_rate: Positive | None = None
     epochs: Count = 1
     batch: Count | None = None
@@ -43,6 +50,13 @@ class ByRulePlan(Forgetting):
 
     # The server's, with its memory, in the rounds that unlearn and recover; None: the plain mean.
     rule: Rule | None = None
+
+
+class GradAscentPlan(ByRulePlan):
+    """Gradient ascent on forgotten texts."""
+
+    # A client's ascent ends at the loss of a uniform guess; the paper's goes on.
+    stops: bool = Field(default=True, exclude_if=bool)
 
 
 class GradDiffPlan(ByRulePlan):
@@ -79,8 +93,8 @@ class RmuPlan(ByRulePlan):
 class PrimalDualPlan(Forgetting):
     """FedORA's constraint on forgotten texts, priced by a dual variable."""
 
-    # γ: the nats a token that forgotten texts must reach; None: what texts have from which nobody
-    # of those who stay learned.
+    # γ: the nats a token that forgotten texts must reach, none of which counts for more than 1.5 γ;
+    # None: what texts have from which nobody learned, at the clients that are still concerned.
     threshold: Annotated[float, Field(gt=0, le=11)] | None = None  # clients tell up to 11.8
     step_size: Positive = 0.5  # σ
     price: Annotated[float, Field(ge=0)] = 0.5  # Ω before the first round
@@ -109,7 +123,7 @@ class TextUnlearning(Unlearning):
     also: tuple[TextVariant, ...] = ()
     retrains: Annotated[int, Field(ge=1)] = 1
     fine_tune: TextStage = TextStage()
-    grad_ascent: ByRulePlan = ByRulePlan()
+    grad_ascent: GradAscentPlan = GradAscentPlan()
     grad_diff: GradDiffPlan = GradDiffPlan()
     npo: NpoPlan = NpoPlan()
     simnpo: SimNpoPlan = SimNpoPlan()
@@ -118,10 +132,19 @@ class TextUnlearning(Unlearning):
 
     def chosen(self) -> list[Forgetting]:
         """The settings of all ways that a request has run, but for going on (fine-tune)."""
+        return [plan for plan in self._plans() if isinstance(plan, Forgetting)]
+
+    def stages(self) -> list[TextStage]:
+        """All rounds of the ways that a request has run, but for the Retrains'."""
+        found = []
+        for plan in self._plans():
+            found += [plan] if isinstance(plan, TextStage) else [plan.unlearn, plan.recover]
+        return found
+
+    def _plans(self) -> list[Forgetting | TextStage]:
         ways = [(name, self) for name in (self.method, *self.compare)]
         ways += [(each.method, self.at(each)) for each in self.also]
-        plans = [getattr(own, name.replace("-", "_")) for name, own in ways]
-        return [plan for plan in plans if isinstance(plan, Forgetting)]
+        return [getattr(own, name.replace("-", "_")) for name, own in ways]
 
     @model_validator(mode="after")
     def _it_goes_on(self) -> Self:

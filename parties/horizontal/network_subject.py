@@ -28,6 +28,7 @@ from unlearning.audit.figure import Figure
 class NetworkSubject:
     """See ``Subject``."""
 
+    one_start = False
     libraries: tuple[str, ...] = ()
 
     def __init__(self, agreement: Horizontal) -> None:

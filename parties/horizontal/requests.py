@@ -26,6 +26,7 @@ from parties.horizontal.evaluation.outcome import (
 )
 from parties.horizontal.history import StoredRounds
 from parties.horizontal.lines import Lines
+from parties.horizontal.methods.knot import Knot
 from parties.horizontal.methods.method import Method
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.methods.retrain import Retrain
@@ -73,25 +74,24 @@ class Requests:
 
         Raises:
             Diverged: the chosen way did, or a Retrain.
-            PolicyError: nobody may be passed over, and somebody is not here.
+            PolicyError: nobody may be passed over, and somebody is not here; or sums would show
+                what a few clients had learned.
         """
         name = request.name
         first = name == self._party.agreement.unlearn[0].name
-        self._salt = "" if first else f" {name}"
+        sums = self._party.agreement.aggregation
+        self._salt = "" if first or sums.kind == "none" else f" {name}"
         self._cohort.attend(name)
         leaving, staying = self._members(name, original)
         self._gone = leaving
-        if leaving and not staying:
-            raise PolicyError(
-                f"request {name!r} leaves nobody with rows: there is no model to go on with",
-                "end the federation, or name fewer who leave",
-            )
         # Where nobody has such rows there is nothing to forget, and the model stays as it is.
         all_ways = self._subject.ways(rounds) if leaving else []
+        if all_ways:
+            self._require_answerable(name, leaving, staying, all_ways)
         found = [self._untouched(name, original)]
         unlearned: list[Unlearned] = []
         for way in all_ways:
-            scene = partial(self._scene, original, leaving, staying)
+            scene = partial(self._scene, name, way, original, leaving, staying)
             model, outcome = self._one(name, way, scene, original)
             if outcome.diverged and (not unlearned or isinstance(way, Retrain)):
                 # Nothing could be delivered, or nothing would be there to measure by.
@@ -114,8 +114,38 @@ class Requests:
         }
         return delivered, staying, told
 
+    def _require_answerable(
+        self,
+        name: str,
+        leaving: Sequence[Member],
+        staying: Sequence[Member],
+        ways: Sequence[Method],
+    ) -> None:
+        """Refuse what leaves nobody, and sums without the rows of a few, whose update they show."""
+        if not staying:
+            raise PolicyError(
+                f"request {name!r} leaves nobody with rows: there is no model to go on with",
+                "end the federation, or name fewer who leave",
+            )
+        sums = self._party.agreement.aggregation
+        gone, repeated = {each.client for each in leaving}, list[tuple[str, ...]]()
+        if self._subject.one_start:
+            repeated = [tuple(self._cohort.clients)]
+        elif any(isinstance(way, Knot) for way in ways):
+            repeated = list(self._subject.clusters)
+        few = [len(gone & {*each}) for each in repeated if 0 < len(gone & {*each}) < sums.least]
+        if sums.kind != "none" and few:
+            raise PolicyError(
+                f"request {name!r} is about rows of {few[0]} of the clients that learn together, "
+                "and the same sum without them would show what they had learned of these rows",
+                f"aggregation.least = {sums.least} says how many it takes: ask for rows that more "
+                "clients hold",
+            )
+
     def _scene(
         self,
+        request: str,
+        way: Method,
         original: Tensor,
         leaving: Sequence[Member],
         staying: Sequence[Member],
@@ -125,9 +155,16 @@ class Requests:
             return self._subject.fresh(stream + self._salt)
 
         history = self._history() if self._subject.history else None
-        tracks, cohort = self._tracks(), Salted(self._cohort, self._salt)
-        secret = int.from_bytes(self._party.entropy(7))
+        # Knot's clusters learn as they did before.
+        cohort = self._cohort if isinstance(way, Knot) else Salted(self._cohort, self._salt)
+        tracks, secret = self._tracks(), partial(self._secret, f"{request} {way.name} secret")
         return Scene(cohort, original, leaving, staying, make, history, tell, tracks, secret)
+
+    def _secret(self, name: str) -> bytes:
+        """The same after a crash: two models that differ by noise alone would show it."""
+        found = self._record.once(name, str, lambda: self._party.entropy(32).hex())
+        self._record.keep()
+        return bytes.fromhex(found)
 
     def _one(
         self,

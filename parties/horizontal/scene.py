@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from os import urandom
 from typing import Protocol
 
 from torch import Tensor
@@ -11,6 +12,11 @@ from parties.horizontal.cohort import Cohort, Member
 from parties.horizontal.learning.lesson import Learned
 
 Fresh = Callable[[str], Tensor]  # a model of random weights, by the name of its randomness
+
+
+def drawn() -> bytes:
+    """A secret of this moment."""
+    return urandom(32)
 
 
 class History(Protocol):
@@ -35,7 +41,7 @@ class Scene:
         history: None where none was kept.
         tell: is told of every round, for progress and the report.
         tracks: of a training in clusters.
-        secret: a seed that the server alone knows, drawn for every scene anew.
+        secret: gives 32 bytes that the server alone knows, the same whenever a way is asked again.
     """
 
     cohort: Cohort
@@ -46,7 +52,7 @@ class Scene:
     history: History | None
     tell: Callable[["Turn"], None]
     tracks: Tracks | None = None
-    secret: int = 0
+    secret: Callable[[], bytes] = drawn
 
 
 @dataclass(frozen=True, slots=True)

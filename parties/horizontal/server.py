@@ -12,7 +12,7 @@ from parties.errors import public
 from parties.horizontal.aggregation import promise
 from parties.horizontal.choice import ORIGINAL
 from parties.horizontal.clusters import Tracks
-from parties.horizontal.cohort import Cohort, Member
+from parties.horizontal.cohort import Cohort, Member, require_bounded
 from parties.horizontal.door import Door
 from parties.horizontal.final import save_model
 from parties.horizontal.history import StoredRounds
@@ -143,7 +143,9 @@ class Server:
     def _train(self, span: Span, rounds: list[dict[str, Any]]) -> Tensor:
         def work() -> Trained:
             line = self._lines.begin(span.name, self._lines.present or None)
-            return train(self._party, self._subject, self._cohort, self.record, span, line)
+            trained = train(self._party, self._subject, self._cohort, self.record, span, line)
+            require_bounded(trained.model, self._agreement.limits.magnitude)
+            return trained
 
         trained = self.record.once(span.name, Trained, work)
         self._lines.stay(trained.line)

@@ -25,6 +25,10 @@ class Subject(Protocol):
         """Whether clients have parameters of their own."""
 
     @property
+    def one_start(self) -> bool:
+        """Whether all trainings begin with one model, and not each with random weights."""
+
+    @property
     def history(self) -> int:
         """Every so many rounds of the training are kept; 0: none."""
 

@@ -34,6 +34,7 @@ COUNTS = {
     "Llama-3.1-8B": 83_886_080,
     "Llama-2-7B": 79_953_920,
 }
+ATTACKED = ("evaluation.relearn=20", "evaluation.quantise=true")
 FALLEN = {"npo-fedavgm": "NPO", "grad-diff-fedavgm": "GradDiff"}
 NEARER = ("npo", "simnpo", "primal-dual")
 Models = Mapping[str, Mapping[str, float]]
@@ -78,12 +79,26 @@ def _rows(models: Models) -> Iterator[Row]:
         utility = models[name]["model_utility"] / retrain["model_utility"]
         yield Row(f"llm: model utility over Retrain's, {name}", utility, "",
                   "within 0.1 of 1", abs(utility - 1) <= 0.1)  # fmt: skip
+    for name in ("original", *NEARER, "retrain"):
+        yield from _attacked(name, models[name])
     for name, way in FALLEN.items():
         fallen = models[name]["model_utility"] / retrain["model_utility"]
         yield Row(f"llm: model utility over Retrain's, {way} through FedAvgM without a rate",
                   fallen, "", "it collapses: at most 0.1", fallen <= 0.1)  # fmt: skip
     yield shown("llm: model utility of Retrain, of fine-tuning",
                 f"{retrain['model_utility']:.3f}, {original['model_utility']:.3f}", "")  # fmt: skip
+
+
+def _attacked(name: str, known: Mapping[str, float]) -> Iterator[Row]:
+    """What rounding and 20 steps of relearning make of the probability of forgotten answers."""
+    if "relearned" not in known:  # of a metrics file of a run without attacks
+        return
+    rounded = [known[f"rounded_{bits}_probability"] for bits in (8, 4)]
+    each = (known["forget_probability"], *rounded)
+    yield shown(f"llm: probability of forgotten answers as it is, in 8 bits, in 4 bits, {name}",
+                ", ".join(f"{p:.4f}" for p in each), "")  # fmt: skip
+    yield shown(f"llm: the same of 380 answers before and after relearning 20 others, {name}",
+                f"{known['relearned_before']:.4f}, {known['relearned']:.4f}", "")  # fmt: skip
 
 
 def figures(metrics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -112,5 +127,5 @@ def _run(data: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], float
             if event["event"] == "progress":
                 tell(f"llm: {event['phase']}, {event['done']} of {event['total'] or '?'}")
 
-        metrics = simulate(Plan(CONFIG, (), place / "runs", place), hear)
+        metrics = simulate(Plan(CONFIG, ATTACKED, place / "runs", place), hear)
     return metrics, minutes

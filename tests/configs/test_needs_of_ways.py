@@ -82,8 +82,23 @@ def test_what_is_missing_is_named_before_the_run(tmp_path: Path, change: str) ->
             "of aggregation.keepers two at least must stay",
         ),
         (
-            ["aggregation={kind='ckks', keepers=['client-1', 'client-2']}", "training.share=0.9"],
-            "aggregation.keepers may be in no round whose clients are drawn",
+            [
+                "clients=6",
+                "aggregation={kind='ckks', keepers=['client-1', 'client-2']}",
+                "training.share=0.8",
+            ],
+            "of aggregation.keepers fewer than two may be in a round whose clients are drawn",
+        ),
+        (
+            [
+                "clients=6",
+                "unlearn=[{name='a', classes=['b']}]",
+                "training.clusters=3",
+                "aggregation={kind='masks'}",
+                "unlearning.method='knot'",
+                "unlearning.compare=[]",
+            ],
+            "rounds of a cluster have 2 clients, and aggregation.least is 3",
         ),
     ],
 )
@@ -102,3 +117,29 @@ def test_a_variant_brings_its_own_settings(tmp_path: Path) -> None:
 def test_other_splits_leave_the_usual_rest(tmp_path: Path) -> None:
     assert agreed(tmp_path, BESIDE).split.test == 0.15
     assert agreed(tmp_path, BESIDE, "split.validation=0.1").split.test == 0.15
+
+
+def test_keepers_of_whom_two_are_in_every_round_may_be_drawn(tmp_path: Path) -> None:
+    keepers = "aggregation={kind='ckks', keepers=['client-1', 'client-2', 'client-3']}"
+    changes = ["clients=6", keepers, "training.share=0.8", "unlearning.method='fine-tune'"]
+    found = agreed(tmp_path, BESIDE, *changes, "unlearning.compare=[]")
+    assert len(found.aggregation.keepers) == 3
+
+
+def test_of_keepers_two_are_in_every_round_of_the_training_too(tmp_path: Path) -> None:
+    """Who leaves is no keeper, and so fewer of the rest are left out once it is gone."""
+    gone = "unlearn=[" + ", ".join(f"{{name='r{n}', client='client-{n}'}}" for n in range(6, 10))
+    keepers = ", ".join(f"'client-{n}'" for n in range(5))
+    changes = ["clients=10", f"aggregation={{kind='ckks', keepers=[{keepers}]}}", gone + "]"]
+    changes += ["unlearning.method='fine-tune'", "unlearning.compare=[]"]
+    with pytest.raises(ConfigError, match="fewer than two may be in a round"):
+        agreed(tmp_path, BESIDE, *changes, "training.share=0.5")
+    assert agreed(tmp_path, BESIDE, *changes, "training.share=0.7").unlearn
+
+
+def test_drawn_clusters_are_no_sums(tmp_path: Path) -> None:
+    changes = ["clients=8", "unlearn=[{name='a', classes=['b']}]", "training.clusters=2"]
+    changes += ["aggregation={kind='masks'}", "unlearning={method='knot', compare=[]}"]
+    assert agreed(tmp_path, BESIDE, *changes).unlearn
+    with pytest.raises(ConfigError, match=r"training\.share = 1"):
+        agreed(tmp_path, BESIDE, *changes, "training.share=0.75")

@@ -3,7 +3,15 @@
 import pytest
 import torch
 
-from models.server_optimisers import FedAdagrad, FedAdam, FedAvg, FedAvgM, Form, ServerOptimiser
+from models.server_optimisers import (
+    FedAdagrad,
+    FedAdam,
+    FedAvg,
+    FedAvgM,
+    Form,
+    ServerOptimiser,
+    moments,
+)
 
 DELTA = torch.tensor([1.0, -0.5], dtype=torch.float64)
 ZERO = torch.zeros(2, dtype=torch.float64)
@@ -49,6 +57,32 @@ def test_second_moments() -> None:
     assert yogi.v is not None
     assert adam.v.tolist() == pytest.approx([0.01000099, 0.00250099])
     assert yogi.v.tolist() == pytest.approx([0.010001, 0.002501])
+
+
+@pytest.mark.parametrize(
+    ("rule", "m", "v", "step"),
+    [
+        # m = .9 m + .1 (.05), where m was 1, or .1 as 0 came before. v of the second:
+        # Adam .99 (.01000099) + .01 (.0025); Yogi, as it is above Δ², .010001 - .01 (.0025);
+        # the code's Adam, of m, .99 (.00010099) + .01 (.009025), and Yogi .000101 + .01 (.009025);
+        # Adagrad 1.000001 + .0025.
+        (FedAdam(), 0.905, 0.00992598, 0.0089934),
+        (FedAdam(form="reddi"), 0.095, 0.00992598, 0.00094405),
+        (FedAdam(yogi=True), 0.905, 0.009976, 0.0089710),
+        (FedAdam(form="code"), 0.095, 0.0001902301, 0.0064222),
+        (FedAdam(form="code", yogi=True), 0.095, 0.000191250, 0.0064063),
+        (FedAdagrad(), None, 1.002501, 4.98878e-5),
+    ],
+    ids=["adam", "reddi's adam", "yogi", "the code's adam", "the code's yogi", "adagrad"],
+)
+def test_the_second_step(rule: ServerOptimiser, m: float | None, v: float, step: float) -> None:
+    """Of Δ = 1, then 0.05: the moments go on from the first."""
+    zero = torch.zeros(1, dtype=torch.float64)
+    model, rule = rule.step(zero, torch.ones_like(zero))
+    after, rule = rule.step(model, torch.full_like(zero, 0.05))
+    known = {name: each.item() for name, each in moments(rule).items()}
+    assert known == pytest.approx({"v": v} if m is None else {"m": m, "v": v}, rel=1e-4)
+    assert (after - model).item() == pytest.approx(step, rel=1e-4)
 
 
 def test_a_rule_is_not_changed_by_its_step() -> None:

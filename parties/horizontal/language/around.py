@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from models.language.lora_aggregation import aggregate, factor_gap, total_gap
+from models.language.lora_aggregation import Gap, aggregate, factor_gap, total_gap
 from models.language.trainable import Layout, Values
 from parties.horizontal.cohort import (
     Cohort,
@@ -35,7 +35,7 @@ class TextCohort(PassedOn):
         hidden: whether nobody sees a single update.
 
     Attributes:
-        gaps: by round, ‖mean product − product of mean factors‖ over ‖mean product‖.
+        gaps: by round, how far the product of mean factors is from the mean product.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TextCohort(PassedOn):
         super().__init__(cohort)
         self._count, self._factors = count, factors
         self._products, self._hidden = products, hidden
-        self.gaps: list[float] = []
+        self.gaps: list[Gap] = []
 
     def each(
         self, members: Iterable[Member], lesson: Lesson, slots: Slots
@@ -80,7 +80,7 @@ class TextCohort(PassedOn):
         return mean
 
     def _measure(self, clients: Sequence[Values], rows: Sequence[int]) -> None:
-        self.gaps.append(total_gap(factor_gap(clients, rows)).relative)
+        self.gaps.append(total_gap(factor_gap(clients, rows)))
 
     def _merged(
         self, layout: Layout, members: Sequence[Member], lesson: Lesson, slots: Slots

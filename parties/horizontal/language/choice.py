@@ -6,6 +6,7 @@ from configs.language import Language
 from configs.language_unlearning import (
     ByRulePlan,
     Forgetting,
+    GradAscentPlan,
     GradDiffPlan,
     NpoPlan,
     PrimalDualPlan,
@@ -117,6 +118,8 @@ def _text(name: Objective, plan: Forgetting) -> TextLesson:
             delta = plan.delta if isinstance(plan, SimNpoPlan) else found.delta
             two = replace(found, gamma=gamma, alpha=alpha, retain=retain)
             return replace(two, beta=beta, delta=delta)
+        case GradAscentPlan(stops=stops):
+            return replace(found, stops=stops)
         case _:
             return found
 
@@ -130,8 +133,9 @@ def _course(agreement: Language, stage: TextStage, stream: str, text: TextLesson
         batch=stage.batch or usual.batch,
         learning_rate=stage.learning_rate or usual.learning_rate,
         weight_decay=usual.weight_decay,
-        proximal=usual.proximal,
+        proximal=usual.proximal if stage.proximal is None else stage.proximal,
         clip=usual.clip,
         text=replace(text, optimiser=usual.optimiser),
     )
-    return Course(lesson, stage.rounds, seed=agreement.seed, decay=usual.decay)
+    share = usual.share if stage.share is None else stage.share
+    return Course(lesson, stage.rounds, share, usual.decay, seed=agreement.seed)

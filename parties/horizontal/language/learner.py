@@ -175,7 +175,10 @@ class LanguageLearner:
             order = key(self.seed, "batches", stream, epoch)
             for lost, stays in _pairs(lengths, kept, lesson.batch, order):
                 beside = [kept[at] for at in stays]
-                yield self._step(steps, objective, [rows[at] for at in lost], beside)
+                told = self._step(steps, objective, [rows[at] for at in lost], beside)
+                yield told
+                if plan.stops and told[0] <= -self.room.guess:  # of ascent, minus the cross entropy
+                    return
 
     def _step(
         self,

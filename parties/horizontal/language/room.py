@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import log
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,12 @@ class Room:
         config: Any = self.model.config
         found = getattr(config.get_text_config(), "max_position_embeddings", None)
         return int(found) if found and found > 0 else self.encoder.longest
+
+    @property
+    def guess(self) -> float:
+        """Nats a token of a uniform guess among the tokens."""
+        config: Any = self.model.config
+        return log(config.get_text_config().vocab_size)
 
     def computing(self) -> AbstractContextManager[object]:
         """While the model computes; the backward pass needs it no more."""

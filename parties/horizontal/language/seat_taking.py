@@ -108,7 +108,14 @@ def shelf_of(
     flags: NDArray[np.bool_] = holding.forget[learned]
     texts = [corpus.records[at] for at in holding.rows]
     taught, flags = _tokens([texts[at] for at in learned], flags, encoder)
-    return TextShelf(taught, flags, encoded([texts[at] for at in held], encoder), public)
+    # Every second; of clients that keep only one apart, every second has a reference of attacks.
+    alone = agreement.partition.client if isinstance(agreement.partition, TextsAtOne) else None
+    names = [each for each in agreement.spokes if each != alone]
+    first = names.index(client) % 2 if len(held) == 1 and client != alone else 0
+    validation, attacked = (
+        encoded([texts[at] for at in held[begin::2]], encoder) for begin in (first, 1 - first)
+    )
+    return TextShelf(taught, flags, attacked, validation, public)
 
 
 def _tokens(

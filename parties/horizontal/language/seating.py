@@ -58,7 +58,8 @@ def take_language_seat(
     if isinstance(seat, TextSeat):
         watch.phase("reading texts")
         shelf = _shelf(config, name, seat, folder)
-        say_unlearned(watch, [*shelf.rows, *shelf.held, *shelf.public], agreement)
+        held = [*shelf.held, *shelf.validation]
+        say_unlearned(watch, [*shelf.rows, *held, *shelf.public], agreement)
     return LanguageParty(
         name=name,
         agreement=agreement,

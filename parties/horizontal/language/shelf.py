@@ -27,8 +27,8 @@ class TextShelf:
     Attributes:
         rows: for training.
         flagged: which of ``rows`` a request for what is flagged means, ``[rows]``.
-        held: texts of the same kind from which nobody learns: every second is the reference of
-            thresholds (``validation``), the others are that of attacks, which must not meet.
+        held: texts of the same kind from which nobody learns, the reference of attacks.
+        validation: others, the reference of thresholds; no text is in both.
         public: texts that everybody may know; they are learned beside ``rows`` and never forgotten.
         forgotten: places among ``rows`` that must go.
     """
@@ -36,6 +36,7 @@ class TextShelf:
     rows: list[Encoded]
     flagged: NDArray[np.bool_]
     held: list[Encoded] = field(default_factory=list)
+    validation: list[Encoded] = field(default_factory=list)
     public: list[Encoded] = field(default_factory=list)
     forgotten: Index = field(default_factory=nowhere)
 
@@ -45,9 +46,9 @@ class TextShelf:
             case "learn":
                 return self.rows
             case "held":
-                return self.held[1::2]
+                return self.held
             case "validation":
-                return self.held[::2]
+                return self.validation
             case "forgotten":
                 return [self.rows[at] for at in self.forgotten]
             case "retained":

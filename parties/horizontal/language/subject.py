@@ -23,7 +23,7 @@ KINDS: tuple[Kind, ...] = ("forgotten", "retained", "held")
 class LanguageSubject:
     """See ``Subject``."""
 
-    own, history, revert, conflicts = False, 0, 0, False
+    own, one_start, history, revert, conflicts = False, True, 0, 0, False
     clusters: tuple[tuple[str, ...], ...] = ()
     libraries = ("transformers", "peft", "tokenizers", "safetensors")
 
@@ -92,13 +92,15 @@ class LanguageSubject:
         """See ``Subject``."""
         agreement, tuning = self._agreement, self._agreement.tuning
         merging = tuning.merging if isinstance(tuning, Lora) else None
+        gaps = self._texts.gaps if self._texts else []
         return {
             "partition": agreement.partition.kind,
             "personal": "none",
             "revert": 0,
             "tuning": tuning.kind,
             "merging": merging,
-            "merging_gaps": self._texts.gaps if self._texts else [],
+            "merging_gaps": [each.relative for each in gaps],
+            "merging_distances": [each.gap for each in gaps],
             "base": self._room.digest,
             "benchmark": agreement.evaluation.benchmark,
         }

@@ -20,6 +20,7 @@ class TextLesson:
 
     Attributes:
         retain: the retain term, cross entropy or the divergence from the model before.
+        stops: whether gradient ascent ends at the loss of a uniform guess, and not with its epochs.
         layer: RMU's, from 1; 0: the middle one.
         steering: RMU's c.
         ceiling: of the preference score, in nats a token.
@@ -32,6 +33,7 @@ class TextLesson:
     beta: float = 0.1
     delta: float = 0.0
     retain: Literal["nll", "kl"] = "nll"
+    stops: bool = False
     layer: int = 0
     steering: float = 2.0
     price: float = 0.0

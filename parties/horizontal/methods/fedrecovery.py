@@ -17,7 +17,7 @@ from parties.horizontal.learning.lesson import Learned
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.rounds import Course
 from parties.horizontal.scene import Scene, Turn
-from parties.schedule import torch_seed
+from parties.schedule import normals
 from unlearning.guarantee import Guarantee
 from unlearning.horizontal import recovery
 
@@ -57,9 +57,9 @@ class FedRecovery:
         model = scene.original - taken
         if self.epsilon is not None:
             scale = recovery.noise_scale(self.epsilon, self.beta, float(taken.double().norm()))
-            # Clients know the agreement's seed: noise from it would be theirs to take off.
-            generator = torch.Generator().manual_seed(torch_seed(scene.secret, "fedrecovery"))
-            model = model + scale * torch.randn(model.shape, generator=generator)
+            # Clients know the agreement's seed, and torch's generators have 32 bits of their own.
+            noise = torch.from_numpy(normals(scene.secret(), len(model)))
+            model = model + (scale * noise).to(model.dtype)
         scene.tell(Turn("unlearn", 0, model))
         return recover(scene, model, self.recover)
 

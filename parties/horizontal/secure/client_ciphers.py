@@ -80,7 +80,8 @@ class ClientCiphers:
             raise refuse_alone("ckks")
         try:
             numbers = weighed(found, BITS, len(self._terms.members), MOST).view(np.int64)
-        except Outgrown:
+        except Outgrown as error:
+            self._party.watch.warn(str(error))
             told = vfl_pb2.Learned(rows=0, loss=nan, steps=found.steps)
             return np.empty(0, np.uint8), told
         try:

@@ -64,6 +64,8 @@ class ClientSums:
             most = self._party.agreement.limits.magnitude
             if not bool((change.abs() <= most).all()):
                 # No tensor like that may cross; a loss that is no number says what happened.
+                worst = float(change.abs().max())
+                self._party.watch.warn(f"a number of the update is {worst:g}, at most {most:g} may")
                 change, loss = change[:0], nan
             told = vfl_pb2.Learned(rows=rows, loss=loss, steps=found.steps, tokens=found.tokens)
             return change, told
@@ -71,7 +73,8 @@ class ClientSums:
             raise refuse_alone("masks")
         try:
             words = weighed(found, BITS, len(self._members))
-        except Outgrown:
+        except Outgrown as error:
+            self._party.watch.warn(str(error))
             return found.change[:0], vfl_pb2.Learned(rows=0, loss=nan, steps=found.steps)
         try:
             masked = self._sum.masked(words).view(np.int64)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from parties.horizontal.cohort import Mean, Member
 from parties.horizontal.learning.lesson import Lesson, Slots
 from parties.horizontal.methods.knot import Knot
 from parties.horizontal.methods.retrain import Retrain
+from parties.horizontal.requests import Requests
 from parties.horizontal.rounds import Course
 from parties.horizontal.scene import Scene, Turn
 from parties.horizontal.simulation.local_cohort import LocalCohort
@@ -204,3 +207,23 @@ def test_lost_clusters_are_not_taken_for_empty_ones(tmp_path: Path) -> None:
     (tmp_path / "clusters" / "0001.safetensors").unlink()
     with pytest.raises(PolicyError, match="lost the models of cluster 1"):
         Knot(COURSE).run(leaves(tracks, CLIENTS[:1], []))
+
+
+def test_under_sums_a_cluster_is_not_repeated_without_the_rows_of_a_few() -> None:
+    """Of three who leave, one is alone in its cluster: two sums would differ by its update."""
+    party: Any = SimpleNamespace(
+        agreement=SimpleNamespace(aggregation=SimpleNamespace(kind="masks", least=3))
+    )
+    subject: Any = SimpleNamespace(one_start=False, clusters=(tuple("abcd"), tuple("efgh")))
+    nobody: Any = None
+    requests = Requests(party, nobody, nobody, nobody, subject)
+    staying = [Member(name, "retained") for name in "abcdefgh"]
+
+    def asked(names: str) -> None:
+        leaving = [Member(name, "forgotten") for name in names]
+        requests._require_answerable("r", leaving, staying, [Knot(COURSE)])
+
+    asked("abc")
+    asked("abcefg")
+    with pytest.raises(PolicyError, match="rows of 1 of the clients that learn together"):
+        asked("aefg")

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from models.language.adapters import plain
-from models.language.rounding import Bits, round_weights
+from models.language.rounding import GROUP, Bits, round_weights
 from parties.horizontal.language.benchmarks.asking import mean_nlls
 from parties.horizontal.language.objective import nll
 from parties.horizontal.language.room import Room
@@ -43,12 +43,14 @@ class Relearning:
 def rounded(room: Room, bits: Bits) -> Room:
     """The same model with its adapters merged and its linear weights rounded to ``bits``: one copy.
 
+    Every output channel has a scale of its own, with 4 bits every 64 inputs of it.
+
     Raises:
         DataError: it has no linear weight, or its adapters make one that is not finite.
     """
     with told():
         other: Any = plain(deepcopy(room.model))
-        round_weights(other, bits)
+        round_weights(other, bits, GROUP if bits == 4 else None)
     return replace(room, model=other.eval())
 
 

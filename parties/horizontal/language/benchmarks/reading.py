@@ -62,11 +62,19 @@ class Reader:
         return found
 
     def openings(self, texts: Sequence[Passage]) -> list[Encoded]:
-        """Of each text as much as the base takes at once."""
+        """Of each text as much as the base takes at once, without an end token of ours.
+
+        Raises:
+            DataError: a text has no token that is predicted.
+        """
         found = []
-        for text in texts:
+        for number, text in enumerate(texts):
             first, *others = self._encoder.windows([text.text])
-            found.append(replace(first, cut=sum(each.learned for each in others)))
+            beyond = sum(each.learned for each in others)
+            ids = first.ids if others else first.ids[:-1]
+            found.append(replace(first, ids=ids, cut=max(0, beyond - 1)))
+            if not found[-1].learned:
+                raise DataError(f"text {number} of privleak is too short to be predicted")
         self._read += found
         return found
 

@@ -16,6 +16,7 @@ from parties.horizontal.learning.lesson import Lesson, Slots
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.rounds import AVERAGE, Course
 from parties.horizontal.scene import Scene, Turn
+from parties.schedule import key, permutation
 from unlearning.guarantee import Guarantee
 
 Who = Literal["all", "leaving"]
@@ -48,7 +49,8 @@ class ByObjective:
         for number in range(self.unlearn.rounds):
             lesson = self.unlearn.at(number)
             slots = slots_of(scene, model, lesson)
-            mean = scene.cohort.mean(members(scene, self.who), lesson, slots)
+            chosen = drawn(self.unlearn, number, members(scene, self.who), scene.leaving)
+            mean = scene.cohort.mean(chosen, lesson, slots)
             model, rule = rule.step(model, mean.change.to(model.dtype))
             scene.tell(Turn("unlearn", number, model, mean.loss))
         return recover(scene, model, replace(self.recover, rule=rule))
@@ -60,6 +62,19 @@ def members(scene: Scene, who: Who) -> Sequence[Member]:
         return scene.leaving
     gone = {each.client for each in scene.leaving}
     return [*scene.leaving, *(each for each in scene.staying if each.client not in gone)]
+
+
+def drawn(
+    course: Course, number: int, those: Sequence[Member], leaving: Sequence[Member]
+) -> list[Member]:
+    """Who of them takes part in a round; one of the leaving, in place of another, at least."""
+    chosen = course.chosen(those, number)
+    if set(chosen).isdisjoint(leaving):
+        drawn_by = key(course.seed, "leaving", course.lesson.stream, number)
+        out, into = permutation(drawn_by, len(chosen))[0], permutation(drawn_by, len(leaving))[0]
+        chosen[out] = leaving[into]
+        chosen.sort()
+    return chosen
 
 
 def slots_of(scene: Scene, model: Tensor, lesson: Lesson) -> Slots:

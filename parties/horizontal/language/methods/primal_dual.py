@@ -15,7 +15,7 @@ from torch import Tensor
 
 from parties.errors import Diverged, PolicyError
 from parties.horizontal.cohort import SMALLER, Score, require_finite
-from parties.horizontal.language.methods.by_objective import Who, members, slots_of
+from parties.horizontal.language.methods.by_objective import Who, drawn, members, slots_of
 from parties.horizontal.learning.odds import spread
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.rounds import Course
@@ -24,7 +24,10 @@ from unlearning.guarantee import Guarantee
 from unlearning.llm.primal_dual import ScoreSum, ascend, init
 
 NO_REFERENCE = "primal-dual takes its threshold from texts that nobody learned; there are none"
-HOLD_SOME = "held = 0.05, or unlearning.primal_dual.threshold = 4.0"
+HOLD_SOME = (
+    "a greater held, so that some client keeps two texts apart, or "
+    "unlearning.primal_dual.threshold = 4.0"
+)
 ABOVE = 1.5  # M / γ, so that the threshold can be met and no answer counts for much more
 
 
@@ -34,7 +37,7 @@ class PrimalDual:
 
     Attributes:
         threshold: γ; None: the mean score, under the original, of texts from which nobody learned
-            and with which nothing is measured.
+            and with which nothing is measured; M is then above their mean nats.
     """
 
     unlearn: Course
@@ -58,12 +61,10 @@ class PrimalDual:
 
         Raises:
             PolicyError: there is no threshold, and no text to take it from.
-        Diverged: the model is no longer finite, or its outputs are not.
+            Diverged: the model is no longer finite, or its outputs are not.
         """
-        model, threshold = scene.original, self.threshold
-        if threshold is None:
-            threshold = _unseen(scene)
-        ceiling = ABOVE * threshold
+        model = scene.original
+        threshold, ceiling = self._levels(scene)
         dual = init(threshold, ceiling, self.price, self.most)
         gone = [each.client for each in scene.leaving]
         for number in range(self.unlearn.rounds):
@@ -72,7 +73,8 @@ class PrimalDual:
                 text = replace(lesson.text, price=dual.price, ceiling=ceiling)
                 lesson = replace(lesson, text=text)
             slots = slots_of(scene, model, lesson)
-            mean = scene.cohort.mean(members(scene, self.who), lesson, slots)
+            chosen = drawn(self.unlearn, number, members(scene, self.who), scene.leaving)
+            mean = scene.cohort.mean(chosen, lesson, slots)
             model = model + mean.change.to(model.dtype)
             require_finite(model)
             seen = _sums(_finite(scene.cohort.read(gone, "forgotten", model)), ceiling)
@@ -81,15 +83,18 @@ class PrimalDual:
             dual = ascend(dual, seen, self.step_size)
         return recover(scene, model, self.recover)
 
-
-def _unseen(scene: Scene) -> float:
-    """γ: the mean nats a token of texts that nobody learned, under the original."""
-    cohort = scene.cohort
-    found = _finite(cohort.read(cohort.clients, "validation", scene.original)).values()
-    rows = sum(each.rows for each in found)
-    if not rows:
-        raise PolicyError(NO_REFERENCE, HOLD_SOME)
-    return sum(each.loss for each in found) / rows
+    def _levels(self, scene: Scene) -> tuple[float, float]:
+        """γ and M. Both sides of the constraint are means of one score: what unseen texts reach."""
+        if self.threshold is not None:
+            return self.threshold, ABOVE * self.threshold
+        here = sorted({each.client for each in (*scene.staying, *scene.leaving)})
+        unseen = _finite(scene.cohort.read(here, "validation", scene.original))
+        rows = sum(each.rows for each in unseen.values())
+        if not rows:
+            raise PolicyError(NO_REFERENCE, HOLD_SOME)
+        ceiling = ABOVE * sum(each.loss for each in unseen.values()) / rows
+        together = sum(_sums(unseen, ceiling), ScoreSum())
+        return together.total / together.rows, ceiling
 
 
 def _finite(found: Mapping[str, Score]) -> Mapping[str, Score]:

@@ -194,8 +194,13 @@ class Encoder:
         heads, tails = self._seams(prompts, replies)
         chat = isinstance(self.template, Chat)
         ids = self._special_ids(tails) if chat else self._plain_ids(tails)
-        ends = [tail if self.end in tail else [*tail, self.end] for tail in ids]
-        return self._rows(self._bounded(self._head_ids(heads)), ends)
+        return self._rows(self._bounded(self._head_ids(heads)), [self._ended(each) for each in ids])
+
+    def _ended(self, tail: list[int]) -> list[int]:
+        """An answer up to its end token: templates like ChatML's write a line break after it."""
+        if self.end not in tail:
+            return [*tail, self.end]
+        return tail[: len(tail) - tail[::-1].index(self.end)]
 
     def _seams(self, prompts: Sequence[str], replies: Sequence[str]) -> tuple[list[str], list[str]]:
         """Spaces at the end of the prompt go to the reply; one of them the tokenizer may add."""

@@ -10,6 +10,9 @@ import pytest
 import torch
 
 from configs.federated_file import read_language
+from models.language.rounding import Bits
+from models.language.rounding import rounded as round_matrix
+from parties.horizontal.language.benchmarks import attacks
 from parties.horizontal.language.benchmarks.asking import mean_nlls, said
 from parties.horizontal.language.benchmarks.benchmark import Benchmark
 from parties.horizontal.language.benchmarks.muse import Muse
@@ -64,6 +67,17 @@ def test_what_is_likely_and_what_is_said_are_the_models_own(room: Room) -> None:
     prompts = room.encoder.prompts([question for question, _ in pairs])
     together = said(room, prompts, 6, 5)
     assert together == [said(room, [each], 6, 1)[0] for each in prompts]
+
+
+@pytest.mark.parametrize(("bits", "group"), [(8, None), (4, 64)])
+def test_weights_are_rounded_as_is_usual(tmp_path: Path, bits: Bits, group: int | None) -> None:
+    write_base(tmp_path, replace(SHAPE, intermediate=160))
+    agreement = read_language(simulated(tmp_path, EVALUATION)).agreement
+    room = furnish(agreement, tmp_path / "base", "cpu")
+    name = "model.layers.1.mlp.down_proj.weight"  # of 160 inputs
+    whole, found = (each.model.get_parameter(name) for each in (room, attacks.rounded(room, bits)))
+    assert torch.equal(found, round_matrix(whole.detach(), bits, group))
+    assert not torch.equal(found, whole)
 
 
 def test_tofu_has_all_its_figures(config: Any, room: Room) -> None:

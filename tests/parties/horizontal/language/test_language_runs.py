@@ -12,6 +12,7 @@ from configs.federated_file import read_language
 from models.language.folder import base_digest
 from models.language.loading import load_language_model
 from parties.cli import app
+from parties.errors import PolicyError
 from parties.horizontal.language.merged import merge_delivered
 from parties.horizontal.simulation.simulate import simulate
 from parties.simulate import Plan, processes
@@ -105,6 +106,17 @@ def test_a_request_in_mid_training_is_carried_out_then_and_products_are_merged(
 
 
 @pytest.mark.slow
+def test_sums_without_the_texts_of_a_few_are_refused(world: Path, tmp_path: Path) -> None:
+    """Every training begins with the base, so two such sums would differ by those few's alone."""
+    masks = REQUEST.format(when="") + '\n[aggregation]\nkind = "masks"\n'
+    path = simulated(world, masks, LORA, rounds=1)
+    with pytest.raises(PolicyError, match="is about rows of 2 of the clients that learn"):
+        simulate(Plan(path, (), tmp_path, None), nothing)
+    metrics = simulate(Plan(path, ("seed=2",), tmp_path / "other", None), nothing)
+    assert len(metrics["requests"][0]["leaving"]) == 3
+
+
+@pytest.mark.slow
 def test_processes_with_their_own_texts_agree_on_the_base_and_say_adapters_alone(
     tmp_path: Path,
 ) -> None:
@@ -132,6 +144,7 @@ def test_processes_with_their_own_texts_agree_on_the_base_and_say_adapters_alone
     gaps = metrics["run"]["merging_gaps"]
     assert len(gaps) == 2 + 1 + 2, "training, npo, and a Retrain of one client alone"
     assert min(gaps[:2]) > 1e-4
+    assert [each > 0 for each in metrics["run"]["merging_distances"]] == [each > 0 for each in gaps]
     assert max(gaps[3:]) < 1e-12
     for name in ("server", "ash"):
         written = load_file(tmp_path / "runs" / "ferries" / name / "model.safetensors")

@@ -10,6 +10,7 @@ from shutil import rmtree
 from typing import Any
 
 import pytest
+import torch
 
 from configs.errors import ConfigError
 from configs.federated_file import read_language
@@ -92,7 +93,8 @@ def test_a_text_is_read_as_far_as_the_base_takes_it_and_the_rest_is_told(
 
     benchmark = opened(party)
     encoder = replace(party.room.encoder, longest=10_000)
-    whole = [len(encoder.windows([TEXT[at : at + 1000]])[0].ids) for at in range(0, 80, 20)]
+    ended = [encoder.windows([TEXT[at : at + 1000]])[0].ids for at in range(0, 80, 20)]
+    whole = [len(each) - 1 for each in ended]  # an end token is not the text's
     beyond = sum(length - 400 for length in [*whole, *whole[1:]])
     assert min(whole) > 400
     (said,) = warnings(events)
@@ -104,6 +106,25 @@ def test_a_text_is_read_as_far_as_the_base_takes_it_and_the_rest_is_told(
     with pytest.raises(InterruptedError):
         benchmark.marks(party.room, party.room.start, lambda: None)
     assert read == [400] * 4
+
+
+def test_privleak_reads_a_text_s_own_tokens_and_has_the_texts_kept_out_as_positives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    party = server(tmp_path, 700, [], "evaluation.quantise=false")
+    read: list[list[int]] = []
+
+    def known(_room: Room, rows: Any, *_others: Any) -> Any:
+        """The first four, of those that are forgotten, are less familiar."""
+        read.extend(each.ids.tolist() for each in rows)
+        likely = torch.full((1, 3), -5.0 if len(read) <= 4 else -1.0)
+        return likely, torch.ones(1, 3, dtype=torch.bool), torch.ones(1, 3, dtype=torch.bool)
+
+    monkeypatch.setattr(muse, "token_log_probs", known)
+    found = opened(party).marks(party.room, party.room.start, lambda: None)
+    assert found["leak_auc"] == 1.0
+    tokenizer: Any = party.room.encoder.tokenizer
+    assert read[0] == tokenizer(TEXT[:1000])["input_ids"]
 
 
 def test_what_does_not_fit_is_refused_when_the_benchmark_is_opened(tmp_path: Path) -> None:

@@ -110,6 +110,19 @@ def test_chat_is_the_template_of_the_tokenizer(tokenizer: PreTrainedTokenizerFas
     assert row.labels[-1] == tokenizer.eos_token_id
 
 
+def test_nothing_after_the_end_token_is_learned(
+    tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ChatML and its like write a line break after it."""
+    ended = str(tokenizer.chat_template).replace("</s>{% endfor %}", "</s>\n{% endfor %}")
+    assert ended != tokenizer.chat_template
+    monkeypatch.setattr(tokenizer, "chat_template", ended)
+    made = encoder(tokenizer, Chat(), 200)
+    (row,) = made.answers(PAIRS[:1])
+    assert text(tokenizer, row.ids[row.start :]) == f"{PAIRS[0][1]}</s>"
+    assert row.ids[: row.start].tolist() == made.prompts([PAIRS[0][0]])[0].tolist()
+
+
 def test_a_date_of_the_chat_is_passed_on(tokenizer: PreTrainedTokenizerFast) -> None:
     kept = tokenizer.chat_template
     tokenizer.chat_template = "{{ date_string }}" + kept

@@ -27,7 +27,7 @@ def told(ready: tuple[LanguageConfig, Place], name: str, *changes: str) -> tuple
 
 def test_a_client_says_what_of_its_texts_is_lost(ready: tuple[LanguageConfig, Place]) -> None:
     (said,), party = told(ready, "client-0", SHORT)
-    rows = party.shelf.rows + party.shelf.held
+    rows = [*party.shelf.rows, *party.shelf.held, *party.shelf.validation]
     cut = [each.cut for each in rows if each.cut]
     assert said == (
         f"{len(cut)} of {len(rows)} texts are longer than model.length = 24: "
