@@ -68,8 +68,8 @@ def processes(plan: Plan, listener: Listener) -> dict[str, Any]:
     Raises:
         Failed: a party failed; the others were ended.
     """
-    with certified(plan) as (config, changes, keys):
-        address = f"127.0.0.1:{_free_port()}"
+    with certified(plan) as (config, changes, keys), reserved_port() as port:
+        address = f"127.0.0.1:{port}"
         events: Queue[Event | None] = Queue()
         children = {
             name: _start(plan, name, changes, keys, address, config.agreement.parties[name].role)
@@ -167,8 +167,14 @@ def _unsaid(children: dict[str, subprocess.Popen[str]]) -> Failed | None:
     return None
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A TCP port of the loopback for a process that is about to be started.
+
+    It stays bound here, not listening: the kernel gives it to nobody else meanwhile, as the source
+    of a connection neither, and lets a server listen on it that sets SO_REUSEADDR, as gRPC's do.
+    """
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        yield held.getsockname()[1]

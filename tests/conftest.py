@@ -10,6 +10,7 @@ import pytest
 from cryptography.x509 import Certificate
 from desk import HUB, SPOKE, Desk, furnish
 
+from parties.simulate import reserved_port
 from protocol.ear import Habits
 from protocol.errors import IdentityError
 from protocol.grpc_line import USUAL, GrpcLine, Server, dial
@@ -38,6 +39,13 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in PARTIES:
         issue(folder, FEDERATION, name)
     return folder
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A port of the loopback for a module's processes."""
+    with reserved_port() as found:
+        yield found
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from parties.simulate import _free_port
 from tests.test_readme import PROGRAMS, ROOT, program, together
 
 PAGE = (ROOT / "docs" / "horizontal.md").read_text()
@@ -42,8 +41,7 @@ def typed(folder: Path, port: int) -> list[list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_page_leads_to_a_report_and_to_predictions(tmp_path: Path) -> None:
-    port = _free_port()
+def test_the_page_leads_to_a_report_and_to_predictions(tmp_path: Path, port: int) -> None:
     written(tmp_path, port)
     certs, server, north, _, predict = typed(tmp_path, port)
     subprocess.run(certs, cwd=tmp_path, check=True, capture_output=True)

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -56,13 +55,6 @@ def test_the_agreement_and_the_seat_of_the_first_page_are_legal(tmp_path: Path) 
     config = read_config(tmp_path / "people.toml")
     assert config.agreement.active == "bank"
     assert config.seat("bank").listen == "0.0.0.0:7700"
-
-
-@pytest.fixture(scope="module")
-def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from ledger import Row, at_most, shown
 from psi_run import absorbed, parties, random_case
 
 from parties.ledger import Ledger
+from parties.simulate import reserved_port
 
 CASES, PAIRWISE, FORGOTTEN = 1000, 2000, 1000
 WORDS = ("Open", "Share", "Shares", "Offer", "Answer", "Matrix", "Store", "Matches", "Aligned")
@@ -104,9 +105,8 @@ def _seen(size: str, found: Timed, memory: float) -> Iterator[Row]:
 def timed(count: int, ids: int, tell: Tell) -> Timed:
     """Start all parties, which only intersect, and wait for their figures."""
     before = _multiplication()
-    with TemporaryDirectory(prefix="vfl-psi-") as folder:
+    with TemporaryDirectory(prefix="vfl-psi-") as folder, reserved_port() as port:
         psi_process.certify(Path(folder), count)
-        port = psi_process.free_port()
         said: dict[str, dict[str, Any]] = {}
 
         def follow(name: str) -> None:

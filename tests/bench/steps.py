@@ -19,7 +19,7 @@ from parties.learn import ACCUMULATE, DESCEND
 from parties.resume import begin
 from parties.roles import listen
 from parties.seating import Place, take_seat
-from parties.simulate import Plan, _free_port, _start, certified
+from parties.simulate import Plan, _start, certified, reserved_port
 from protocol import vfl_pb2
 
 ROOT = Path(__file__).parents[2]
@@ -123,8 +123,8 @@ def federation(
 ) -> Iterator[tuple[Federation, list[int]]]:
     """The active party in this process, the passive parties in others, whose numbers follow."""
     plan = Plan(config, tuple(changes), out, data)
-    with certified(plan) as (read, pinned, keys):
-        address = f"127.0.0.1:{_free_port()}"
+    with certified(plan) as (read, pinned, keys), reserved_port() as port:
+        address = f"127.0.0.1:{port}"
         active = read.agreement.active
         children = [
             _start(plan, name, pinned, keys, address, "passive") for name in read.agreement.passive

@@ -3,14 +3,14 @@
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Thread
 
 from kills import ROOT, Running
 
 from configs.federated_file import HorizontalConfig, read_horizontal
-from parties.simulate import _free_port
+from parties.simulate import reserved_port
 from protocol.keyring import issue, make_authority
 
 CLIENTS = ("ash", "elm", "fir", "oak", "yew")
@@ -57,7 +57,8 @@ class Wood:
         make_authority(self.keys, "wood")
         for name in (SERVER, *clients):
             issue(self.keys, "wood", name)
-        self.address = f"127.0.0.1:{_free_port()}"
+        self._held = ExitStack()
+        self.address = f"127.0.0.1:{self._held.enter_context(reserved_port())}"
 
     @property
     def config(self) -> HorizontalConfig:

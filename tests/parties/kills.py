@@ -14,7 +14,7 @@ from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
-from parties.simulate import _free_port
+from parties.simulate import reserved_port
 from protocol.keyring import issue, make_authority
 
 ROOT = Path(__file__).parents[2]
@@ -74,14 +74,14 @@ class Runs:
     @contextmanager
     def all(self, out: Path, *changes: str) -> Iterator[tuple[dict[str, Running], int]]:
         """All parties; whoever still runs in the end is killed."""
-        port = _free_port()
-        running = {name: self.start(name, out, port, *changes) for name in PARTIES}
-        try:
-            yield running, port
-        finally:
-            for each in running.values():
-                each.process.kill()
-                each.process.wait()
+        with reserved_port() as port:
+            running = {name: self.start(name, out, port, *changes) for name in PARTIES}
+            try:
+                yield running, port
+            finally:
+                for each in running.values():
+                    each.process.kill()
+                    each.process.wait()
 
     def undisturbed(self, out: Path) -> dict[str, str]:
         """The digests of a run that nobody kills."""

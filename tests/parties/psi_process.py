@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import resource
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -61,14 +60,6 @@ def start(
     numbers = map(str, (parties, count, port, bucket))
     command = [sys.executable, __file__, str(folder), name, *numbers]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:

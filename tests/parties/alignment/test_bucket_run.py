@@ -88,8 +88,7 @@ def test_tags_before_the_last_bucket_are_refused(
 class Run:
     """All parties of one start, and what they said."""
 
-    def __init__(self, folder: Path) -> None:
-        port = psi_process.free_port()
+    def __init__(self, folder: Path, port: int) -> None:
         self.processes = {
             name: psi_process.start(folder, name, PARTIES, COUNT, port, BUCKET)
             for name in psi_process.names(PARTIES)
@@ -126,12 +125,14 @@ class Run:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["hub", "p2"])
-def test_after_kill_minus_nine_completed_buckets_are_skipped(tmp_path: Path, victim: str) -> None:
+def test_after_kill_minus_nine_completed_buckets_are_skipped(
+    tmp_path: Path, port: int, victim: str
+) -> None:
     psi_process.certify(tmp_path, PARTIES)
-    first = Run(tmp_path)
+    first = Run(tmp_path, port)
     assert first.finish(victim) == {}
     assert first.killed_at >= 5
-    again = Run(tmp_path)
+    again = Run(tmp_path, port)
     figures = again.finish()
     assert set(figures) == set(again.processes)
     assert {each["common"] for each in figures.values()} == {COUNT // 2}
@@ -149,9 +150,9 @@ def test_after_kill_minus_nine_completed_buckets_are_skipped(tmp_path: Path, vic
 
 
 @pytest.mark.slow
-def test_progress_shows_buckets_done_of_total(tmp_path: Path) -> None:
+def test_progress_shows_buckets_done_of_total(tmp_path: Path, port: int) -> None:
     psi_process.certify(tmp_path, PARTIES)
-    run = Run(tmp_path)
+    run = Run(tmp_path, port)
     figures = run.finish()
     assert {each["stores"] for each in figures.values()} == {BUCKETS, 2 * BUCKETS}
     for said in run.said.values():

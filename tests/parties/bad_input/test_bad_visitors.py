@@ -156,14 +156,11 @@ def test_denied_keys_are_known_at_any_moment(keys: Path, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_older_and_unencrypted_dialling_is_refused_and_the_hub_lives(
-    keys: Path, tmp_path: Path
+    keys: Path, tmp_path: Path, port: int
 ) -> None:
     """What a real process says to it: nothing but the one line about the stranger it could name."""
     trial = made(tmp_path, keys)
     trial.write(edited("join_seconds = 0.5", "join_seconds = 40.0"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     words = trial.words("active", HUB, "--hub", f"127.0.0.1:{port}", "--format", "json")
     running = subprocess.Popen(
         [sys.executable, "-m", "parties", *words], cwd=ROOT, stdout=subprocess.PIPE,

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,13 +43,6 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
         data |= {"label": "label"} if name == "hub" else {}
         (folder / f"{name}.seat.toml").write_text(f"data = {toml(data)}\n")
     return folder
-
-
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Command:
