@@ -22,7 +22,12 @@ SHORT_ROUNDS = [
     "unlearning.retrains=1",
     "evaluation.revert=0",
 ]
-SHORT = ["training.epochs=1", "unlearning.retrains=2", "unlearning.fedora.iterations=1"]
+SHORT = [
+    "training.epochs=1",
+    "unlearning.retrains=2",
+    "unlearning.fedora.iterations=1",
+    'unlearning.compare=["fine-tune", "relabel"]',
+]
 PROGRAMS = {"vfl": "main", "vfl-party": "party_main"}
 
 

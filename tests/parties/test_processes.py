@@ -10,7 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
-SHORT = ["training.epochs=2", "unlearning.retrains=2", "unlearning.fedora.iterations=2"]
+SHORT = [
+    "training.epochs=2",
+    "unlearning.retrains=2",
+    "unlearning.fedora.iterations=2",
+    'unlearning.compare=["fine-tune", "relabel"]',
+]
 
 
 def simulate(out: Path, *options: str, config: Path = DIGITS) -> subprocess.CompletedProcess[str]:

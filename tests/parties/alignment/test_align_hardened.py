@@ -193,7 +193,7 @@ def test_three_processes_align_in_the_hardened_mode(tmp_path: Path) -> None:
     seat = "[seats.left.data]"
     config = DIGITS.read_text().replace(seat, f"[seats.left]\nthreads = 2\n{seat}")
     (tmp_path / "digits.toml").write_text(config)
-    changes = ("--set", 'psi.security="hardened"')
+    changes = ("--set", 'psi.security="hardened"', "--set", "unlearn=[]")
     ran = simulate(tmp_path, *changes, config=tmp_path / "digits.toml")
     assert ran.returncode == 0, ran.stderr
     metrics = json.loads((tmp_path / "digits" / "metrics.json").read_text())

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 import torch
@@ -31,6 +33,7 @@ from parties.horizontal.server import Server
 from parties.horizontal.simulation.local_cohort import LocalCohort
 from parties.memory_port import MemoryPort
 from parties.seating import Place
+from protocol.errors import LineBroken, PeerSilent
 from protocol.keyring import issue, make_authority
 from protocol.line import Line
 from unlearning.horizontal.noise import Noise
@@ -95,12 +98,17 @@ def cohort(
     least: int | None = None,
     keepers: tuple[str, ...] | None = None,
 ) -> Iterator[HubCohort]:
-    config, port = ready[0], MemoryPort()
+    config, port, over = ready[0], MemoryPort(), Event()
     server = seat(ready, config.agreement.hub, told)
+
+    def connect(name: str) -> Line:
+        if over.is_set():
+            raise LineBroken("the server has ended")
+        return tap(name, port.connect(name))
+
     with ThreadPoolExecutor(5) as pool:
         for name in config.agreement.spokes:
-            party = seat(ready, name, [])
-            pool.submit(run_client, party, lambda name=name: tap(name, port.connect(name)))  # type: ignore[misc]
+            pool.submit(run_client, seat(ready, name, []), partial(connect, name))
         door = Door(server, port)
         manner = Manner(0.5, 10.0, least, keepers=keepers, rejoin=10.0)
         spokes, channels = config.agreement.spokes, door.open()
@@ -110,6 +118,10 @@ def cohort(
             found.goodbye()
         finally:
             found.close()
+            over.set()
+            with suppress(PeerSilent):  # nobody waits for a server that has ended
+                while True:
+                    port.accept(0.0).cut()
 
 
 def local(ready: tuple[HorizontalConfig, Place]) -> LocalCohort:
