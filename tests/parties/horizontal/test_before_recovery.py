@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from five_clients import CONFIG, cohort, prepared, untouched
 from test_figures import Here
-from test_hub_cohort import CONFIG, cohort, prepared, untouched
 
 from parties.horizontal.cohort import Member
 from parties.horizontal.learning.lesson import Learned, Lesson, Slots

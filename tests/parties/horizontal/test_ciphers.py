@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from clients import CLIENTS
-from test_hub_cohort import (
+from five_clients import (
     CONFIG,
     LESSON,
     MEMBERS,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 from clients import CLIENTS, LESSON, fresh, learners, scene, trained
+from five_clients import CONFIG, MASKS, cohort, prepared, untouched
 from test_figures import Here
-from test_hub_cohort import CONFIG, MASKS, cohort, prepared, untouched
 from torch import Tensor
 
 from parties.errors import EXIT_CODES, Diverged

@@ -10,9 +10,9 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
+from five_clients import CONFIG, LESSON, prepared
 from hypothesis import given
 from hypothesis import strategies as st
-from test_hub_cohort import CONFIG, LESSON, prepared
 from torch import Tensor
 
 from configs.client_unlearning import ClientMethod

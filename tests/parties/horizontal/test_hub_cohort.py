@@ -1,73 +1,39 @@
 """Clients at the other ends of lines: the same figures as in one process, and drop-outs."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
-from threading import Event
 
 import pytest
 import torch
 from clients import CLIENTS
+from five_clients import (
+    CONFIG,
+    LESSON,
+    MASKS,
+    MEMBERS,
+    Dies,
+    cohort,
+    local,
+    prepared,
+    seat,
+    untouched,
+)
 
-from configs.federated_file import HorizontalConfig, read_horizontal
+from configs.federated_file import HorizontalConfig
 from parties.errors import PolicyError
 from parties.horizontal.choice import clusters, training
-from parties.horizontal.client import run_client
 from parties.horizontal.clusters import Tracks
 from parties.horizontal.cohort import Kind, Member
-from parties.horizontal.door import Door
-from parties.horizontal.hub_cohort import HubCohort, Manner
 from parties.horizontal.kept import Kept
 from parties.horizontal.learning.distillation import Gate
-from parties.horizontal.learning.learner import Learner
 from parties.horizontal.learning.lesson import Aim, Learned, Lesson, Slots
-from parties.horizontal.learning.networks import build, fresh
-from parties.horizontal.party import HorizontalParty
+from parties.horizontal.learning.networks import fresh
 from parties.horizontal.record import Record, checkpoints
 from parties.horizontal.requests import members
-from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.server import Server
-from parties.horizontal.simulation.local_cohort import LocalCohort
-from parties.memory_port import MemoryPort
 from parties.seating import Place
-from protocol.errors import LineBroken, PeerSilent
-from protocol.keyring import issue, make_authority
 from protocol.line import Line
 from unlearning.horizontal.noise import Noise
-
-CONFIG = """
-federation = "wards"
-mode = "horizontal"
-clients = 5
-shape = [1, 8, 8]
-labels = { classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"] }
-parties = { server = { role = "server" } }
-model = { kind = "mlp", hidden = [16] }
-partition = { kind = "pathological", share = 0.4 }
-training = { rounds = 3, batch = 16, learning_rate = 0.1, quorum = 0.5 }
-unlearn = [{ name = "leaver", client = "client-0", trigger = { share = 0.5 } }]
-limits = { join_seconds = 10.0, rejoin_seconds = 2.0, idle_seconds = 10.0 }
-
-[seats.server]
-listen = "127.0.0.1:7709"
-
-[seats.client]
-data = { kind = "sklearn", name = "digits", label = true }
-"""
-MASKS = '[aggregation]\nkind = "masks"\n\n[unlearning]\nmethod = "fine-tune"\n\n'
-LESSON = Lesson(stream="one", batch=16, learning_rate=0.1)
-
-
-def prepared(folder: Path, text: str) -> tuple[HorizontalConfig, Place]:
-    (folder / "wards.toml").write_text(text)
-    config = read_horizontal(folder / "wards.toml")
-    make_authority(folder / "certs", "wards")
-    for name in (config.agreement.hub, *config.agreement.spokes):
-        issue(folder / "certs", "wards", name)
-    return config, Place(folder / "runs", None, folder / "certs")
 
 
 @pytest.fixture(scope="module")
@@ -80,63 +46,6 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> tuple[HorizontalConfig, 
     """The same with secure aggregation."""
     text = CONFIG.replace("[seats.server]", MASKS + "[seats.server]")
     return prepared(tmp_path_factory.mktemp("masked"), text)
-
-
-def seat(ready: tuple[HorizontalConfig, Place], name: str, told: list[str]) -> HorizontalParty:
-    def listen(event: dict[str, object]) -> None:
-        if event["event"] == "warning":
-            told.append(str(event["text"]))
-
-    return take_horizontal_seat(*ready[:1], name, ready[1], listen)
-
-
-@contextmanager
-def cohort(
-    ready: tuple[HorizontalConfig, Place],
-    told: list[str],
-    tap: Callable[[str, Line], Line],
-    least: int | None = None,
-    keepers: tuple[str, ...] | None = None,
-) -> Iterator[HubCohort]:
-    config, port, over = ready[0], MemoryPort(), Event()
-    server = seat(ready, config.agreement.hub, told)
-
-    def connect(name: str) -> Line:
-        if over.is_set():
-            raise LineBroken("the server has ended")
-        return tap(name, port.connect(name))
-
-    with ThreadPoolExecutor(5) as pool:
-        for name in config.agreement.spokes:
-            pool.submit(run_client, seat(ready, name, []), partial(connect, name))
-        door = Door(server, port)
-        manner = Manner(0.5, 10.0, least, keepers=keepers, rejoin=10.0)
-        spokes, channels = config.agreement.spokes, door.open()
-        found = HubCohort(spokes, channels, door.arrivals, manner, told.append)
-        try:
-            yield found
-            found.goodbye()
-        finally:
-            found.close()
-            over.set()
-            with suppress(PeerSilent):  # nobody waits for a server that has ended
-                while True:
-                    port.accept(0.0).cut()
-
-
-def local(ready: tuple[HorizontalConfig, Place]) -> LocalCohort:
-    agreement = ready[0].agreement
-    net = build(agreement, "shape")
-    return LocalCohort(
-        {name: Learner(name, net, seat(ready, name, []).shelf, 0) for name in agreement.spokes}
-    )
-
-
-def untouched(_name: str, line: Line) -> Line:
-    return line
-
-
-MEMBERS = [Member(name) for name in CLIENTS]
 
 
 def test_over_lines_the_means_are_those_of_one_process(
@@ -208,32 +117,6 @@ def test_a_server_in_clusters_carries_out_a_request(tmp_path: Path) -> None:
     assert {n: each for n, each in rows["knot"]["scores"]["held"].items() if n in scores} == {
         n: asdict(each) for n, each in scores.items()
     }
-
-
-class Dies:
-    """A line that breaks when so many frames were sent."""
-
-    def __init__(self, line: Line, after: int) -> None:
-        self._line, self._left = line, after
-
-    @property
-    def peer(self) -> str | None:
-        return self._line.peer
-
-    def send(self, frame: bytes, timeout: float) -> None:
-        self._left -= 1
-        if self._left < 0:
-            self._line.close()
-        self._line.send(frame, timeout)
-
-    def receive(self, timeout: float) -> bytes:
-        return self._line.receive(timeout)
-
-    def close(self) -> None:
-        self._line.close()
-
-    def cut(self) -> None:
-        self._line.cut()
 
 
 def test_a_client_that_dies_costs_its_own_contribution_and_comes_back(

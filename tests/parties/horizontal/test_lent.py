@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from clients import scene
+from five_clients import CONFIG, cohort, local, prepared, untouched
 from test_data_free_methods import SHARE, Seen, course, fedgkt, fedmm, prompted_scene
 from test_figures import Here
-from test_hub_cohort import CONFIG, cohort, local, prepared, untouched
 from test_personal import PLANS, build
 
 from configs.errors import ConfigError

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from test_hub_cohort import CONFIG
+from five_clients import CONFIG
 from torch import Tensor
 
 from configs.federated_file import read_horizontal

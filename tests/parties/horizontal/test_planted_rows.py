@@ -11,7 +11,7 @@ from configs.federated_file import read_horizontal
 from parties.horizontal.learning.backdoor import plant
 from parties.horizontal.learning.learner import Shelf
 from parties.horizontal.learning.lesson import Rows
-from tests.parties.horizontal.test_hub_cohort import CONFIG
+from tests.parties.horizontal.five_clients import CONFIG
 
 
 def shelf(folder: Path, everywhere: str = "") -> Shelf:

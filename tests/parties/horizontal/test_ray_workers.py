@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_hub_cohort import CONFIG
+from five_clients import CONFIG
 
 from configs.errors import ConfigError
 from configs.federated import Simulation

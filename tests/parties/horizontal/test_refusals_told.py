@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_hub_cohort import (
+from five_clients import (
     CONFIG,
     LESSON,
     MEMBERS,

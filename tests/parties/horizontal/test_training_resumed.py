@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from five_clients import CONFIG, prepared
 from test_figures import Here
-from test_hub_cohort import CONFIG, prepared
 from torch import Tensor
 
 from parties.horizontal.cohort import Mean, Member

@@ -1,0 +1,139 @@
+"""Five clients at the other ends of memory lines, what is asked of them, and a line that dies."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+from clients import CLIENTS
+
+from configs.federated_file import HorizontalConfig, read_horizontal
+from parties.horizontal.client import run_client
+from parties.horizontal.cohort import Member
+from parties.horizontal.door import Door
+from parties.horizontal.hub_cohort import HubCohort, Manner
+from parties.horizontal.learning.learner import Learner
+from parties.horizontal.learning.lesson import Lesson
+from parties.horizontal.learning.networks import build
+from parties.horizontal.party import HorizontalParty
+from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.memory_port import MemoryPort
+from parties.seating import Place
+from protocol.errors import LineBroken, PeerSilent
+from protocol.keyring import issue, make_authority
+from protocol.line import Line
+
+CONFIG = """
+federation = "wards"
+mode = "horizontal"
+clients = 5
+shape = [1, 8, 8]
+labels = { classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"] }
+parties = { server = { role = "server" } }
+model = { kind = "mlp", hidden = [16] }
+partition = { kind = "pathological", share = 0.4 }
+training = { rounds = 3, batch = 16, learning_rate = 0.1, quorum = 0.5 }
+unlearn = [{ name = "leaver", client = "client-0", trigger = { share = 0.5 } }]
+limits = { join_seconds = 10.0, rejoin_seconds = 2.0, idle_seconds = 10.0 }
+
+[seats.server]
+listen = "127.0.0.1:7709"
+
+[seats.client]
+data = { kind = "sklearn", name = "digits", label = true }
+"""
+MASKS = '[aggregation]\nkind = "masks"\n\n[unlearning]\nmethod = "fine-tune"\n\n'
+LESSON = Lesson(stream="one", batch=16, learning_rate=0.1)
+MEMBERS = [Member(name) for name in CLIENTS]
+
+
+def prepared(folder: Path, text: str) -> tuple[HorizontalConfig, Place]:
+    (folder / "wards.toml").write_text(text)
+    config = read_horizontal(folder / "wards.toml")
+    make_authority(folder / "certs", "wards")
+    for name in (config.agreement.hub, *config.agreement.spokes):
+        issue(folder / "certs", "wards", name)
+    return config, Place(folder / "runs", None, folder / "certs")
+
+
+def seat(ready: tuple[HorizontalConfig, Place], name: str, told: list[str]) -> HorizontalParty:
+    def listen(event: dict[str, object]) -> None:
+        if event["event"] == "warning":
+            told.append(str(event["text"]))
+
+    return take_horizontal_seat(*ready[:1], name, ready[1], listen)
+
+
+@contextmanager
+def cohort(
+    ready: tuple[HorizontalConfig, Place],
+    told: list[str],
+    tap: Callable[[str, Line], Line],
+    least: int | None = None,
+    keepers: tuple[str, ...] | None = None,
+) -> Iterator[HubCohort]:
+    config, port, over = ready[0], MemoryPort(), Event()
+    server = seat(ready, config.agreement.hub, told)
+
+    def connect(name: str) -> Line:
+        if over.is_set():
+            raise LineBroken("the server has ended")
+        return tap(name, port.connect(name))
+
+    with ThreadPoolExecutor(5) as pool:
+        for name in config.agreement.spokes:
+            pool.submit(run_client, seat(ready, name, []), partial(connect, name))
+        door = Door(server, port)
+        manner = Manner(0.5, 10.0, least, keepers=keepers, rejoin=10.0)
+        spokes, channels = config.agreement.spokes, door.open()
+        found = HubCohort(spokes, channels, door.arrivals, manner, told.append)
+        try:
+            yield found
+            found.goodbye()
+        finally:
+            found.close()
+            over.set()
+            with suppress(PeerSilent):  # nobody waits for a server that has ended
+                while True:
+                    port.accept(0.0).cut()
+
+
+def local(ready: tuple[HorizontalConfig, Place]) -> LocalCohort:
+    agreement = ready[0].agreement
+    net = build(agreement, "shape")
+    return LocalCohort(
+        {name: Learner(name, net, seat(ready, name, []).shelf, 0) for name in agreement.spokes}
+    )
+
+
+def untouched(_name: str, line: Line) -> Line:
+    return line
+
+
+class Dies:
+    """A line that breaks when so many frames were sent."""
+
+    def __init__(self, line: Line, after: int) -> None:
+        self._line, self._left = line, after
+
+    @property
+    def peer(self) -> str | None:
+        return self._line.peer
+
+    def send(self, frame: bytes, timeout: float) -> None:
+        self._left -= 1
+        if self._left < 0:
+            self._line.close()
+        self._line.send(frame, timeout)
+
+    def receive(self, timeout: float) -> bytes:
+        return self._line.receive(timeout)
+
+    def close(self) -> None:
+        self._line.close()
+
+    def cut(self) -> None:
+        self._line.cut()
