@@ -177,4 +177,7 @@ def reserved_port() -> Iterator[int]:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        yield held.getsockname()[1]
+        port: int = held.getsockname()[1]
+        if sys.platform != "linux":  # other systems let nobody listen on a port that is bound
+            held.close()
+        yield port
