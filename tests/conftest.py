@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 from cryptography.x509 import Certificate
 from desk import HUB, SPOKE, Desk, furnish
+from hypothesis import HealthCheck, settings
 
 from parties.simulate import reserved_port
 from protocol.ear import Habits
@@ -22,6 +23,10 @@ FEDERATION = "trial"
 PARTIES = (HUB, SPOKE, "hospital", "stranger")
 
 data_folder.hide()
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 class Lines(NamedTuple):

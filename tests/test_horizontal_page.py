@@ -40,7 +40,7 @@ def typed(folder: Path, port: int) -> list[list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_the_page_leads_to_a_report_and_to_predictions(tmp_path: Path, port: int) -> None:
     written(tmp_path, port)
     certs, server, north, _, predict = typed(tmp_path, port)

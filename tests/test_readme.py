@@ -82,7 +82,7 @@ def together(processes: list[list[str]], folder: Path) -> None:
         for command in processes
     ]
     for process in running:
-        _, said = process.communicate(timeout=110)
+        _, said = process.communicate(timeout=280)
         assert process.returncode == 0, said
 
 

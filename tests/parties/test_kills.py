@@ -64,7 +64,7 @@ def test_parties_that_are_told_to_stop_end_well_and_the_run_goes_on(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(300)
 def test_a_run_whose_party_does_not_come_back_leaves_a_partial_report(
     runs: Runs, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ def simulate(out: Path, *options: str, config: Path = DIGITS) -> subprocess.Comp
     command = [sys.executable, "-c", "from parties.cli import simulate_main; simulate_main()"]
     return subprocess.run(
         [*command, str(config), "--out", str(out), *changes, *options],
-        capture_output=True, text=True, cwd=ROOT, timeout=110, check=False,
+        capture_output=True, text=True, cwd=ROOT, timeout=280, check=False,
     )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def play(folder: Path, crash: tuple[str, int] | None = None, **changes: Any) -> 
 
     with ThreadPoolExecutor(3) as pool:
         for each in [pool.submit(play_one, name) for name in PARTIES]:
-            each.result(60)
+            each.result(200)
     notes = [event["text"] for event in events if event["event"] == "note"]
     return Ending(digests(folder), kept[-1] if kept else None, notes)
 

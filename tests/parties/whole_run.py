@@ -52,7 +52,7 @@ def run(
     with ThreadPoolExecutor(3) as pool:
         active = pool.submit(run_active, parties["hub"], port, lambda metrics: None)
         others = [pool.submit(follow, name) for name in ("left", "right")]
-        metrics = active.result(100)
+        metrics = active.result(200)
         for other in others:
             other.result(10)
     return metrics

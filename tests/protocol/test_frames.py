@@ -49,7 +49,7 @@ def read(*frames: bytes) -> Message:
     return message
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TENSORS)
 def test_any_tensor_comes_back(tensor: Tensor) -> None:
     heard = read(*encode(Message(say.Embedding(), (tensor,)), sent_by(Side.SPOKE)))
@@ -59,7 +59,7 @@ def test_any_tensor_comes_back(tensor: Tensor) -> None:
     assert back.flags.writeable  # PyTorch takes it without a copy
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TENSORS.filter(lambda tensor: tensor.ndim > 1))
 def test_any_view_of_a_tensor_comes_back(tensor: Tensor) -> None:
     view = tensor.T[::-1]
@@ -67,14 +67,14 @@ def test_any_view_of_a_tensor_comes_back(tensor: Tensor) -> None:
     assert heard.tensors[0].tobytes() == view.tobytes()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.binary(max_size=300), st.booleans())
 def test_noise_is_refused(noise: bytes, framed: bool) -> None:
     with pytest.raises(ProtocolError):
         read(raw(noise) if framed else noise)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data())
 def test_spoilt_frame_raises_nothing_but_protocol_errors(data: st.DataObject) -> None:
     """Bits flipped, bytes cut out or put in: refused, or a legal message with other content."""

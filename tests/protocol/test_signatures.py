@@ -77,7 +77,7 @@ def test_purpose_and_parts_cannot_be_mixed_up() -> None:
     assert purpose_bytes("accept", PARTS).startswith(b"vfl/accept/v1\n")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_spoilt_signature_is_refused(
     ring: Keyring, believing: Trust, signed: bytes, data: st.DataObject
@@ -90,7 +90,7 @@ def test_spoilt_signature_is_refused(
 
 # what cryptography says of a serial number below zero, before it will refuse it
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_spoilt_certificate_is_refused_and_breaks_nothing(
     ring: Keyring, believing: Trust, signed: bytes, data: st.DataObject
@@ -117,7 +117,7 @@ def test_certificate_of_an_unknown_version_is_refused(
         check(believing, der, signed, "accept", *PARTS)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=100))
 def test_noise_is_no_certificate(believing: Trust, der: bytes) -> None:
     with pytest.raises(IdentityError, match="no readable certificate"):

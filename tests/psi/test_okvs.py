@@ -23,7 +23,7 @@ def filled(count: int, seed: int, size: int = 8, plan_count: int = 0) -> tuple[L
     return plan, keys, values, encode(plan, keys, values, stream(str(seed)))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 6000), st.integers(0, 2**32), st.sampled_from([8, 12]))
 def test_every_key_decodes_to_its_value(count: int, seed: int, size: int) -> None:
     plan, keys, values, store = filled(count, seed, size)

@@ -77,7 +77,7 @@ CASES = given(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @CASES
 def test_the_gap_is_that_of_the_full_matrices(seed, count, rank, rows, columns) -> None:
     clients = random_clients(seed, count, rank, rows, columns)
@@ -89,7 +89,7 @@ def test_the_gap_is_that_of_the_full_matrices(seed, count, rank, rows, columns) 
     assert found.mean == pytest.approx(float(mean.norm()), rel=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @CASES
 def test_the_nearest_product_is_that_of_the_full_svd(seed, count, rank, rows, columns) -> None:
     clients = random_clients(seed, count, rank, rows, columns)
@@ -103,7 +103,7 @@ def test_the_nearest_product_is_that_of_the_full_svd(seed, count, rank, rows, co
     torch.testing.assert_close(product(found), expected, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @CASES
 def test_the_nearest_product_is_exact_up_to_rank_r(seed, count, rank, rows, columns) -> None:
     """All products lie in one space of r dimensions: B the same at all clients."""
@@ -114,7 +114,7 @@ def test_the_nearest_product_is_exact_up_to_rank_r(seed, count, rank, rows, colu
     torch.testing.assert_close(found, mean_product(clients, weights), rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @CASES
 def test_frozen_a_is_exact(seed, count, rank, rows, columns) -> None:
     clients = random_clients(seed, count, rank, rows, columns)

@@ -32,7 +32,7 @@ def test_eight_bits_by_hand() -> None:
     torch.testing.assert_close(found, torch.tensor([[1.27, 0.50, -0.01]]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     seed=st.integers(0, 10**6),
     bits=st.sampled_from([8, 4]),

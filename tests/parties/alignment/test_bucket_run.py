@@ -116,7 +116,7 @@ class Run:
         for reader in self.readers:
             reader.start()
         for reader in self.readers:
-            reader.join(90)
+            reader.join(200)
         for process in self.processes.values():
             process.kill()
         last = {name: said[-1] for name, said in self.said.items()}

@@ -52,7 +52,7 @@ def numbers(seed: int, size: int = SIZE, most: int = 2**30) -> list[Numbers]:
     return list(np.random.default_rng(seed).integers(-most, most, (len(NAMES), size)))
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(0, 999), st.sampled_from([1, SIZE, WIDTH, WIDTH + 1]), st.data())
 def test_the_sum_is_exact_whoever_drops_out(seed: int, size: int, data: st.DataObject) -> None:
     run, vectors = Sum(size).handed_out(), numbers(seed, size)

@@ -60,7 +60,7 @@ def test_a_second_vector_under_one_mask_and_a_second_dealing_are_refused() -> No
         one.shares(run.publics)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(3, 8), st.integers(0, 999), st.data())
 def test_the_sum_is_exact_whoever_drops_out(count: int, seed: int, data: st.DataObject) -> None:
     threshold = count // 2 + 1

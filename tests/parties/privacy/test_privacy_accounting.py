@@ -42,7 +42,7 @@ def test_figures_of_ten_visits(z: float, epsilon: float) -> None:
 
 
 @given(relations, multipliers, visits, deltas)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_epsilon_is_that_of_the_closed_form(
     relation: Relation, z: float, releases: int, delta: float
 ) -> None:
@@ -55,7 +55,7 @@ def test_epsilon_is_that_of_the_closed_form(
 
 
 @given(relations, st.floats(2.0, 60.0), visits, deltas)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_epsilon_lies_between_the_other_accountants(
     relation: Relation, z: float, releases: int, delta: float
 ) -> None:
@@ -85,7 +85,7 @@ def test_composition_is_that_of_a_composed_distribution() -> None:
 
 
 @given(relations, multipliers, visits, deltas)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_more_visits_less_noise_and_smaller_delta_cost_more(
     relation: Relation, z: float, releases: int, delta: float
 ) -> None:
@@ -97,7 +97,7 @@ def test_more_visits_less_noise_and_smaller_delta_cost_more(
 
 
 @given(relations, st.floats(0.05, 20.0), visits, deltas)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_noise_that_was_worked_out_never_overshoots(
     relation: Relation, wanted: float, releases: int, delta: float
 ) -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -85,7 +85,6 @@ def test_npo_gradient_agrees_with_finite_differences() -> None:
     assert torch.autograd.gradcheck(lambda x: simnpo(Nll(x, tokens), 2.5, 0.3), (leaf,))
 
 
-@settings(deadline=None)
 @given(nats, nats, st.floats(1e-3, 30.0))
 def test_npo_lies_between_zero_and_gradient_ascents_line(
     total: float, reference: float, beta: float
@@ -130,7 +129,6 @@ def test_delta_of_simnpo_stands_inside_beta() -> None:
     assert moved == pytest.approx(inside, rel=1e-12)
 
 
-@settings(deadline=None)
 @given(nats, st.integers(1, 500), st.floats(1e-3, 30.0))
 def test_simnpo_is_bounded_below_by_zero_and_falls(total: float, tokens: int, beta: float) -> None:
     here = simnpo(nll(total, tokens=tokens), beta).item()

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -51,7 +51,6 @@ def test_preference_is_simnpo_with_its_bend_at_the_ceiling() -> None:
     assert mean == pytest.approx(3.0 - simnpo(forget, 4.0, delta=3.0).item() / 2, rel=1e-12)
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1e3), st.floats(0.01, 20), st.floats(0.1, 50))
 def test_preference_never_exceeds_the_ceiling_nor_the_likelihood(
     mean: float, ceiling: float, sharpness: float

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -95,7 +95,6 @@ def test_summaries_of_ratios_beyond_numbers() -> None:
     assert retained_truth_ratio(ratios) == 0.5
 
 
-@settings(deadline=None)
 @given(losses, st.lists(losses, min_size=1, max_size=5))
 def test_geometric_mean_is_never_above_the_arithmetic(true: float, false: list[float]) -> None:
     paraphrased, perturbed = torch.tensor([true]), torch.tensor([false])
@@ -104,7 +103,6 @@ def test_geometric_mean_is_never_above_the_arithmetic(true: float, false: list[f
     assert low <= high * (1 + 1e-9)
 
 
-@settings(deadline=None)
 @given(losses, losses)
 def test_forget_summary_does_not_care_which_side_is_likelier(one: float, other: float) -> None:
     there = arithmetic_truth_ratio(torch.tensor([one]), torch.tensor([[other]]))

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import kolmogorov
 from scipy.stats import kstwo
@@ -71,7 +71,6 @@ def test_ratios_without_bound_have_a_place() -> None:
     assert found.distance == 0.5
 
 
-@settings(deadline=None)
 @given(samples, samples)
 def test_distance_is_the_same_for_ratios_their_inverses_and_logarithms(
     ours: list[float], theirs: list[float]

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unlearning.audit.language.model_utility import Answers, harmonic_mean, model_utility
@@ -46,7 +46,6 @@ def test_no_figures_are_refused() -> None:
         harmonic_mean([])
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(1e-6, 1.0), min_size=9, max_size=9))
 def test_utility_lies_between_the_least_figure_and_their_mean(nine: list[float]) -> None:
     assert min(nine) * (1 - 1e-9) <= utility(nine) <= sum(nine) / 9 * (1 + 1e-9)

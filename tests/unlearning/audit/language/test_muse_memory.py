@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unlearning.audit.language.extraction import extraction_strength
@@ -67,7 +67,6 @@ def test_a_share_of_tokens_that_is_none_is_refused(percent: int) -> None:
         min_k_scores(torch.tensor([[-1.0]]), torch.tensor([[1]]), percent)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-50, 0), min_size=1, max_size=12), st.integers(1, 99))
 def test_min_k_rises_with_k_to_the_mean(log_probs: list[float], percent: int) -> None:
     rows, mask = torch.tensor([log_probs]), torch.ones(1, len(log_probs))
@@ -120,7 +119,6 @@ def test_extraction_of_a_row_without_tokens_is_refused() -> None:
         extraction_strength(ids, ids, torch.tensor([0]))
 
 
-@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=10))
 def test_from_the_prefix_on_all_is_right_and_one_token_less_is_not(right: list[bool]) -> None:
     truth = torch.ones(1, len(right), dtype=torch.long)
