@@ -1,6 +1,6 @@
 """Noise on what crosses the wire: the modes that carry an (ε, δ) and those that carry none.
 
-Which is which, and why, is worked out in `parties/privacy/claims.py`. A mode is on when its table
+Which is which, and why, is worked out in `parties/vertical/privacy/claims.py`. A mode is on when its table
 stands in the agreement.
 """
 

@@ -1,5 +1,5 @@
 """``python -m parties`` runs one party, as ``vfl-party`` does."""
 
-from parties.cli import party_main
+from parties.cli.main import party_main
 
 party_main()

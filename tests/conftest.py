@@ -11,7 +11,7 @@ from cryptography.x509 import Certificate
 from desk import HUB, SPOKE, Desk, furnish
 from hypothesis import HealthCheck, settings
 
-from parties.simulate import reserved_port
+from parties.session.simulation import reserved_port
 from protocol.ear import Habits
 from protocol.errors import IdentityError
 from protocol.grpc_line import USUAL, GrpcLine, Server, dial

@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from parties.cli import app
+from parties.cli.main import app
 from protocol.credentials import fingerprint
 from protocol.keyring import read_keyring
 

@@ -11,9 +11,9 @@ ROOT = Path(__file__).parents[1]
 PILLARS = ("protocol", "psi", "unlearning", "models", "configs")
 PRODUCT = (*PILLARS, "parties")
 MAY_TOUCH_THE_ENVIRONMENT = {
-    "parties/device.py",
+    "parties/common/device.py",
     "parties/horizontal/simulation/ray_workers.py",
-    "parties/options.py",
+    "parties/cli/options.py",
     "protocol/__init__.py",
 }
 # Modules that run what they read, or are about to.

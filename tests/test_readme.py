@@ -40,7 +40,7 @@ def commands() -> list[list[str]]:
 
 def program(command: list[str], port: int) -> list[str]:
     """The same command with this interpreter, on a free port."""
-    call = f"from parties.cli import {PROGRAMS[command[0]]} as run; run()"
+    call = f"from parties.cli.main import {PROGRAMS[command[0]]} as run; run()"
     rest = [part.replace("7700", str(port)) for part in command[1:]]
     rest = [str(ROOT / part) if part.startswith("configs/") else part for part in rest]
     return [sys.executable, "-c", call, *rest]

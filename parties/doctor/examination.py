@@ -6,7 +6,9 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
-from parties.doctor.finding import Examined, Finding, State, ok
+from parties.cli.console import UNEXPECTED
+from parties.doctor.check import Examined, Finding, State, ok
+from parties.doctor.folders import check_places, check_temporary
 from parties.doctor.identity import check_clock, check_identity
 from parties.doctor.machine import (
     check_memory,
@@ -15,10 +17,8 @@ from parties.doctor.machine import (
     check_open_files,
     check_versions,
 )
-from parties.doctor.places import check_places, check_temporary
+from parties.doctor.network import check_address, check_port, check_way
 from parties.doctor.source import check_data
-from parties.doctor.way import check_address, check_port, check_way
-from parties.teller import UNEXPECTED
 
 
 def examine(examined: Examined, *, whole_data: bool) -> Iterator[Finding]:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from configs.federated import Federated
+from parties.doctor.check import Finding, Looked, ok
 from parties.doctor.examination import guarded
-from parties.doctor.finding import Finding, Looked, ok
+from parties.doctor.folders import check_places
 from parties.doctor.identity import check_clock, check_identity
 from parties.doctor.machine import check_numbers, check_open_files, check_versions
-from parties.doctor.places import check_places
-from parties.doctor.way import check_address, check_port, check_way
+from parties.doctor.network import check_address, check_port, check_way
 
 Check = Callable[[], Iterator[Finding]]
 

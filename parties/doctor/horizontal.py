@@ -5,13 +5,13 @@ from functools import partial
 
 from configs.errors import ConfigError
 from configs.seat import RowSeat
+from parties.common.errors import DataError, PartyError
+from parties.doctor.check import Finding, HorizontalExamined, fail, ok, trouble
 from parties.doctor.federated import examine_federated
-from parties.doctor.finding import Finding, HorizontalExamined, fail, ok, trouble
 from parties.doctor.machine import BARE, COPIES, memory
 from parties.doctor.source import look_at
-from parties.errors import DataError, PartyError
-from parties.horizontal.learning.networks import build
-from parties.horizontal.learning.seat_taking import read_shelf, requested
+from parties.horizontal.local.client_data import read_shelf, requested
+from parties.horizontal.local.networks import build
 
 _FLOAT = 4  # bytes
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
-from parties.doctor.finding import Finding, Looked, fail, ok, unknown, warning
+from parties.doctor.check import Finding, Looked, fail, ok, unknown, warning
 from protocol.credentials import Trust, fingerprint
 from protocol.errors import IdentityError
 from protocol.keyring import AUTHORITY_KEY, Keyring, read_keyring, trust

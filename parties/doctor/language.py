@@ -8,15 +8,15 @@ from configs.errors import ConfigError
 from configs.language_seat import JsonlTexts, ModelSeat, TextSeat
 from models.language.folder import examine
 from models.language.memory import available_memory
+from parties.common.errors import DataError, PartyError, PolicyError
+from parties.doctor.check import Finding, LanguageExamined, fail, ok, trouble, warning
 from parties.doctor.federated import examine_federated
-from parties.doctor.finding import Finding, LanguageExamined, fail, ok, trouble, warning
-from parties.doctor.places import is_there
-from parties.errors import DataError, PartyError, PolicyError
-from parties.horizontal.language.benchmarks.benchmark import named_files
-from parties.horizontal.language.needs import SMALLER, WHAT, needs, roles
-from parties.horizontal.language.seat_taking import dealt, read_corpus
-from parties.horizontal.language.texts.own import read_own
-from parties.horizontal.language.told import told
+from parties.doctor.folders import is_there
+from parties.language.client_data import dealt, read_corpus
+from parties.language.engine.errors import told
+from parties.language.engine.memory_check import SMALLER, WHAT, needs, roles
+from parties.language.evaluation.benchmarks.benchmark import named_files
+from parties.language.texts.own import read_own
 
 
 def examine_language(examined: LanguageExamined, *, whole_data: bool) -> Iterator[Finding]:

@@ -16,12 +16,12 @@ from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom
 from configs.errors import ConfigError
 from configs.language_seat import ModelSeat
 from configs.seat import Seat
-from parties.bottom import own_class
-from parties.device import ready
-from parties.doctor.finding import Examined, Finding, Looked, fail, ok, unknown, warning
-from parties.doctor.places import is_there
+from parties.common.device import ready
+from parties.doctor.check import Examined, Finding, Looked, fail, ok, unknown, warning
+from parties.doctor.folders import is_there
 from parties.doctor.source import data_files
-from parties.final import MANIFEST
+from parties.vertical.engine.bottom import own_class
+from parties.vertical.saved_model import MANIFEST
 
 LIBRARIES = ("vfl", "torch", "grpcio", "protobuf")
 _FILES = 256  # open ones: certificates, libraries, lines

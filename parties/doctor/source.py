@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from configs.seat import Columns, CsvData, Data, Source, TinyImageNetData
-from parties.data import read_holding
-from parties.doctor.finding import Examined, Finding, fail, ok, trouble
-from parties.doctor.places import is_there
-from parties.errors import DataError, PolicyError
-from parties.preprocess import declared
-from parties.sources.files import foreign_format
+from parties.common.errors import DataError, PolicyError
+from parties.data.holding import read_holding
+from parties.data.preprocess import declared
+from parties.data.sources.files import foreign_format
+from parties.doctor.check import Examined, Finding, fail, ok, trouble
+from parties.doctor.folders import is_there
 
 _HEAD = 1 << 16  # bytes that are looked at
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from parties import join
-from parties.errors import public
-from parties.held import NOTHING
-from parties.horizontal.cohort import Whose
-from parties.horizontal.kept import Kept
-from parties.horizontal.learning.lesson import Unteachable
+from parties.common.errors import public
+from parties.horizontal.client_store import Kept
+from parties.horizontal.engine.cohort import Whose
+from parties.horizontal.engine.wire import DELIVERED, KINDS, Gathering, parts, understood
+from parties.horizontal.local.local_task import Unteachable
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.client_sums import ClientSums
-from parties.horizontal.words import DELIVERED, KINDS, Gathering, parts, understood
-from parties.resume import Losses
+from parties.session import handshake as join
+from parties.session.checkpoint_offer import NOTHING
+from parties.vertical.resume import Losses
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import ProtocolError, RemoteProtocolError

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from configs.federated import Federated
 from configs.horizontal import Horizontal
-from parties.horizontal.learning.learner import Shelf, no_rows
-from parties.party import Seated
+from parties.horizontal.local.learner import Shelf, no_rows
+from parties.session.party import Seated
 
 
 def empty() -> Shelf:

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from configs.errors import ConfigError
 from configs.federated_file import HorizontalConfig
 from configs.seat import Data, RowSeat
-from parties.data import read_holding
-from parties.horizontal.learning.learner import AT_ONCE
-from parties.horizontal.learning.networks import build
-from parties.horizontal.learning.seat_taking import inputs
-from parties.prediction.asked import all_held, id_columns, read_ids
-from parties.prediction.predictions import Predictions
-from parties.prediction.saved import loaded, read_saved
-from parties.sources.records import Progress
+from parties.data.asked_ids import all_held, id_columns, read_ids
+from parties.data.holding import read_holding
+from parties.data.predictions import Predictions
+from parties.data.sources.records import Progress
+from parties.horizontal.local.client_data import inputs
+from parties.horizontal.local.learner import AT_ONCE
+from parties.horizontal.local.networks import build
+from parties.vertical.prediction.saved import loaded, read_saved
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,17 @@ from time import monotonic
 from typing import TypeVar
 
 from configs.schema import canonical
-from parties.checkpoint import START, Checkpoints, Content
+from parties.cli.options import Begin
+from parties.common.json_codec import Tensors, to_plain
 from parties.horizontal.party import FederatedParty
-from parties.journal import Entry, Journal, told
-from parties.options import Begin
-from parties.plain import Tensors, to_plain
+from parties.session.checkpoint import START, Checkpoints, Content
+from parties.session.journal import Entry, Journal, told
 
 T = TypeVar("T")
 
 
 class Record:
-    """Pieces of work by name, in their order; see ``parties.journal``.
+    """Pieces of work by name, in their order; see ``parties.session.journal``.
 
     Attributes:
         run: names the run, also after a crash.

@@ -9,10 +9,14 @@ from typing import Any
 from torch import Tensor
 
 from configs.federated import Asked
-from parties.errors import Diverged, PolicyError
-from parties.horizontal.choice import ORIGINAL
-from parties.horizontal.clusters import Tracks
-from parties.horizontal.cohort import SMALLER, Cohort, Member
+from parties.common.errors import Diverged, PolicyError
+from parties.horizontal.engine.branches import Lines
+from parties.horizontal.engine.clusters import Tracks
+from parties.horizontal.engine.cohort import SMALLER, Cohort, Member
+from parties.horizontal.engine.history import StoredRounds
+from parties.horizontal.engine.per_request_randomness import Salted
+from parties.horizontal.engine.recovery_branch import Parting
+from parties.horizontal.engine.unlearning_context import Scene, Turn
 from parties.horizontal.evaluation.outcome import (
     Against,
     Diary,
@@ -24,18 +28,14 @@ from parties.horizontal.evaluation.outcome import (
     nothing,
     unlearn,
 )
-from parties.horizontal.history import StoredRounds
-from parties.horizontal.lines import Lines
 from parties.horizontal.methods.knot import Knot
 from parties.horizontal.methods.method import Method
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.methods.retrain import Retrain
-from parties.horizontal.parting import Parting
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.record import Record
-from parties.horizontal.salted import Salted
-from parties.horizontal.scene import Scene, Turn
-from parties.horizontal.subject import Subject
+from parties.horizontal.registry import ORIGINAL
+from parties.horizontal.task import Subject
 from unlearning.audit.figure import Figure
 
 ALONE = ("ratios",)  # marks of single questions: they are compared, and not kept

@@ -7,24 +7,24 @@ from typing import Any
 from torch import Tensor
 
 from configs.federated import Asked, Federated
-from parties import join
-from parties.errors import public
-from parties.horizontal.aggregation import promise
-from parties.horizontal.choice import ORIGINAL
-from parties.horizontal.clusters import Tracks
-from parties.horizontal.cohort import Cohort, Member, require_bounded
-from parties.horizontal.door import Door
-from parties.horizontal.final import save_model
-from parties.horizontal.history import StoredRounds
-from parties.horizontal.hub_cohort import HubCohort, Manner
-from parties.horizontal.lines import Lines
+from parties.common.errors import public
+from parties.horizontal.admission import Door
+from parties.horizontal.engine.aggregation import promise
+from parties.horizontal.engine.branches import Lines
+from parties.horizontal.engine.clusters import Tracks
+from parties.horizontal.engine.cohort import Cohort, Member, require_bounded
+from parties.horizontal.engine.history import StoredRounds
+from parties.horizontal.engine.hub_cohort import HubCohort, Manner
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.report import VERSION
+from parties.horizontal.registry import ORIGINAL
 from parties.horizontal.requests import Requests
-from parties.horizontal.subject import Subject
-from parties.horizontal.subjects import subject
-from parties.horizontal.training import Span, Trained, train
+from parties.horizontal.saved_model import save_model
+from parties.horizontal.task import Subject
+from parties.horizontal.tasks import subject
+from parties.horizontal.train import Span, Trained, train
+from parties.report.horizontal import VERSION
+from parties.session import handshake as join
 
 Publish = Callable[[dict[str, Any]], None]
 LIBRARIES = ("vfl", "torch", "numpy", "grpcio", "protobuf", "cryptography")

@@ -4,10 +4,10 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from parties.horizontal.report import VERSION as HORIZONTAL_VERSION
-from parties.horizontal.report.page import page as horizontal_page
-from parties.horizontal.report.terminal import table as horizontal_table
 from parties.report import VERSION
+from parties.report.horizontal import VERSION as HORIZONTAL_VERSION
+from parties.report.horizontal.page import page as horizontal_page
+from parties.report.horizontal.terminal import table as horizontal_table
 from parties.report.page import page
 from parties.report.terminal import table
 

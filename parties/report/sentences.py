@@ -1,6 +1,5 @@
 """What the report says in words: cells, gaps, verdicts and the closing sentence of a request."""
 
-from parties.privacy import NONE
 from parties.report.comparison import (
     FORGOTTEN_RATIO,
     TEST_ACCURACY,
@@ -18,6 +17,7 @@ from parties.report.comparison import (
     reference,
 )
 from parties.report.quantities import NARROW, count, listing, number, share, signed, times
+from parties.vertical.privacy import NONE
 
 HOLDINGS = {"active": "the labels", "passive": "features only"}
 

@@ -38,7 +38,7 @@ from steps import steps  # noqa: E402
 from trajectory import trajectory  # noqa: E402
 from transport import transport  # noqa: E402
 
-from parties.bench.record import merge  # noqa: E402
+from parties.experiments.bench.record import merge  # noqa: E402
 
 ROOT = HERE.parents[1]
 FORGETTING = ("certified", "shards", "cost")  # sections whose rows are those of docs/fedora.json

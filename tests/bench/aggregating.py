@@ -18,10 +18,10 @@ from many_clients import Many
 from numpy.typing import NDArray
 
 from models.server_optimisers import FedAvg
-from parties.horizontal.cohort import Member, Summing
-from parties.horizontal.hub_cohort import HubCohort
-from parties.horizontal.learning.lesson import Learned, Lesson
-from parties.horizontal.learning.networks import fresh
+from parties.horizontal.engine.cohort import Member, Summing
+from parties.horizontal.engine.hub_cohort import HubCohort
+from parties.horizontal.local.local_task import Learned, Lesson
+from parties.horizontal.local.networks import fresh
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.envelope import Digest

@@ -15,17 +15,17 @@ from kills import Running
 from ledger import Row, shown
 from torch import Tensor
 
-from parties.horizontal.choice import training
-from parties.horizontal.cohort import Cohort, Mean, Member
-from parties.horizontal.door import Door
-from parties.horizontal.hub_cohort import HubCohort, Manner
-from parties.horizontal.learning.learner import Learner
-from parties.horizontal.learning.networks import build, fresh
-from parties.horizontal.roles import listen
-from parties.horizontal.rounds import Round, run
-from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.admission import Door
+from parties.horizontal.engine.cohort import Cohort, Mean, Member
+from parties.horizontal.engine.hub_cohort import HubCohort, Manner
+from parties.horizontal.engine.rounds import Round, run
+from parties.horizontal.local.learner import Learner
+from parties.horizontal.local.networks import build, fresh
+from parties.horizontal.registry import training
+from parties.horizontal.run_party import listen
+from parties.horizontal.setup import take_horizontal_seat
 from parties.horizontal.simulation.local_cohort import LocalCohort
-from parties.seating import Place
+from parties.session.setup import Place
 
 KILLS = 10
 PATIENCE = 120.0  # seconds for a client to come back, however loaded the machine is

@@ -10,8 +10,8 @@ from ledger import Row, at_least, at_most, shown
 from never_saw import digests, saw_and_never
 from one_head import bounds
 
-from parties.in_process import in_process
-from parties.simulate import Plan, processes
+from parties.session.simulation import Plan, processes
+from parties.vertical.in_process import in_process
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "vertical"
 PROBLEMS = 50

@@ -11,7 +11,7 @@ import numpy as np
 from ledger import Row, at_least, at_most, below, shown
 from one_process import one_process
 
-from parties.simulate import Plan, processes
+from parties.session.simulation import Plan, processes
 from unlearning.audit.divergence import JsRatio, ratio_over_seeds
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "vertical"

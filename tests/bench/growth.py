@@ -12,9 +12,9 @@ from ledger import Row, at_most, shown
 from steps import federation
 from torch.nn.functional import cross_entropy
 
-from parties.batch import Batch, Use
-from parties.federation import Federation
-from parties.learn import DESCEND
+from parties.vertical.engine.batch import Batch, Use
+from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.train import DESCEND
 from protocol import vfl_pb2
 
 SIZES = (10_000, 100_000, 1_000_000)

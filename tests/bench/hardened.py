@@ -14,8 +14,8 @@ import numpy as np
 from hardened_run import parties, random_case
 from ledger import Row, at_least, at_most, shown
 
-from parties.simulate import Plan, processes
-from parties.workers import workers
+from parties.common.workers import workers
+from parties.session.simulation import Plan, processes
 from psi.blind import blinded
 from psi.group import UNIFORM_BYTES, added, hashed_point, multiplied, random_point, random_scalar
 from psi.spread import PIECE, alone

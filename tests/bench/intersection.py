@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from ledger import Row, at_most, shown
 from psi_run import absorbed, parties, random_case
 
-from parties.ledger import Ledger
-from parties.simulate import reserved_port
+from parties.common.traffic import Ledger
+from parties.session.simulation import reserved_port
 
 CASES, PAIRWISE, FORGOTTEN = 1000, 2000, 1000
 WORDS = ("Open", "Share", "Shares", "Offer", "Answer", "Matrix", "Store", "Matches", "Aligned")

@@ -17,12 +17,12 @@ from typing import Any
 from ledger import Row, at_most, shown
 
 from models.language.lora_counts import lora_count, public_configs
-from parties.horizontal.cohort import Member
-from parties.horizontal.language.tiny_base import Recipe, make_tiny
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.text_lesson import TextLesson
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.text_task import TextLesson
 from parties.horizontal.simulation.simulate import simulate
-from parties.simulate import Plan
+from parties.language.engine.tiny_base import Recipe, make_tiny
+from parties.session.simulation import Plan
 from tests.parties.horizontal.language.ferries import at_lines, with_keys
 
 ROOT = Path(__file__).parents[2]

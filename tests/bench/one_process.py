@@ -12,12 +12,11 @@ from torch.nn.functional import cross_entropy
 from configs.agreement import Agreement
 from configs.schema import read_config
 from models.seeded import seeded
-from parties import preprocess
-from parties.active_network import ActiveNetwork
-from parties.bottom import build_bottom
-from parties.data import Holding, read_holding
-from parties.rows import RowSets, split
-from parties.schedule import key, torch_seed
+from parties.common.shared_randomness import key, torch_seed
+from parties.data.holding import Holding, preprocess, read_holding
+from parties.vertical.engine.active_network import ActiveNetwork
+from parties.vertical.engine.bottom import build_bottom
+from parties.vertical.engine.rows import RowSets, split
 from protocol import vfl_pb2
 from psi.alignment import common_order, order_words
 from psi.id_list import IdList

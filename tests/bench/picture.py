@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from configs.schema import read_config
+from parties.cli.progress_view import View
 from parties.report.terminal import WIDE, table
-from parties.simulate import Plan, processes
-from parties.view import View
+from parties.session.simulation import Plan, processes
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "configs" / "vertical" / "digits.toml"

@@ -93,7 +93,11 @@ def _peak(data: Path, clients: int, personal: str) -> Peak:
             personal=personal,
         )  # fmt: skip
         path.write_text(text)
-        command = [sys.executable, "-c", "from parties.cli import simulate_main; simulate_main()"]
+        command = [
+            sys.executable,
+            "-c",
+            "from parties.cli.main import simulate_main; simulate_main()",
+        ]
         command += [str(path)]
         command += ["--data", str(data), "--out", str(out), "--format", "json"]
         before = set(SHARED.glob("vfl-board-*"))

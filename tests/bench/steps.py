@@ -12,14 +12,14 @@ from ledger import Row, at_least, shown
 from one_process import OneProcess, one_process
 from torch.nn.functional import cross_entropy
 
-from parties import join
-from parties.batch import Batch, Use
-from parties.federation import Federation
-from parties.learn import ACCUMULATE, DESCEND
-from parties.resume import begin
-from parties.roles import listen
-from parties.seating import Place, take_seat
-from parties.simulate import Plan, _start, certified, reserved_port
+from parties.session import handshake as join
+from parties.session.setup import Place, take_seat
+from parties.session.simulation import Plan, _start, certified, reserved_port
+from parties.vertical.engine.batch import Batch, Use
+from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.train import ACCUMULATE, DESCEND
+from parties.vertical.resume import begin
+from parties.vertical.run_party import listen
 from protocol import vfl_pb2
 
 ROOT = Path(__file__).parents[2]

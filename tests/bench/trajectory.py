@@ -14,15 +14,15 @@ from one_process import OneProcess, one_process
 from steps import federation
 from torch.nn.functional import cross_entropy
 
-from parties import join
-from parties.batch import Batch, Use
-from parties.federation import Federation
-from parties.learn import DESCEND
-from parties.memory_port import MemoryPort
-from parties.passive import run_passive
-from parties.resume import begin
-from parties.seating import Place, take_seat
-from parties.simulate import Plan, certified
+from parties.session import handshake as join
+from parties.session.memory_port import MemoryPort
+from parties.session.setup import Place, take_seat
+from parties.session.simulation import Plan, certified
+from parties.vertical.engine.batch import Batch, Use
+from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.train import DESCEND
+from parties.vertical.passive import run_passive
+from parties.vertical.resume import begin
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 

@@ -10,7 +10,7 @@ from configs.client_unlearning import ClientMethod
 from configs.errors import ConfigError
 from configs.federated_file import read_horizontal
 from configs.hidden_updates import LEAVING, SINGLE
-from parties.horizontal.choice import method
+from parties.horizontal.registry import method
 
 GOOD = """
 federation = "wards"

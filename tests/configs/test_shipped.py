@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from configs.schema import Config, read_config
-from parties.data import Holding, read_holding
-from parties.preprocess import declared, fit
+from parties.data.holding import Holding, read_holding
+from parties.data.preprocess import declared, fit
 from tests.data_folder import needed
 
 SHIPPED = sorted((Path(__file__).parents[2] / "configs").glob("vertical/*.toml"))

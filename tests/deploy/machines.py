@@ -89,7 +89,7 @@ def _programs(folder: Path) -> Path:
     """``vfl`` and ``vfl-party`` of this working tree."""
     folder.mkdir()
     for name, entry in PROGRAMS.items():
-        call = f"import sys; sys.argv[0] = '{name}'; from parties.cli import {entry} as run; run()"
+        call = f"import sys; sys.argv[0] = '{name}'; from parties.cli.main import {entry} as run; run()"
         lines = ["#!/bin/sh", f"export PYTHONPATH={shlex.quote(str(ROOT))}"]
         lines.append(f'exec {shlex.quote(sys.executable)} -c {shlex.quote(call)} "$@"')
         (folder / name).write_text("\n".join(lines) + "\n")

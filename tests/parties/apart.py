@@ -11,12 +11,12 @@ from monolith import Fedora, Monolith
 from torch import nn
 from trio import PAPER, federation, forget_some, inputs, networks
 
-from parties.active_network import build_active
-from parties.batch import Batch, Use
-from parties.federation import Federation
-from parties.learn import HOLD, Plan, hold, learn
-from parties.methods import fedora
-from parties.passive import Answerer
+from parties.vertical.engine.active_network import build_active
+from parties.vertical.engine.batch import Batch, Use
+from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.train import HOLD, Plan, hold, learn
+from parties.vertical.methods import fedora
+from parties.vertical.passive import Answerer
 from protocol import vfl_pb2
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import retain_steps

@@ -13,15 +13,15 @@ from whole_run import run
 
 from configs.agreement import Agreement
 from configs.schema import Config, validated
-from parties.memory_port import MemoryPort
-from parties.party import Party
-from parties.prediction.answer import answer_predictions
-from parties.prediction.ask import predict
-from parties.prediction.asked import Asked, all_held, by_caller
-from parties.prediction.predictions import Predictions
-from parties.prediction.serve import Service
-from parties.prediction.trained import Trained, take_trained_seat
-from parties.seating import Place
+from parties.data.asked_ids import Asked, all_held, by_caller
+from parties.data.predictions import Predictions
+from parties.session.memory_port import MemoryPort
+from parties.session.party import Party
+from parties.session.setup import Place
+from parties.vertical.prediction.answer import answer_predictions
+from parties.vertical.prediction.ask import predict
+from parties.vertical.prediction.trained import Trained, take_trained_seat
+from parties.web.prediction_service import Service
 from protocol.errors import ProtocolError
 
 PASSIVE = ("left", "right")

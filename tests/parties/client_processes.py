@@ -10,7 +10,7 @@ from threading import Thread
 from kills import ROOT, Running
 
 from configs.federated_file import HorizontalConfig, read_horizontal
-from parties.simulate import reserved_port
+from parties.session.simulation import reserved_port
 from protocol.keyring import issue, make_authority
 
 CLIENTS = ("ash", "elm", "fir", "oak", "yew")

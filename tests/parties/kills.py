@@ -14,7 +14,7 @@ from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
-from parties.simulate import reserved_port
+from parties.session.simulation import reserved_port
 from protocol.keyring import issue, make_authority
 
 ROOT = Path(__file__).parents[2]

@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from configs.federated_file import HorizontalConfig, read_horizontal
+from parties.horizontal.admission import Door
 from parties.horizontal.client import run_client
-from parties.horizontal.door import Door
-from parties.horizontal.hub_cohort import HubCohort, Manner
-from parties.horizontal.learning.seat_taking import read_whole, shelf_of
+from parties.horizontal.engine.hub_cohort import HubCohort, Manner
+from parties.horizontal.local.client_data import read_whole, shelf_of
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.seating import take_horizontal_seat
-from parties.identity import identify
-from parties.memory_port import MemoryPort
-from parties.seating import Place
+from parties.horizontal.setup import take_horizontal_seat
+from parties.session.identity import identify
+from parties.session.memory_port import MemoryPort
+from parties.session.setup import Place
 from protocol.keyring import issue, make_authority
 
 

@@ -25,12 +25,12 @@ import numpy as np  # noqa: E402
 from configs.agreement import Agreement  # noqa: E402
 from configs.schema import validated  # noqa: E402
 from configs.seat import Seat  # noqa: E402
-from parties import join  # noqa: E402
-from parties.alignment.align import Alignment, follow, lead  # noqa: E402
-from parties.data import Holding  # noqa: E402
-from parties.ledger import Ledger  # noqa: E402
-from parties.party import Party  # noqa: E402
-from parties.watch import Watch  # noqa: E402
+from parties.common.progress import Watch  # noqa: E402
+from parties.common.traffic import Ledger  # noqa: E402
+from parties.data.holding import Holding  # noqa: E402
+from parties.session import handshake as join
+from parties.session.party import Party  # noqa: E402
+from parties.vertical.alignment.align import Alignment, follow, lead  # noqa: E402
 from protocol import vfl_pb2  # noqa: E402
 from protocol.errors import ProtocolError  # noqa: E402
 from protocol.grpc_line import Server, dial  # noqa: E402

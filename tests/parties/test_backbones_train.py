@@ -13,10 +13,10 @@ from trio import LIMITS, TRAIN, UNLEARN, federation, forget_some, networks
 from configs.schema import validated
 from configs.seat import Seat
 from models import arithmetic
-from parties.learn import Plan, learn
-from parties.methods.fedora import unlearn
-from parties.passive import Answerer
-from parties.state import State
+from parties.vertical.engine.party_state import State
+from parties.vertical.engine.train import Plan, learn
+from parties.vertical.methods.fedora import unlearn
+from parties.vertical.passive import Answerer
 from protocol import vfl_pb2
 from unlearning import thresholds
 

@@ -13,9 +13,9 @@ from whole_run import run
 
 from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom, Party
 from configs.errors import ConfigError
-from parties.bottom import build_bottom, source_digest
-from parties.in_process import in_process
-from parties.simulate import Plan
+from parties.session.simulation import Plan
+from parties.vertical.engine.bottom import build_bottom, source_digest
+from parties.vertical.in_process import in_process
 
 
 def plan(bottom) -> Party:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from seats import meeting, party
 
-from parties import join
-from parties.held import NOTHING
-from parties.join import greet, welcome
+from parties.session import handshake as join
+from parties.session.checkpoint_offer import NOTHING
+from parties.session.handshake import greet, welcome
 from protocol.errors import PeerSilent
 from protocol.phases import Phase
 from tests.conftest import HUB, SPOKE

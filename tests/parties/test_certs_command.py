@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from parties.cli import app
+from parties.cli.main import app
 from protocol.keyring import read_keyring
 
 CONFIGS = Path(__file__).parents[2] / "configs"

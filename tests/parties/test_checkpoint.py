@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from parties.checkpoint import Checkpoints, Content
-from parties.errors import IntegrityError, StorageError
-from parties.held import NOTHING
+from parties.common.errors import IntegrityError, StorageError
+from parties.session.checkpoint import Checkpoints, Content
+from parties.session.checkpoint_offer import NOTHING
 
 RUN, OTHER = b"r" * 16, b"o" * 16
 AGREEMENT = '{"seed":1,"training":{"epochs":5}}'
@@ -208,7 +208,7 @@ def test_checkpoints_of_another_party_are_refused(tmp_path: Path, held: Checkpoi
 def test_checkpoints_of_a_newer_format_are_refused(
     tmp_path: Path, held: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.checkpoint.FORMAT", 2)
+    monkeypatch.setattr("parties.session.checkpoint.FORMAT", 2)
     held.write(4, RUN, content(4))
     monkeypatch.undo()
     with pytest.raises(IntegrityError, match="have format 2, not 1"):

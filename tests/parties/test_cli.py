@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from parties.cli import app, party_app, simulate_app
-from parties.view import View
+from parties.cli.main import app, party_app, simulate_app
+from parties.cli.progress_view import View
 
 DIGITS = Path(__file__).parents[2] / "configs" / "vertical" / "digits.toml"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from whole_run import run
 
-from parties.passes import Passes
+from parties.vertical.engine.training_loop import Passes
 
 JUMPS = (timedelta(hours=1), timedelta(hours=-1), timedelta(days=1), timedelta(days=-1))
 
@@ -43,7 +43,7 @@ def jumps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[timedelta]]:
         seen.append(Jumping.shift)
         return sweep(self, *given, **more)
 
-    monkeypatch.setattr("parties.seating.datetime", Jumping)
+    monkeypatch.setattr("parties.session.setup.datetime", Jumping)
     monkeypatch.setattr(time, "time", lambda: real() + Jumping.shift.total_seconds())
     monkeypatch.setattr(Passes, "_sweep", jumping)
     yield seen

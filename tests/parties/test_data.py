@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from configs.seat import Columns, CsvData, Data, IdxData, NumpyData, Sample, SklearnData
-from parties.data import Holding, read_holding
-from parties.errors import DataError
-from parties.sources.files import MAX_BYTES
+from parties.common.errors import DataError
+from parties.data.holding import Holding, read_holding
+from parties.data.sources.files import MAX_BYTES
 from psi.ids import join_columns
 
 CLASSES = ("no", "yes")

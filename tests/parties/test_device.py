@@ -13,8 +13,8 @@ from whole_run import run
 from configs.errors import ConfigError
 from configs.schema import validated
 from configs.seat import Seat
-from parties.device import device_of, embed, ready
-from parties.half import _block
+from parties.common.device import device_of, embed, ready
+from parties.vertical.engine.local_model import _block
 
 SEAT = {"data": {"kind": "sklearn", "name": "digits"}}
 
@@ -48,7 +48,7 @@ def test_work_is_deterministic_once_a_device_is_ready() -> None:
     """In a process of its own, since both settings are the process's."""
     script = (
         "import os, torch\n"
-        "from parties.device import ready\n"
+        "from parties.common.device import ready\n"
         "torch.cuda.is_available, torch.cuda.device_count = (lambda: True), (lambda: 1)\n"
         "assert ready('cuda').type == 'cuda'\n"
         "assert os.environ['CUBLAS_WORKSPACE_CONFIG'] == ':4096:8'\n"

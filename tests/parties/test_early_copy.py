@@ -9,8 +9,8 @@ from test_requests import common_ids, training_ids
 from trio import federation
 from whole_run import TRAINING, run
 
-from parties.errors import NoCopy
-from parties.half import EARLY
+from parties.common.errors import NoCopy
+from parties.vertical.engine.local_model import EARLY
 from protocol import vfl_pb2
 from protocol.errors import Aborted
 

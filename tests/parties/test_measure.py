@@ -3,11 +3,11 @@
 import torch
 
 from configs.agreement import Request
-from parties.compare import Comparison, Cost, Outcome
-from parties.figures.canary_audit import verdict
-from parties.ground import Ground
-from parties.measure import _divergences
-from parties.save import canonical
+from parties.common.json_files import canonical
+from parties.vertical.evaluation.canary_audit import verdict
+from parties.vertical.evaluation.compare import Comparison, Cost, Outcome
+from parties.vertical.evaluation.metrics import _divergences
+from parties.vertical.evaluation.row_groups import Ground
 
 NONE = torch.empty(0, dtype=torch.int64).numpy()
 

@@ -12,10 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from configs.seat import CsvData
-from parties.data import Holding
-from parties.errors import DataError
-from parties.preprocess import MAX_CATEGORIES, declared, fit, read_statistics
-from parties.sources.table import Table
+from parties.common.errors import DataError
+from parties.data.holding import Holding
+from parties.data.preprocess import MAX_CATEGORIES, declared, fit, read_statistics
+from parties.data.sources.table import Table
 
 COUNT = 40
 TRAINING = np.arange(30)

@@ -20,7 +20,7 @@ SHORT = [
 
 def simulate(out: Path, *options: str, config: Path = DIGITS) -> subprocess.CompletedProcess[str]:
     changes = [part for change in SHORT for part in ("--set", change)]
-    command = [sys.executable, "-c", "from parties.cli import simulate_main; simulate_main()"]
+    command = [sys.executable, "-c", "from parties.cli.main import simulate_main; simulate_main()"]
     return subprocess.run(
         [*command, str(config), "--out", str(out), *changes, *options],
         capture_output=True, text=True, cwd=ROOT, timeout=280, check=False,

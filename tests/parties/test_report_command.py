@@ -9,9 +9,9 @@ import pytest
 from sample_metrics import sample
 from typer.testing import CliRunner, Result
 
-from parties.cli import app
+from parties.cli.main import app
+from parties.common.json_files import canonical
 from parties.report.page import page
-from parties.save import canonical
 
 
 def report(*options: str | Path) -> Result:

@@ -14,12 +14,12 @@ from whole_run import run
 from configs.agreement import Agreement
 from configs.errors import ConfigError
 from configs.schema import validated
-from parties.errors import DataError, PolicyError
-from parties.purge import purge
+from parties.common.errors import DataError, PolicyError
 from parties.report.page import page
 from parties.report.terminal import table
-from parties.requests import choose
-from parties.rows import split
+from parties.vertical.engine.rows import split
+from parties.vertical.purge import purge
+from parties.vertical.requests import choose
 from protocol import vfl_pb2
 
 

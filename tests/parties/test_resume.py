@@ -11,11 +11,11 @@ import pytest
 from trio import LIMITS, PARTIES, agreement, certify, party, write_data
 from whole_run import FEDORA, QUICK, TRAINING
 
-from parties.active import run_active
-from parties.federation import Federation
-from parties.memory_port import MemoryPort
-from parties.party import Party
-from parties.passive import run_passive
+from parties.session.memory_port import MemoryPort
+from parties.session.party import Party
+from parties.vertical.active import run_active
+from parties.vertical.engine.split_model import Federation
+from parties.vertical.passive import run_passive
 from protocol.channel import Crossing
 from protocol.errors import PeerSilent
 
@@ -148,7 +148,7 @@ def test_a_loss_that_always_comes_back_ends_the_run_and_counts_nothing_twice(
         tries.append(federation.party.ledger.total("Embedding").rows)
         raise PeerSilent("left: says nothing")
 
-    monkeypatch.setattr("parties.compare._read", lost)
+    monkeypatch.setattr("parties.vertical.evaluation.compare._read", lost)
     with pytest.raises(PeerSilent, match="left: says nothing"):
         play(tmp_path, limits=LIMITS | {"rejoin_seconds": 5.0})
     assert 3 <= len(tries) <= 5

@@ -15,16 +15,16 @@ from safetensors.torch import load_file
 from trio import PAPER, PARTIES, agreement, certify, federation, forget_some, party, write_data
 from whole_run import run
 
-from parties.active import run_active
-from parties.errors import Diverged, PolicyError
-from parties.learn import Plan, learn
-from parties.memory_port import MemoryPort
-from parties.methods import fedora
-from parties.methods.gradient_ascent import ascend
-from parties.passive import run_passive
+from parties.common.errors import Diverged, PolicyError
+from parties.common.json_files import canonical
 from parties.report.page import page
 from parties.report.terminal import table
-from parties.save import canonical
+from parties.session.memory_port import MemoryPort
+from parties.vertical.active import run_active
+from parties.vertical.engine.train import Plan, learn
+from parties.vertical.methods import fedora
+from parties.vertical.methods.gradient_ascent import ascend
+from parties.vertical.passive import run_passive
 from protocol import vfl_pb2
 from protocol.errors import Aborted, PeerSilent, RemoteProtocolError
 from unlearning.audit.costs import fedora_payload, pass_payload

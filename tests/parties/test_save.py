@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from parties.durable import write
-from parties.errors import StorageError
-from parties.save import canonical, next_incarnation
+from parties.common.atomic_file import write
+from parties.common.errors import StorageError
+from parties.common.json_files import canonical, next_incarnation
 
 
 def test_canonical_json_is_sorted_compact_and_ends_in_a_newline() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from parties.schedule import id_words, in_order, key
+from parties.common.shared_randomness import id_words, in_order, key
 
 IDS = [b"%d" % number for number in range(200)]
 SECRET, OTHER = key(1, "words"), key(2, "words")

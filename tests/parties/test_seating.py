@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from trio import agreement, certify, party, write_data
 
-from parties import join
-from parties.errors import DataError, exit_code
-from parties.memory_port import MemoryPort
+from parties.common.errors import DataError, exit_code
+from parties.session import handshake as join
+from parties.session.memory_port import MemoryPort
 from protocol.errors import ProtocolError
 
 
@@ -30,8 +30,8 @@ def agreed(columns: int) -> dict[str, Any]:
 def test_rows_are_counted_while_they_are_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.watch.EVERY", 0.0)
-    monkeypatch.setattr("parties.sources.csv_source._BLOCK", 1000)
+    monkeypatch.setattr("parties.common.progress.EVERY", 0.0)
+    monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", 1000)
     events: list[Any] = []
     party(folder, "hub", agreement(), events)
     counts = [event["done"] for event in events if event.get("phase") == "reading data"]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from seats import AGREED, Attendance, party
 
-from parties.errors import PolicyError
-from parties.join import greet, welcome
-from parties.memory_port import MemoryPort
-from parties.printable import LONGEST, printable, printable_event
-from parties.teller import Reserved, Teller, _thread_failed
+from parties.cli.console import Reserved, Teller, _thread_failed
+from parties.common.errors import PolicyError
+from parties.common.printable import LONGEST, printable, printable_event
+from parties.session.handshake import greet, welcome
+from parties.session.memory_port import MemoryPort
 from tests.conftest import HUB, SPOKE
 
 ROOT = Path(__file__).parents[2]
@@ -136,7 +136,7 @@ def test_log_of_a_library_shows_no_value() -> None:
 def test_every_program_prepares_its_output() -> None:
     """The hooks above are set by each entry point, before it reads a word."""
     for entry in ("main", "party_main", "simulate_main"):
-        check = "import sys, threading, logging, parties.cli as c, parties.teller as t\n"
+        check = "import sys, threading, logging, parties.cli.main as c, parties.cli.console as t\n"
         check += f"sys.argv = ['vfl', '--help']\ntry:\n    c.{entry}()\nexcept SystemExit:\n"
         check += "    assert threading.excepthook is t._thread_failed\n"
         check += "    assert isinstance(logging.root.handlers[0].formatter, t.Reserved)\n"

@@ -10,7 +10,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from parties.workers import workers
+from parties.common.workers import workers
 from psi.blind import blinded, products
 from psi.errors import PsiError
 from psi.spread import PIECE, alone
@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from time import sleep
 
-from parties.workers import end_with_parent
+from parties.common.workers import end_with_parent
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(1, get_context("spawn"), end_with_parent) as pool:

@@ -14,15 +14,15 @@ import torch
 from configs.agreement import Agreement
 from configs.schema import Config, validated
 from configs.seat import Seat
-from parties import join
-from parties.errors import public
-from parties.federation import Federation
-from parties.held import Held
-from parties.memory_port import MemoryPort
-from parties.party import Party
-from parties.passive import Answerer
-from parties.resume import begin, checkpoints
-from parties.seating import Place, take_seat
+from parties.common.errors import public
+from parties.session import handshake as join
+from parties.session.checkpoint_offer import Held
+from parties.session.memory_port import MemoryPort
+from parties.session.party import Party
+from parties.session.setup import Place, take_seat
+from parties.vertical.engine.split_model import Federation
+from parties.vertical.passive import Answerer
+from parties.vertical.resume import begin, checkpoints
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.keyring import issue, make_authority

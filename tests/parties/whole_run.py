@@ -7,10 +7,10 @@ from typing import Any
 
 from trio import agreement, certify, party, write_data
 
-from parties.active import run_active
-from parties.data import Holding
-from parties.memory_port import MemoryPort
-from parties.passive import run_passive
+from parties.data.holding import Holding
+from parties.session.memory_port import MemoryPort
+from parties.vertical.active import run_active
+from parties.vertical.passive import run_passive
 
 FEDORA = {"iterations": 2, "check_every": 2, "reference_epochs": 1, "utility_loss": 1.0}
 QUICK = {

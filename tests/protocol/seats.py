@@ -13,14 +13,14 @@ from typing import Any, cast
 from configs.agreement import Agreement
 from configs.schema import canonical
 from configs.seat import Seat, SklearnData
-from parties import join
-from parties.data import Holding
-from parties.join import Port
-from parties.ledger import Ledger
-from parties.memory_port import MemoryPort
-from parties.party import Party
-from parties.seating import admit
-from parties.watch import Watch
+from parties.common.progress import Watch
+from parties.common.traffic import Ledger
+from parties.data.holding import Holding
+from parties.session import handshake as join
+from parties.session.handshake import Port
+from parties.session.memory_port import MemoryPort
+from parties.session.party import Party
+from parties.session.setup import admit
 from protocol import vfl_pb2 as say
 from protocol.channel import Channel
 from protocol.grpc_line import GrpcLine, Server, dial

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from seats import PLAN, Attendance, Sign, by_hand, hub_by_hand, party, properly
 
-from parties import join
-from parties.join import greet, welcome
-from parties.memory_port import MemoryPort
-from parties.party import Party
+from parties.session import handshake as join
+from parties.session.handshake import greet, welcome
+from parties.session.memory_port import MemoryPort
+from parties.session.party import Party
 from protocol import vfl_pb2 as say
 from protocol.channel import Channel
 from protocol.credentials import fingerprint

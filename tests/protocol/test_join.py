@@ -20,11 +20,11 @@ from seats import (
     properly,
 )
 
-from parties import join
-from parties.errors import ClocksApart
-from parties.join import greet, welcome
-from parties.memory_port import MemoryPort
-from parties.party import Party
+from parties.common.errors import ClocksApart
+from parties.session import handshake as join
+from parties.session.handshake import greet, welcome
+from parties.session.memory_port import MemoryPort
+from parties.session.party import Party
 from protocol.channel import Channel
 from protocol.errors import (
     Aborted,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from seats import meeting, party
 
-from parties import join
-from parties.join import greet, welcome
+from parties.session import handshake as join
+from parties.session.handshake import greet, welcome
 from protocol.channel import Channel
 from protocol.errors import Aborted, IdentityError, ProtocolError, RemoteProtocolError
 from protocol.hub import Hub

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from parties.errors import Diverged
-from parties.horizontal.cohort import Cohort, Kind, Member, Score, gradients, require_finite
-from parties.horizontal.evaluation.lent import Lender
-from parties.horizontal.learning.lesson import Lesson
+from parties.common.errors import Diverged
+from parties.horizontal.engine.cohort import Cohort, Kind, Member, Score, gradients, require_finite
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.evaluation.whole_model import Lender
+from parties.horizontal.local.local_task import Lesson
 from parties.horizontal.methods.method import Method
-from parties.horizontal.scene import Scene, Turn
 from unlearning.horizontal.steepest import cosines
 
 Scores: TypeAlias = dict[str, dict[str, Score]]  # kind, or a name of ``lent`` -> client

@@ -10,13 +10,13 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Member, answers
-from parties.horizontal.learning.inspect import cut
-from parties.horizontal.learning.lesson import Learned
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.cohort import Member, answers
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.fisher import cut
+from parties.horizontal.local.local_task import Learned
 from parties.horizontal.methods.recover import recover
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
 from unlearning.guarantee import Guarantee
 from unlearning.horizontal.erasing import calibrated
 

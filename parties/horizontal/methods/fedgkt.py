@@ -14,12 +14,12 @@ from typing import Literal, TypeAlias
 from torch import Tensor, nn
 
 from models.prompts import Prompted
-from parties.errors import PolicyError
-from parties.horizontal.learning.distillation import Gate
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.distillation import Gate
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.methods.student import Begin, of_the_leaving, serving, student
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
 from unlearning.guarantee import Guarantee
 
 By: TypeAlias = Literal["features", "classes"]

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.methods.student import serving
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
 from unlearning.guarantee import Guarantee
 from unlearning.horizontal.noise import Noise
 

@@ -11,11 +11,11 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from parties.horizontal.cohort import answers, gradients
-from parties.horizontal.learning.lesson import Aim
+from parties.horizontal.engine.cohort import answers, gradients
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.local_task import Aim
 from parties.horizontal.methods.recover import recover_away
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
 from unlearning.guarantee import Guarantee
 from unlearning.horizontal.common_descent import common_descent
 from unlearning.horizontal.steepest import (

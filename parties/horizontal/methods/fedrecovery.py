@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Member
-from parties.horizontal.learning.lesson import Learned
+from parties.common.errors import PolicyError
+from parties.common.shared_randomness import normals
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.local_task import Learned
 from parties.horizontal.methods.recover import recover
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
-from parties.schedule import normals
 from unlearning.guarantee import Guarantee
 from unlearning.horizontal import recovery
 

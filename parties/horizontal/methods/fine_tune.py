@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene
 from parties.horizontal.methods.recover import recover
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene
 from unlearning.guarantee import Guarantee
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from parties.errors import PolicyError
-from parties.horizontal.clusters import average, follow
-from parties.horizontal.cohort import Member
-from parties.horizontal.rounds import Course, Round
-from parties.horizontal.scene import Scene, Turn
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.clusters import average, follow
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.rounds import Course, Round
+from parties.horizontal.engine.unlearning_context import Scene, Turn
 from unlearning.guarantee import Guarantee
 
 

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from parties.horizontal.scene import Scene
+from parties.horizontal.engine.unlearning_context import Scene
 from unlearning.guarantee import Guarantee
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from parties.horizontal.learning.lesson import Lesson
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.local_task import Lesson
 from parties.horizontal.methods.recover import recover
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
 from unlearning.guarantee import Guarantee
 from unlearning.horizontal.degradation import degraded
 

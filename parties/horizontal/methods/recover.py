@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from parties.horizontal.cohort import answers
-from parties.horizontal.learning.lesson import Slots
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
+from parties.horizontal.engine.cohort import answers
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.local_task import Slots
 from unlearning.horizontal.steepest import Projection, not_back
 
 ALONE: Slots = {}

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from parties.horizontal.clusters import average
+from parties.horizontal.engine.clusters import average
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene
 from parties.horizontal.methods.recover import recover
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene
 from unlearning.guarantee import Guarantee
 
 

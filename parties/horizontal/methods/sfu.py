@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from parties.horizontal.cohort import answers
-from parties.horizontal.learning.inspect import cut, layers
+from parties.horizontal.engine.cohort import answers
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.fisher import cut, layers
 from parties.horizontal.methods.recover import recover
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
 from unlearning.guarantee import Guarantee
 from unlearning.horizontal.subspace import directions, outside, with_ones
 

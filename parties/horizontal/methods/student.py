@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from parties.horizontal.evaluation.lent import whole
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.personal import last_linear, mask
-from parties.horizontal.scene import Scene
+from parties.horizontal.engine.unlearning_context import Scene
+from parties.horizontal.evaluation.whole_model import whole
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.personal import last_linear, mask
 
 Begin: TypeAlias = Literal["random", "warm", "head-reset"]
 PROMPTS = ("generator.", "base", "descriptor")  # of prompted networks; they stay as they are

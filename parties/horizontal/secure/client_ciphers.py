@@ -6,13 +6,13 @@ from math import nan
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.errors import PolicyError
-from parties.horizontal.learning.lesson import Learned
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.wire import Gathering, parts
+from parties.horizontal.local.local_task import Learned
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.encryption.ckks import MOST, CkksError, longest
 from parties.horizontal.secure.encryption.client import CkksClient, SumKey, Terms, blocks
 from parties.horizontal.secure.sums import Outgrown, admitted, refuse_alone, weighed
-from parties.horizontal.words import Gathering, parts
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.credentials import verify

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parties.horizontal.learning.lesson import Learned
+from parties.horizontal.local.local_task import Learned
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.secure.masking.client import MaskingClient, MaskingError
 from parties.horizontal.secure.masking.pair_keys import Publics

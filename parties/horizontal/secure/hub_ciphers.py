@@ -8,8 +8,9 @@ from typing import Protocol, TypeVar
 import numpy as np
 import torch
 
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Mean, Member, needed
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.cohort import Mean, Member, needed
+from parties.horizontal.engine.wire import Gathering, parts
 from parties.horizontal.secure.client_ciphers import BITS, keepers
 from parties.horizontal.secure.encryption.ckks import LARGEST_KEY, CkksError, Numbers
 from parties.horizontal.secure.encryption.client import blocks
@@ -18,7 +19,6 @@ from parties.horizontal.secure.hub_sums import Taught
 from parties.horizontal.secure.masking.fixed_point import decoded
 from parties.horizontal.secure.masking.pair_keys import Entropy
 from parties.horizontal.secure.sums import CONTEXT
-from parties.horizontal.words import Gathering, parts
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Mean, Member, needed
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.cohort import Mean, Member, needed
 from parties.horizontal.secure.client_sums import BITS
 from parties.horizontal.secure.masking.client import MaskingError, Opened
 from parties.horizontal.secure.masking.fixed_point import decoded

@@ -7,8 +7,8 @@ the mean by rows without anybody's rows or loss.
 import torch
 
 from configs.federated import Federated
-from parties.errors import PolicyError
-from parties.horizontal.learning.lesson import Learned
+from parties.common.errors import PolicyError
+from parties.horizontal.local.local_task import Learned
 from parties.horizontal.secure.masking.fixed_point import MOST, Overflow, Words, encoded
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from torch import Tensor
 
-from parties.horizontal.cohort import Kind, Mean, Member, Score, Summing, Whose
-from parties.horizontal.learning.learner import Learner
-from parties.horizontal.learning.lesson import Learned, Lesson, Slots
+from parties.horizontal.engine.cohort import Kind, Mean, Member, Score, Summing, Whose
+from parties.horizontal.local.learner import Learner
+from parties.horizontal.local.local_task import Learned, Lesson, Slots
 
 Present = Callable[[Member, Lesson], bool]
 

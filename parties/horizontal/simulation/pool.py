@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parties.errors import PolicyError, ResourceError
-from parties.horizontal.cohort import Kind, Mean, Member, Score, Summing, Whose
-from parties.horizontal.learning.lesson import Learned, Lesson, Slots, Unteachable
-from parties.horizontal.simulation.stock import Source, Standing, Stock
-from parties.horizontal.simulation.stocks import read_stock
-from parties.workers import end_with_parent
+from parties.common.errors import PolicyError, ResourceError
+from parties.common.workers import end_with_parent
+from parties.horizontal.engine.cohort import Kind, Mean, Member, Score, Summing, Whose
+from parties.horizontal.local.local_task import Learned, Lesson, Slots, Unteachable
+from parties.horizontal.simulation.simulated_data import Source, Standing, Stock
+from parties.horizontal.simulation.simulated_data_registry import read_stock
 
 SHARED = Path("/dev/shm")  # noqa: S108  memory; elsewhere the usual temporary folder
 POSTED = 8  # newest vectors that stay

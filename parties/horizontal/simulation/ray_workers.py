@@ -15,8 +15,8 @@ from torch import Tensor
 
 from configs.errors import ConfigError
 from configs.federated import Simulation
-from parties.horizontal.cohort import Score
-from parties.horizontal.learning.lesson import Learned
+from parties.horizontal.engine.cohort import Score
+from parties.horizontal.local.local_task import Learned
 from parties.horizontal.simulation.pool import Posted, Task, carry_out
 
 try:

@@ -7,17 +7,17 @@ from typing import Any
 
 from configs.federated import Simulation
 from configs.federated_file import read_federated
-from parties.horizontal.aggregation import SIMULATED
+from parties.common.progress import Listener
+from parties.horizontal.engine.aggregation import SIMULATED
 from parties.horizontal.record import Record, checkpoints, prepare
-from parties.horizontal.roles import publish
-from parties.horizontal.seating import take_federated_seat
+from parties.horizontal.run_party import publish
 from parties.horizontal.server import Server
+from parties.horizontal.setup import take_federated_seat
 from parties.horizontal.simulation.pool import PoolCohort, Processes, Workers
-from parties.horizontal.simulation.stock import Source
-from parties.horizontal.subjects import subject
-from parties.seating import Place
-from parties.simulate import Plan, pinned
-from parties.watch import Listener
+from parties.horizontal.simulation.simulated_data import Source
+from parties.horizontal.tasks import subject
+from parties.session.setup import Place
+from parties.session.simulation import Plan, pinned
 from protocol.keyring import issue, make_authority
 
 

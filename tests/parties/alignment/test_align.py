@@ -6,8 +6,8 @@ import pytest
 from trio import federation
 from whole_run import run
 
-from parties.alignment import common_rows
-from parties.errors import PolicyError
+from parties.common.errors import PolicyError
+from parties.vertical.alignment import common_rows
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 

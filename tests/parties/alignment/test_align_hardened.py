@@ -10,9 +10,9 @@ from trio import agreement, federation
 from whole_run import run
 
 from configs.agreement import Psi
-from parties.alignment import common_rows, hardened
-from parties.errors import PolicyError
+from parties.common.errors import PolicyError
 from parties.report.page import page
+from parties.vertical.alignment import common_rows, hardened
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.hub import Hub

@@ -11,12 +11,12 @@ import pytest
 from trio import agreement
 from whole_run import run
 
-from parties.alignment.brought import Brought, claimed
-from parties.errors import PolicyError
+from parties.common.errors import PolicyError
+from parties.vertical.alignment.psi_input import Brought, claimed
 from psi.alignment import inverse
 from psi.errors import PsiError
 from psi.id_list import IdList
-from psi.ids import bound, hashed
+from psi.ids import bound, session_hashes
 
 SESSION = b"a session of tests"
 
@@ -45,10 +45,10 @@ def test_buckets_hold_all_rows_and_their_hashes(
     places = [np.arange(len(own.hashes(b, SESSION)), dtype=np.uint32) for b in range(4)]
     rows = own.rows(places)
     assert sorted(rows.tolist()) == list(range(3000))
-    monkeypatch.setattr("parties.alignment.brought.RANKS_AT_ONCE", 700)
+    monkeypatch.setattr("parties.vertical.alignment.psi_input.RANKS_AT_ONCE", 700)
     order = np.random.default_rng(1).permutation(3000)
     prints = np.concatenate(list(own.prints(places, inverse(order))))
-    expected = hashed(people(3000), SESSION, own._party.digest)
+    expected = session_hashes(people(3000), SESSION, own._party.digest)
     assert np.array_equal(bound(prints, SESSION), expected[rows[order]])
     own.remove()
 
@@ -103,7 +103,7 @@ def claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[tuple[str, int]]]:
         heard.add((who, rows))
         return claimed(party, who, rows)
 
-    monkeypatch.setattr("parties.alignment.align.claimed", noting)
+    monkeypatch.setattr("parties.vertical.alignment.align.claimed", noting)
     yield heard
 
 
@@ -127,7 +127,7 @@ def test_more_rows_than_declared_are_refused(tmp_path: Path) -> None:
 def test_a_peer_that_claims_another_size_than_declared_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.alignment.brought._declared", lambda party, rows: rows)
+    monkeypatch.setattr("parties.vertical.alignment.psi_input._declared", lambda party, rows: rows)
     with pytest.raises(PolicyError, match="left brings 230 rows; its declared_rows = 400"):
         run(tmp_path, **declaring(left=400))
 

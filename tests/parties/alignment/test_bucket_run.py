@@ -10,7 +10,7 @@ import psi_process
 import pytest
 from whole_run import run
 
-from parties.alignment import bucket_run
+from parties.vertical.alignment import bucket_run
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.hub import Hub

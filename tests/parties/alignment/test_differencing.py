@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from trio import agreement, certify, party, write_data
 
-from parties.alignment.differencing import SIZES, refuse_small_change
-from parties.errors import PolicyError, StorageError
-from parties.party import Party
+from parties.common.errors import PolicyError, StorageError
+from parties.session.party import Party
+from parties.vertical.alignment.differencing import SIZES, refuse_small_change
 
 
 def seated(folder: Path, least: int = 5) -> Party:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.alignment.kept import InFolder, InMemory, Kept
-from parties.errors import StorageError
+from parties.common.errors import StorageError
+from parties.vertical.alignment.bucket_store import InFolder, InMemory, Kept
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 

@@ -9,10 +9,10 @@ from typer import Typer
 from typer.testing import CliRunner
 
 # What commands import when they need it, so that a command's time below is its own work.
-import parties.active
-import parties.in_process
-import parties.roles  # noqa: F401
-from parties.cli import party_app, simulate_app
+import parties.vertical.active
+import parties.vertical.in_process
+import parties.vertical.run_party  # noqa: F401
+from parties.cli.main import party_app, simulate_app
 from protocol.keyring import issue, make_authority
 
 torch.use_deterministic_algorithms(mode=True)  # what every party does; its first call is slow

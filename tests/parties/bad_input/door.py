@@ -16,13 +16,13 @@ from typer import Typer
 from typer.testing import CliRunner
 
 # What commands import when they need it, so that a command's time below is its own work.
-import parties.active
-import parties.in_process
-import parties.roles  # noqa: F401
-from parties.cli import app, party_app, simulate_app
-from parties.errors import exit_code
-from parties.join import greet, welcome
-from parties.party import Party
+import parties.vertical.active
+import parties.vertical.in_process
+import parties.vertical.run_party  # noqa: F401
+from parties.cli.main import app, party_app, simulate_app
+from parties.common.errors import exit_code
+from parties.session.handshake import greet, welcome
+from parties.session.party import Party
 from tests.conftest import HUB, SPOKE
 
 ROOT = Path(__file__).parents[3]
@@ -107,7 +107,7 @@ def process(
     folder: Path | None = None,
 ) -> Said:
     """Run a command as a process of its own, ``through`` another one; output is no terminal."""
-    call = f"from parties.cli import {ENTRIES[program]} as run; run()"
+    call = f"from parties.cli.main import {ENTRIES[program]} as run; run()"
     usual = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*through, sys.executable, "-c", call, *words],

@@ -7,7 +7,7 @@ import torch
 from door import AGREEMENT, SEATS, Trial, made
 
 from configs.schema import canonical, read_config
-from parties.checkpoint import Checkpoints, Content
+from parties.session.checkpoint import Checkpoints, Content
 from tests.conftest import SPOKE
 
 

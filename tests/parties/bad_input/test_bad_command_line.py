@@ -246,7 +246,9 @@ def test_certificates_go_into_no_file(trial: Trial) -> None:
 
 def test_second_process_of_a_seat_is_refused_with_folder_and_process(trial: Trial) -> None:
     state = trial.folder / "runs" / "trial" / SPOKE
-    hold = "from pathlib import Path; import sys, time\nfrom parties.folder import alone\n"
+    hold = (
+        "from pathlib import Path; import sys, time\nfrom parties.session.run_folder import alone\n"
+    )
     hold += "with alone(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
     holder = subprocess.Popen(
         [sys.executable, "-c", hold, str(state)], cwd=ROOT, stdout=subprocess.PIPE, text=True

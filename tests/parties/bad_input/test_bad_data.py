@@ -15,8 +15,8 @@ import pytest
 from data_desk import BANK, CANARY, NOT_REFUSED, NUMBER, Desk, certify, lines
 
 from configs.seat import Columns, CsvData
-from parties.data import read_holding
-from parties.sources.csv_source import MAX_LINE
+from parties.data.holding import read_holding
+from parties.data.sources.csv_source import MAX_LINE
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,7 @@ def test_file_that_changes_while_it_is_read(desk: Desk, monkeypatch: pytest.Monk
         with (desk.folder / "bank.csv").open("a") as file:
             file.write(f"{CANARY}9,1,no\n")
 
-    monkeypatch.setattr("parties.watch.Watch.step", write)
+    monkeypatch.setattr("parties.common.progress.Watch.step", write)
     desk.bank(9, "bank.csv changed while it was read", text=SOUND)
 
 

@@ -12,9 +12,9 @@ import pytest
 from door import greeting
 from seats import PLAN, Attendance, by_hand, meeting, party
 
-from parties.errors import exit_code
-from parties.join import greet, welcome
-from parties.memory_port import MemoryPort
+from parties.common.errors import exit_code
+from parties.session.handshake import greet, welcome
+from parties.session.memory_port import MemoryPort
 from protocol import vfl_pb2 as say
 from protocol.errors import Aborted, IdentityError
 from protocol.phases import Phase, Side

@@ -21,7 +21,7 @@ from forge import Authority, Leaf, authority, write
 from seats import party
 from talk import end_of
 
-from parties.seating import admit
+from parties.session.setup import admit
 from protocol.credentials import fingerprint
 from protocol.denied import DenyFile
 from protocol.errors import IdentityError, PeerSilent

@@ -121,7 +121,7 @@ def test_words_of_a_library_are_not_repeated(
         except KeyError as error:
             raise ValueError(f"{CANARIES[-1]} again") from error
 
-    monkeypatch.setattr("parties.seating.read_holding", fail)
+    monkeypatch.setattr("parties.session.setup.read_holding", fail)
     said = started(made(tmp_path, keys), [], form)
     said.refuses(1, "unexpected ValueError at test_canaries.py", "KeyError: 16 characters, not sho")
     assert len(PLANTS) + 1 == len(CANARIES) == 20

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from parties.bench.results import Results, Row
+from parties.experiments.bench.results import Results, Row
 
 TINY = """
 federation = "tiny"

@@ -7,7 +7,7 @@ import pytest
 from bench.bench_runs import write_list
 from typer.testing import CliRunner, Result
 
-from parties.cli import app
+from parties.cli.main import app
 
 
 def bench(folder: Path, *options: str) -> Result:

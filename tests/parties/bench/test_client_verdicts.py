@@ -7,10 +7,10 @@ import pytest
 from bench.bench_runs import write_list
 
 from configs.experiments import read_experiments
-from parties.bench.horizontal.harvest import harvest
-from parties.bench.horizontal.verdicts import IID, PAT_20, PAT_50, horizontal_verdicts
-from parties.bench.plan import Scope, runs
-from parties.bench.results import Results
+from parties.experiments.bench.horizontal.extract import harvest
+from parties.experiments.bench.horizontal.verdicts import IID, PAT_20, PAT_50, horizontal_verdicts
+from parties.experiments.bench.plan import Scope, runs
+from parties.experiments.bench.results import Results
 
 ASCENT = {"right1": 0.3, "asr1": 0.01, "asr2": 0.5, "conflicts": 8.0}
 SOUND: dict[str, dict[str, dict[str, float]]] = {

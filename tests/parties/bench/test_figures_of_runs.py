@@ -9,10 +9,10 @@ from bench.bench_runs import write_list
 
 from configs.experiments import read_experiments
 from configs.schema import read_config
-from parties.bench.harvest import harvest
-from parties.bench.payload import expected, is_exact
-from parties.bench.plan import Run, Scope, runs
-from parties.bench.rounds import rounds
+from parties.experiments.bench.extract import harvest
+from parties.experiments.bench.payload import expected, is_exact
+from parties.experiments.bench.plan import Run, Scope, runs
+from parties.experiments.bench.rounds import rounds
 
 
 def run_of(folder: Path) -> Run:

@@ -7,17 +7,17 @@ import pytest
 from configs.errors import ConfigError
 from configs.language import Language
 from models.language.lora_counts import public_configs
-from parties.bench.command import CONFIGS
-from parties.bench.federated import federated_runs, read_list
-from parties.bench.language.blocks import METHODS, read_blocks
-from parties.bench.language.harvest import harvest
-from parties.bench.language.verdicts import TINY, language_verdicts
-from parties.bench.plan import Run, Scope
-from parties.bench.results import Results
-from parties.bench.tables import tables
-from parties.horizontal.language import needs as needed
-from parties.horizontal.language.needs import needs
-from parties.horizontal.language.texts.splits import Sizes, deal
+from parties.cli.commands.bench_command import CONFIGS
+from parties.experiments.bench.federated import federated_runs, read_list
+from parties.experiments.bench.language.blocks import METHODS, read_blocks
+from parties.experiments.bench.language.extract import harvest
+from parties.experiments.bench.language.verdicts import TINY, language_verdicts
+from parties.experiments.bench.plan import Run, Scope
+from parties.experiments.bench.results import Results
+from parties.experiments.bench.tables import tables
+from parties.language.engine import memory_check as needed
+from parties.language.engine.memory_check import needs
+from parties.language.texts.splits import Sizes, deal
 
 LIST = CONFIGS / "language.toml"
 RULES = ("FedAvg", "FedAvgM", "FedProx", "FedAdagrad", "FedAdam", "FedYogi")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from parties.bench.horizontal.verdicts import DENSER, SPARSE, mimir
-from parties.bench.results import Results
+from parties.experiments.bench.horizontal.verdicts import DENSER, SPARSE, mimir
+from parties.experiments.bench.results import Results
 
 
 def by_hand(

@@ -7,8 +7,8 @@ from bench.bench_runs import write_list
 
 from configs.experiments import read_experiments
 from configs.schema import read_config
-from parties.bench.blocks import read_blocks
-from parties.bench.plan import Scope, digest, runs, sources
+from parties.experiments.bench.blocks import read_blocks
+from parties.experiments.bench.plan import Scope, digest, runs, sources
 
 SHIPPED = Path(__file__).parents[3] / "configs" / "bench" / "fedora.toml"
 
@@ -77,11 +77,11 @@ def test_backdoors_have_seeds_of_their_own() -> None:
 
 def test_sources_see_the_program_but_not_what_shows_its_figures(tmp_path: Path) -> None:
     root = tmp_path / "bench"  # a checkout may bear any name
-    for place in ("parties/run.py", "parties/bench/tables.py", "psi/run.py"):
+    for place in ("parties/run.py", "parties/experiments/bench/tables.py", "psi/run.py"):
         (root / place).parent.mkdir(parents=True, exist_ok=True)
         (root / place).write_text("x = 1\n")
     before = sources(root)
-    (root / "parties/bench/tables.py").write_text("x = 2\n")
+    (root / "parties/experiments/bench/tables.py").write_text("x = 2\n")
     assert sources(root) == before
     (root / "psi/run.py").write_text("x = 2\n")
     assert sources(root) != before

@@ -8,9 +8,9 @@ from bench.bench_runs import write_list
 from rich.console import Console
 
 from configs.experiments import read_experiments
-from parties.bench.plan import Scope, runs
-from parties.bench.progress import Board, remaining
-from parties.bench.runner import Told
+from parties.experiments.bench.plan import Scope, runs
+from parties.experiments.bench.progress import Board, remaining
+from parties.experiments.bench.runner import Told
 
 
 def test_remaining_time_is_by_kind_and_over_workers() -> None:

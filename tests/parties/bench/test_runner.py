@@ -13,12 +13,12 @@ from bench.bench_runs import write_list
 
 from configs.errors import ConfigError
 from configs.experiments import read_experiments
-from parties.bench.harvest import harvest
-from parties.bench.plan import Run, Scope, runs
-from parties.bench.results import results
-from parties.bench.runner import Told, Workplace, command, execute, record
-from parties.bench.stored import alone, keep, kept, reaped
-from parties.errors import Stopped
+from parties.common.errors import Stopped
+from parties.experiments.bench.cache import alone, keep, kept, reaped
+from parties.experiments.bench.extract import harvest
+from parties.experiments.bench.plan import Run, Scope, runs
+from parties.experiments.bench.results import results
+from parties.experiments.bench.runner import Told, Workplace, command, execute, record
 
 
 def planned(folder: Path) -> list[Run]:
@@ -155,7 +155,7 @@ def test_half_a_record_is_none(tmp_path: Path) -> None:
 def test_command_is_one_that_a_person_may_type(tmp_path: Path) -> None:
     run = planned(tmp_path)[0]
     said = command(run, Workplace(tmp_path / "out", Path("/data")), tmp_path / "work")
-    assert said[1:4] == ["-m", "parties.bench", str(tmp_path / "tiny.toml")]
+    assert said[1:4] == ["-m", "parties.experiments.bench", str(tmp_path / "tiny.toml")]
     assert said[-4:] == ["--data", "/data", "--set", "seed=0"]
     assert "--in-process" in said
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from bench.bench_runs import by_hand
 
-from parties.bench.blocks import RETRAIN, STANDARD, VOTES, Block, Blocks
-from parties.bench.record import fedora_pages, merge, publish
-from parties.bench.results import Results, Row, spread
-from parties.bench.tables import markdown, plain, tables
-from parties.bench.verdicts import judge
+from parties.experiments.bench.blocks import RETRAIN, STANDARD, VOTES, Block, Blocks
+from parties.experiments.bench.record import fedora_pages, merge, publish
+from parties.experiments.bench.results import Results, Row, spread
+from parties.experiments.bench.tables import markdown, plain, tables
+from parties.experiments.bench.verdicts import judge
 
 ROWS = {row.label: row for row in STANDARD}
 BLOCK = Block(

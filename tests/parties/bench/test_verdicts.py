@@ -3,9 +3,9 @@
 import pytest
 from bench.bench_runs import by_hand
 
-from parties.bench.blocks import RETRAIN, STANDARD
-from parties.bench.results import Row
-from parties.bench.verdicts import (
+from parties.experiments.bench.blocks import RETRAIN, STANDARD
+from parties.experiments.bench.results import Row
+from parties.experiments.bench.verdicts import (
     ABLATED,
     DELTAS,
     M2,

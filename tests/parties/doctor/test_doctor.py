@@ -7,8 +7,8 @@ import pytest
 from desk import SECRET, Desk, pinned, refused
 from typer.testing import CliRunner
 
-from parties.cli import app
-from parties.doctor import places
+from parties.cli.main import app
+from parties.doctor import folders as places
 from tests.conftest import HUB, SPOKE
 
 

@@ -8,10 +8,10 @@ import pytest
 from client_processes import SERVER, Wood
 from typer.testing import CliRunner, Result
 
-from parties.cli import app
-from parties.horizontal.roles import listen
-from parties.horizontal.seating import take_horizontal_seat
-from parties.seating import Place
+from parties.cli.main import app
+from parties.horizontal.run_party import listen
+from parties.horizontal.setup import take_horizontal_seat
+from parties.session.setup import Place
 
 NAMES = ("ash", "elm")
 UNLEARN = 'unlearn = [{ name = "half", client = "ash", fraction = 0.5 }]'

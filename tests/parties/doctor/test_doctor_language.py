@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from models.language.folder import base_digest
-from parties.cli import app
+from parties.cli.main import app
 from protocol.keyring import issue, make_authority
 from tests.parties.horizontal.language.ferries import CONFIG, LORA, facts, lines, write_base
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from desk import Desk, refused
 
-from parties.doctor import places
+from parties.doctor import folders as places
 from tests.conftest import HUB
 
 

@@ -9,7 +9,7 @@ import pytest
 from desk import Desk, pinned, refused
 from forge import Leaf, authority, write
 
-from parties.doctor import way
+from parties.doctor import network as way
 from protocol.keyring import make_authority, read_keyring
 from tests.conftest import HUB, SPOKE, listening
 

@@ -7,10 +7,10 @@ from trio import agreement
 
 from configs.agreement import Agreement, Request
 from configs.schema import validated
-from parties.compare import Comparison, Cost, Outcome
-from parties.figures.seen import Seen
-from parties.figures.suite import suite
-from parties.ground import Ground
+from parties.vertical.evaluation.all_metrics import suite
+from parties.vertical.evaluation.compare import Comparison, Cost, Outcome
+from parties.vertical.evaluation.model_outputs import Seen
+from parties.vertical.evaluation.row_groups import Ground
 
 SIZES = {"forgotten": 80, "retained": 200, "validation": 40, "test": 240}
 CLASSES, RETRAINS = 3, ("retrain", "retrain-2", "retrain-3")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from trio import federation
 
-from parties.figures.trials import inversions
-from parties.learn import Plan, learn
+from parties.vertical.engine.train import Plan, learn
+from parties.vertical.evaluation.extra_audits import inversions
 from protocol import vfl_pb2
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from trio import federation, forget_some
 
-from parties.purge import purge, search
+from parties.vertical.purge import purge, search
 from protocol import vfl_pb2
 
 

@@ -9,8 +9,8 @@ import torch
 from trio import federation, forget_some, networks
 
 from models.arithmetic import squared_distance
-from parties.errors import NoCopy
-from parties.figures.trials import _climb, _shadows, distances, exchange
+from parties.common.errors import NoCopy
+from parties.vertical.evaluation.extra_audits import _climb, _shadows, distances, exchange
 from protocol import vfl_pb2
 from unlearning.audit.relearning import steps_until
 

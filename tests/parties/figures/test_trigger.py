@@ -12,12 +12,12 @@ from whole_run import run
 
 from configs.agreement import Agreement
 from configs.evaluation import Backdoor
-from parties.active import _choose
-from parties.data import Holding
-from parties.errors import DataError, PolicyError
-from parties.planting import plant
-from parties.preprocess import Fitted, Numeric
-from parties.trigger import Trigger, make_trigger
+from parties.common.errors import DataError, PolicyError
+from parties.data.holding import Holding
+from parties.data.preprocess import Fitted, Numeric
+from parties.vertical.active import _choose
+from parties.vertical.engine.plant import plant
+from parties.vertical.engine.trigger import Trigger, make_trigger
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError, RemoteProtocolError
 

@@ -10,14 +10,14 @@ from torch.nn.utils import parameters_to_vector
 
 from models.seeded import seeded
 from models.whole import whole_mlp
-from parties.horizontal.cohort import Member
-from parties.horizontal.learning.learner import Learner, Shelf
-from parties.horizontal.learning.lesson import Lesson, Rows
-from parties.horizontal.learning.partition import iid, pathological
-from parties.horizontal.rounds import Course, run
-from parties.horizontal.scene import Scene, Turn
+from parties.common.shared_randomness import torch_seed
+from parties.data.partition import iid, pathological
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.rounds import Course, run
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.learner import Learner, Shelf
+from parties.horizontal.local.local_task import Lesson, Rows
 from parties.horizontal.simulation.local_cohort import LocalCohort
-from parties.schedule import torch_seed
 
 CLIENTS = [f"client-{number}" for number in range(5)]
 LESSON = Lesson(stream="train", batch=16, learning_rate=0.1)

@@ -10,18 +10,18 @@ from threading import Event
 from clients import CLIENTS
 
 from configs.federated_file import HorizontalConfig, read_horizontal
+from parties.horizontal.admission import Door
 from parties.horizontal.client import run_client
-from parties.horizontal.cohort import Member
-from parties.horizontal.door import Door
-from parties.horizontal.hub_cohort import HubCohort, Manner
-from parties.horizontal.learning.learner import Learner
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.networks import build
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.hub_cohort import HubCohort, Manner
+from parties.horizontal.local.learner import Learner
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.networks import build
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.setup import take_horizontal_seat
 from parties.horizontal.simulation.local_cohort import LocalCohort
-from parties.memory_port import MemoryPort
-from parties.seating import Place
+from parties.session.memory_port import MemoryPort
+from parties.session.setup import Place
 from protocol.errors import LineBroken, PeerSilent
 from protocol.keyring import issue, make_authority
 from protocol.line import Line

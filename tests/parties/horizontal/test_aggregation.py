@@ -5,7 +5,7 @@ import json
 import pytest
 
 from configs.horizontal import Horizontal
-from parties.horizontal.aggregation import promise, with_inputs
+from parties.horizontal.engine.aggregation import promise, with_inputs
 
 
 def agreement(**sums: object) -> Horizontal:

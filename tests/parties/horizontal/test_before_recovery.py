@@ -8,13 +8,13 @@ import pytest
 from five_clients import CONFIG, cohort, prepared, untouched
 from test_figures import Here
 
-from parties.horizontal.cohort import Member
-from parties.horizontal.learning.lesson import Learned, Lesson, Slots
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.local.local_task import Learned, Lesson, Slots
 from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.server import Server
+from parties.horizontal.setup import take_horizontal_seat
 from parties.horizontal.simulation.pool import PoolCohort
-from parties.horizontal.simulation.stock import Source
+from parties.horizontal.simulation.simulated_data import Source
 
 OWN = CONFIG.replace("limits =", 'personal = { kind = "fedper" }\nlimits =')
 OWN = OWN.replace("clients = 5", "clients = 4").replace("rounds = 3", "rounds = 1")

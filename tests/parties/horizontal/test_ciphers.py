@@ -24,17 +24,17 @@ from five_clients import (
 
 from configs.client_unlearning import Stage
 from configs.federated_file import HorizontalConfig
-from parties.errors import Diverged, PolicyError
+from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.client import run_client
-from parties.horizontal.cohort import Member
-from parties.horizontal.learning.lesson import Slots
-from parties.horizontal.learning.networks import fresh
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.local.local_task import Slots
+from parties.horizontal.local.networks import fresh
 from parties.horizontal.secure.encryption import ckks
 from parties.horizontal.secure.encryption.client import CkksClient
 from parties.horizontal.secure.encryption.server import CkksServer
 from parties.horizontal.server import run_server
-from parties.memory_port import MemoryPort
-from parties.seating import Place
+from parties.session.memory_port import MemoryPort
+from parties.session.setup import Place
 from protocol.line import Line
 
 Ready = tuple[HorizontalConfig, Place]

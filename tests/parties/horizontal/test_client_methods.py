@@ -14,11 +14,13 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from models.seeded import seeded
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Member
-from parties.horizontal.history import StoredRounds
-from parties.horizontal.learning.learner import Learner, Shelf
-from parties.horizontal.learning.lesson import Aim, Learned, Lesson, Rows, Slots
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.history import StoredRounds
+from parties.horizontal.engine.rounds import Course, run
+from parties.horizontal.engine.unlearning_context import Turn
+from parties.horizontal.local.learner import Learner, Shelf
+from parties.horizontal.local.local_task import Aim, Learned, Lesson, Rows, Slots
 from parties.horizontal.methods.adaclipping import AdaClipping
 from parties.horizontal.methods.ewc_sga import EwcSga
 from parties.horizontal.methods.federaser import FedEraser
@@ -31,8 +33,6 @@ from parties.horizontal.methods.method import Method
 from parties.horizontal.methods.mode import MoDe
 from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.methods.sfu import Sfu
-from parties.horizontal.rounds import Course, run
-from parties.horizontal.scene import Turn
 from parties.horizontal.simulation.local_cohort import LocalCohort
 
 OWN, OTHERS = CLIENTS[:1], CLIENTS[1:]

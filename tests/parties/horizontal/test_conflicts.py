@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 import pytest
 import torch
 
-from parties.bench.horizontal.blocks import read_blocks
-from parties.horizontal.cohort import Member
+from parties.experiments.bench.horizontal.blocks import read_blocks
+from parties.horizontal.engine.cohort import Member
 from parties.horizontal.evaluation.outcome import against
-from parties.horizontal.learning.lesson import Learned, Lesson, Slots
+from parties.horizontal.local.local_task import Learned, Lesson, Slots
 from parties.horizontal.simulation.local_cohort import LocalCohort
 
 LESSON = Lesson(stream="one", batch=1, learning_rate=0.5)

@@ -13,20 +13,20 @@ from torch.nn.utils import parameters_to_vector
 from models.prompts import Prompted, PromptGenerator
 from models.seeded import seeded
 from models.whole import whole_mlp
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Member
-from parties.horizontal.learning.distillation import Gate, Pace
-from parties.horizontal.learning.duel import duel
-from parties.horizontal.learning.gated import GatedTransfer
-from parties.horizontal.learning.learner import Learner
-from parties.horizontal.learning.lesson import Aim, Lesson
-from parties.horizontal.learning.networks import cut_head
-from parties.horizontal.learning.personal import Personal
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.data_free import duel
+from parties.horizontal.local.distillation import Gate, Pace
+from parties.horizontal.local.gkt import GatedTransfer
+from parties.horizontal.local.learner import Learner
+from parties.horizontal.local.local_task import Aim, Lesson
+from parties.horizontal.local.networks import cut_head
+from parties.horizontal.local.personal import Personal
 from parties.horizontal.methods.fedgkt import FedGkt
 from parties.horizontal.methods.fedmm import FedMm
 from parties.horizontal.methods.student import Begin, student
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
 from parties.horizontal.simulation.local_cohort import LocalCohort
 from unlearning.horizontal.noise import Noise
 
@@ -111,7 +111,7 @@ def test_only_the_leaving_client_makes_errors() -> None:
 def test_noise_bears_the_classes_that_a_client_holds_and_no_row_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from parties.horizontal.learning import learner  # noqa: PLC0415
+    from parties.horizontal.local import learner
 
     taught = []
 

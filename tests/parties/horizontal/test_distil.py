@@ -11,10 +11,10 @@ from models.generator import NOISE, generator
 from models.prompts import Prompted, PromptGenerator
 from models.seeded import seeded
 from models.whole import whole_mlp
-from parties.horizontal.learning.distil import Overshadowing
-from parties.horizontal.learning.distillation import Distillation, Pace
-from parties.horizontal.learning.duel import activations, duel
-from parties.horizontal.learning.networks import cut_head
+from parties.horizontal.local.data_free import activations, duel
+from parties.horizontal.local.distil import Overshadowing
+from parties.horizontal.local.distillation import Distillation, Pace
+from parties.horizontal.local.networks import cut_head
 from unlearning.horizontal.data_free import distillation_loss
 
 SHAPE = (1, 8, 8)

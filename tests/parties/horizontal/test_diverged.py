@@ -11,26 +11,26 @@ from five_clients import CONFIG, MASKS, cohort, prepared, untouched
 from test_figures import Here
 from torch import Tensor
 
-from parties.errors import EXIT_CODES, Diverged
-from parties.horizontal.cohort import Member, Summing, answers, gradients
+from parties.common.errors import EXIT_CODES, Diverged
+from parties.horizontal.engine.cohort import Member, Summing, answers, gradients
+from parties.horizontal.engine.rounds import Course, run
 from parties.horizontal.evaluation.outcome import Diary, Scores, Unlearned, unlearn
-from parties.horizontal.learning import networks
-from parties.horizontal.learning.lesson import Learned
+from parties.horizontal.local import networks
+from parties.horizontal.local.local_task import Learned
 from parties.horizontal.methods.fedosd import FedOsd
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.method import Method
 from parties.horizontal.methods.mode import MoDe
 from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.report.page import page
-from parties.horizontal.report.terminal import table
 from parties.horizontal.requests import Requests
-from parties.horizontal.rounds import Course, run
-from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.server import Server
+from parties.horizontal.setup import take_horizontal_seat
 from parties.horizontal.simulation.local_cohort import LocalCohort
 from parties.horizontal.simulation.pool import PoolCohort
-from parties.horizontal.simulation.stock import Source
+from parties.horizontal.simulation.simulated_data import Source
+from parties.report.horizontal.page import page
+from parties.report.horizontal.terminal import table
 
 ALL, HUGE = [Member(name) for name in CLIENTS], 1e38
 STEEP = replace(LESSON, learning_rate=HUGE)

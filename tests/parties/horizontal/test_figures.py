@@ -17,20 +17,28 @@ from torch import Tensor
 
 from configs.client_unlearning import ClientMethod
 from configs.language_unlearning import TextMethod
-from parties.errors import PolicyError, ResourceError
-from parties.horizontal.cohort import Mean, Member, Score
-from parties.horizontal.evaluation.figures import figures
+from parties.common.errors import PolicyError, ResourceError
+from parties.horizontal.engine.cohort import Mean, Member, Score
+from parties.horizontal.evaluation.metrics import figures
 from parties.horizontal.evaluation.outcome import KINDS, Outcome
-from parties.horizontal.learning.lesson import Lesson, Slots
-from parties.horizontal.learning.odds import BINS, MOST, WIDTH, apart, counted, pooled, spread
-from parties.horizontal.network_subject import NetworkSubject
+from parties.horizontal.local.local_task import Lesson, Slots
+from parties.horizontal.local.score_histogram import (
+    BINS,
+    MOST,
+    WIDTH,
+    apart,
+    counted,
+    pooled,
+    spread,
+)
+from parties.horizontal.network_task import NetworkSubject
 from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.report.known import COLUMNS, METHODS
-from parties.horizontal.report.page import page
-from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.server import Server
+from parties.horizontal.setup import take_horizontal_seat
 from parties.horizontal.simulation.pool import PoolCohort, Posted, Task, carry_out
-from parties.horizontal.simulation.stock import Source
+from parties.horizontal.simulation.simulated_data import Source
+from parties.report.horizontal.labels import COLUMNS, METHODS
+from parties.report.horizontal.page import page
 from unlearning.audit.figure import Figure
 
 

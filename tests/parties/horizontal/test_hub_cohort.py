@@ -20,18 +20,18 @@ from five_clients import (
 )
 
 from configs.federated_file import HorizontalConfig
-from parties.errors import PolicyError
-from parties.horizontal.choice import clusters, training
-from parties.horizontal.clusters import Tracks
-from parties.horizontal.cohort import Kind, Member
-from parties.horizontal.kept import Kept
-from parties.horizontal.learning.distillation import Gate
-from parties.horizontal.learning.lesson import Aim, Learned, Lesson, Slots
-from parties.horizontal.learning.networks import fresh
+from parties.common.errors import PolicyError
+from parties.horizontal.client_store import Kept
+from parties.horizontal.engine.clusters import Tracks
+from parties.horizontal.engine.cohort import Kind, Member
+from parties.horizontal.local.distillation import Gate
+from parties.horizontal.local.local_task import Aim, Learned, Lesson, Slots
+from parties.horizontal.local.networks import fresh
 from parties.horizontal.record import Record, checkpoints
+from parties.horizontal.registry import clusters, training
 from parties.horizontal.requests import members
 from parties.horizontal.server import Server
-from parties.seating import Place
+from parties.session.setup import Place
 from protocol.line import Line
 from unlearning.horizontal.noise import Noise
 

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from parties.errors import PolicyError
-from parties.horizontal.clusters import Tracks, dealt
-from parties.horizontal.cohort import Mean, Member
-from parties.horizontal.learning.lesson import Lesson, Slots
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.clusters import Tracks, dealt
+from parties.horizontal.engine.cohort import Mean, Member
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.local_task import Lesson, Slots
 from parties.horizontal.methods.knot import Knot
 from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.requests import Requests
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
 from parties.horizontal.simulation.local_cohort import LocalCohort
 
 GROUPS = (tuple(CLIENTS[:3]), tuple(CLIENTS[3:]))

@@ -13,20 +13,20 @@ from test_personal import PLANS, build
 
 from configs.errors import ConfigError
 from configs.federated_file import read_horizontal
-from parties.horizontal.evaluation.lent import FORGOTTEN, RETAINED, Lender, whole
-from parties.horizontal.learning.distillation import Distillation
-from parties.horizontal.learning.learner import Learner
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.networks import fresh
-from parties.horizontal.learning.personal import drawn, mask, personal
+from parties.common.shared_randomness import torch_seed
+from parties.horizontal.evaluation.whole_model import FORGOTTEN, RETAINED, Lender, whole
+from parties.horizontal.local.distillation import Distillation
+from parties.horizontal.local.learner import Learner
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.networks import fresh
+from parties.horizontal.local.personal import drawn, mask, personal
 from parties.horizontal.methods.mimir import Mimir
 from parties.horizontal.record import Record
-from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.server import Server, checkpoints
+from parties.horizontal.setup import take_horizontal_seat
 from parties.horizontal.simulation.local_cohort import LocalCohort
 from parties.horizontal.simulation.pool import PoolCohort
-from parties.horizontal.simulation.stock import Source
-from parties.schedule import torch_seed
+from parties.horizontal.simulation.simulated_data import Source
 
 LESSON = Lesson(stream="one", batch=16, learning_rate=0.1)
 PROMPTS = CONFIG.replace(

@@ -14,12 +14,12 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from models.gpfl import GpflNetwork
 from models.whole import lenet5, two_convolutions, whole_mlp
-from parties.horizontal.cohort import Kind
-from parties.horizontal.learning.inspect import fisher, inputs, layers
-from parties.horizontal.learning.learner import Learner, Shelf
-from parties.horizontal.learning.lesson import Lesson, Pupil, Rows, learn
-from parties.horizontal.learning.personal import Personal
-from parties.schedule import key, permutation
+from parties.common.shared_randomness import key, permutation
+from parties.horizontal.engine.cohort import Kind
+from parties.horizontal.local.fisher import fisher, inputs, layers
+from parties.horizontal.local.learner import Learner, Shelf
+from parties.horizontal.local.local_task import Lesson, Pupil, Rows, learn
+from parties.horizontal.local.personal import Personal
 
 ROWS = digits().take(np.arange(40))
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
-from parties.horizontal.cohort import Kind, Score
-from parties.horizontal.evaluation.figures import figures
+from parties.horizontal.engine.cohort import Kind, Score
+from parties.horizontal.evaluation.metrics import figures
 from parties.horizontal.evaluation.outcome import Outcome, read
-from parties.horizontal.learning.learner import Learner, Shelf
-from parties.horizontal.learning.lesson import Rows
-from parties.horizontal.learning.matched import class_for_class
+from parties.horizontal.local.learner import Learner, Shelf
+from parties.horizontal.local.local_task import Rows
+from parties.horizontal.local.mia_rows import class_for_class
 from parties.horizontal.simulation.local_cohort import LocalCohort
 from unlearning.audit.figure import Figure
 

@@ -9,12 +9,12 @@ from five_clients import CONFIG
 from torch import Tensor
 
 from configs.federated_file import read_horizontal
-from parties.horizontal.cohort import Member
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.networks import fresh
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.networks import fresh
 from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.seating import take_horizontal_seat
 from parties.horizontal.server import Server
+from parties.horizontal.setup import take_horizontal_seat
 from parties.horizontal.simulation.local_cohort import LocalCohort
 from parties.horizontal.simulation.pool import (
     POSTED,
@@ -25,10 +25,10 @@ from parties.horizontal.simulation.pool import (
     carry_out,
 )
 from parties.horizontal.simulation.simulate import simulate
-from parties.horizontal.simulation.stock import Source, Standing
-from parties.horizontal.simulation.stocks import read_stock
-from parties.seating import Place
-from parties.simulate import Plan
+from parties.horizontal.simulation.simulated_data import Source, Standing
+from parties.horizontal.simulation.simulated_data_registry import read_stock
+from parties.session.setup import Place
+from parties.session.simulation import Plan
 from protocol.keyring import issue, make_authority
 
 LESSON = Lesson(stream="one", batch=16, learning_rate=0.1)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.errors import PolicyError
-from parties.horizontal.learning.partition import dirichlet, iid, pathological
-from parties.schedule import Index
+from parties.common.errors import PolicyError
+from parties.common.shared_randomness import Index
+from parties.data.partition import dirichlet, iid, pathological
 
 LABELS = np.repeat(np.arange(10), 60)
 

@@ -13,11 +13,11 @@ from models.gpfl import GpflNetwork
 from models.prompts import Prompted, PromptGenerator
 from models.seeded import seeded
 from models.whole import whole_mlp
-from parties.horizontal.cohort import Member
-from parties.horizontal.learning.learner import Learner
-from parties.horizontal.learning.networks import cut_head
-from parties.horizontal.learning.personal import SHARED, Personal, mask
-from parties.horizontal.rounds import Course, run
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.rounds import Course, run
+from parties.horizontal.local.learner import Learner
+from parties.horizontal.local.networks import cut_head
+from parties.horizontal.local.personal import SHARED, Personal, mask
 from parties.horizontal.simulation.local_cohort import LocalCohort
 
 PLANS = {
@@ -119,7 +119,7 @@ def test_per_fedavg_takes_the_second_half_s_gradient_after_a_step_by_the_first()
 
 
 def order_of(one: Learner, stream: str) -> Tensor:
-    from parties.schedule import key, permutation  # noqa: PLC0415
+    from parties.common.shared_randomness import key, permutation  # noqa: PLC0415
 
     named = f"{stream} {one.name} learn"
     return torch.from_numpy(permutation(key(0, "batches", named, 0), len(one.shelf.rows)).copy())

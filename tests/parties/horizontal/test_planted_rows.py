@@ -8,9 +8,9 @@ import torch
 
 from configs.errors import ConfigError
 from configs.federated_file import read_horizontal
-from parties.horizontal.learning.backdoor import plant
-from parties.horizontal.learning.learner import Shelf
-from parties.horizontal.learning.lesson import Rows
+from parties.horizontal.local.backdoor import plant
+from parties.horizontal.local.learner import Shelf
+from parties.horizontal.local.local_task import Rows
 from tests.parties.horizontal.five_clients import CONFIG
 
 

@@ -10,17 +10,17 @@ from typer.testing import CliRunner, Result
 
 from configs.federated_file import read_horizontal
 from configs.seat import CsvData
-from parties.cli import app
-from parties.data import read_holding
-from parties.errors import DataError
-from parties.horizontal.kept import Kept
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.networks import fresh
-from parties.horizontal.learning.seat_taking import inputs
-from parties.horizontal.seating import take_horizontal_seat
+from parties.cli.main import app
+from parties.common.errors import DataError
+from parties.data.holding import read_holding
+from parties.horizontal.client_store import Kept
+from parties.horizontal.local.client_data import inputs
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.networks import fresh
+from parties.horizontal.setup import take_horizontal_seat
 from parties.horizontal.simulation.simulate import simulate
-from parties.seating import Place
-from parties.simulate import Plan
+from parties.session.setup import Place
+from parties.session.simulation import Plan
 
 NAMES = ("ash", "elm")
 RUN = "0123456789abcdef" * 2

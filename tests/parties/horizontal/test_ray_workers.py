@@ -13,12 +13,12 @@ from five_clients import CONFIG
 from configs.errors import ConfigError
 from configs.federated import Simulation
 from configs.federated_file import read_horizontal
-from parties.horizontal.cohort import Member
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.networks import fresh
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.networks import fresh
 from parties.horizontal.simulation import simulate
 from parties.horizontal.simulation.pool import PoolCohort, Workers
-from parties.horizontal.simulation.stock import Source
+from parties.horizontal.simulation.simulated_data import Source
 
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="ray is not installed: pip install 'vfl[ray]'"

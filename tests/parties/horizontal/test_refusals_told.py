@@ -18,15 +18,15 @@ from five_clients import (
 )
 
 from configs.federated_file import HorizontalConfig
+from parties.horizontal.admission import Door
 from parties.horizontal.client import run_client
-from parties.horizontal.cohort import Kind, Member
-from parties.horizontal.door import Door
-from parties.horizontal.learning.learner import Learner
-from parties.horizontal.learning.lesson import Learned, Lesson, Slots
-from parties.horizontal.learning.networks import fresh
-from parties.memory_port import MemoryPort
-from parties.resume import FRUITLESS
-from parties.seating import Place
+from parties.horizontal.engine.cohort import Kind, Member
+from parties.horizontal.local.learner import Learner
+from parties.horizontal.local.local_task import Learned, Lesson, Slots
+from parties.horizontal.local.networks import fresh
+from parties.session.memory_port import MemoryPort
+from parties.session.setup import Place
+from parties.vertical.resume import FRUITLESS
 from protocol.errors import Aborted, LineBroken, PeerSilent
 from protocol.line import Line
 

@@ -9,11 +9,11 @@ from clients import CLIENTS, LESSON, fresh, learners, trained
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Member, Summing, gradients
-from parties.horizontal.history import StoredRounds
-from parties.horizontal.learning.lesson import Learned, Lesson
-from parties.horizontal.rounds import Course, run
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.cohort import Member, Summing, gradients
+from parties.horizontal.engine.history import StoredRounds
+from parties.horizontal.engine.rounds import Course, run
+from parties.horizontal.local.local_task import Learned, Lesson
 from parties.horizontal.simulation.local_cohort import LocalCohort
 
 ALL = [Member(name) for name in CLIENTS]

@@ -9,14 +9,14 @@ from five_clients import CONFIG, prepared
 from test_figures import Here
 from torch import Tensor
 
-from parties.horizontal.cohort import Mean, Member
-from parties.horizontal.learning.lesson import Lesson
+from parties.horizontal.engine.cohort import Mean, Member
+from parties.horizontal.local.local_task import Lesson
 from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.seating import take_horizontal_seat
+from parties.horizontal.setup import take_horizontal_seat
 from parties.horizontal.simulation.pool import PoolCohort
-from parties.horizontal.simulation.stock import Source
-from parties.horizontal.subjects import subject
-from parties.horizontal.training import NAME, Span, Trained, train
+from parties.horizontal.simulation.simulated_data import Source
+from parties.horizontal.tasks import subject
+from parties.horizontal.train import NAME, Span, Trained, train
 
 ADAM = 'rule = { kind = "fedadam", rate = 0.01 }'
 LIMITS = CONFIG.replace("idle_seconds = 10.0", "idle_seconds = 10.0, checkpoint_seconds = 0.0")

@@ -9,13 +9,13 @@ from configs.client_unlearning import ClientMethod
 from configs.errors import ConfigError
 from configs.federated_file import read_horizontal
 from configs.horizontal import Horizontal
-from parties.horizontal.choice import method
 from parties.horizontal.methods.federaser import FedEraser
 from parties.horizontal.methods.fedgkt import FedGkt
 from parties.horizontal.methods.fedmm import FedMm
 from parties.horizontal.methods.fedrecovery import FedRecovery
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.sfu import Sfu
+from parties.horizontal.registry import method
 
 CONFIG = """
 federation = "wards"

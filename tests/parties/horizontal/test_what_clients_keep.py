@@ -12,19 +12,19 @@ import pytest
 from client_processes import SERVER, Wood
 from kills import Running, finish, wait_for
 
-from parties.errors import StorageError
-from parties.final import MODEL
-from parties.horizontal.cohort import Member
-from parties.horizontal.door import Door
-from parties.horizontal.hub_cohort import HubCohort, Manner
-from parties.horizontal.kept import Kept
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.networks import fresh
+from parties.cli.options import Begin
+from parties.common.errors import StorageError
+from parties.horizontal.admission import Door
+from parties.horizontal.client_store import Kept
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.hub_cohort import HubCohort, Manner
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.networks import fresh
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.roles import listen, play
-from parties.horizontal.seating import take_horizontal_seat
-from parties.options import Begin
-from parties.seating import Place
+from parties.horizontal.run_party import listen, play
+from parties.horizontal.setup import take_horizontal_seat
+from parties.session.setup import Place
+from parties.vertical.saved_model import MODEL
 
 NAMES = ("ash", "elm", "fir")
 LESSON = Lesson(stream="one", batch=16, learning_rate=0.1)

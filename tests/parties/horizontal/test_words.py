@@ -4,9 +4,9 @@ from typing import get_args
 
 import pytest
 
-from parties.horizontal.learning.distillation import Distillation, Gate
-from parties.horizontal.learning.lesson import Aim, Lesson
-from parties.horizontal.words import AIMS, said, understood
+from parties.horizontal.engine.wire import AIMS, said, understood
+from parties.horizontal.local.distillation import Distillation, Gate
+from parties.horizontal.local.local_task import Aim, Lesson
 from protocol.complete import require_complete
 from protocol.errors import LocalProtocolError
 from unlearning.horizontal.noise import Noise

@@ -8,10 +8,10 @@ import pytest
 from whole_run import QUICK, TRAINING, run
 
 from configs.unlearning import Baseline, MethodName
-from parties.methods.choice import independent, method
+from parties.common.json_files import canonical
 from parties.report.comparison import label
 from parties.report.page import page
-from parties.save import canonical
+from parties.vertical.methods.registry import independent, method
 from unlearning.guarantee import Guarantee
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)

@@ -9,9 +9,9 @@ from test_resume import Ending, _timeless, play, prepare
 from trio import agreement
 from whole_run import FEDORA, QUICK, TRAINING, run
 
+from parties.common.json_files import canonical
 from parties.report.comparison import METHODS
 from parties.report.page import page
-from parties.save import canonical
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 LESS = {

@@ -10,14 +10,14 @@ import torch
 from test_every_method import votes
 from trio import federation, forget_some
 
-from parties.errors import Diverged
-from parties.federation import Federation
-from parties.learn import Plan, learn
-from parties.methods import fedora
-from parties.methods.cvfu import Cvfu
-from parties.methods.ico_like import IcoLike
-from parties.methods.method import ORIGINAL
-from parties.methods.top_only import TopOnly
+from parties.common.errors import Diverged
+from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.train import Plan, learn
+from parties.vertical.methods import fedora
+from parties.vertical.methods.cvfu import Cvfu
+from parties.vertical.methods.ico_like import IcoLike
+from parties.vertical.methods.method import ORIGINAL
+from parties.vertical.methods.top_only import TopOnly
 from protocol import vfl_pb2
 
 

@@ -9,10 +9,10 @@ from monolith import Monolith
 from trio import federation, forget_some, inputs, networks
 from whole_run import run
 
-from parties.learn import Plan, learn
-from parties.methods.kkt import ANCHOR, kkt_report
+from parties.common.json_files import canonical
 from parties.report.page import page
-from parties.save import canonical
+from parties.vertical.engine.train import Plan, learn
+from parties.vertical.methods.kkt import ANCHOR, kkt_report
 from protocol import vfl_pb2
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)

@@ -13,11 +13,11 @@ from torch.nn.functional import cross_entropy
 from trio import federation, inputs, networks
 from whole_run import QUICK, run
 
-from parties.methods.newton_cg import NewtonCg
-from parties.newton import Walk, distance, walk_to_optimum
+from parties.common.json_files import canonical
 from parties.report.page import page
-from parties.save import canonical
-from parties.train import train
+from parties.vertical.engine.newton import Walk, distance, walk_to_optimum
+from parties.vertical.methods.newton_cg import NewtonCg
+from parties.vertical.training_run import train
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 

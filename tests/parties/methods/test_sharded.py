@@ -14,9 +14,9 @@ from whole_run import run
 
 from configs.agreement import Agreement
 from configs.schema import validated
+from parties.common.json_files import canonical
 from parties.report.page import page
-from parties.rows import split
-from parties.save import canonical
+from parties.vertical.engine.rows import split
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.02},)
 

@@ -13,18 +13,18 @@ from apart import copied, fresh, furthest, shrunk
 from monolith import Monolith
 from trio import agreement, federation, forget_some
 
-from parties.federation import Federation
-from parties.learn import Plan, learn
-from parties.methods.cvfu import Cvfu
-from parties.methods.fine_tune import FineTune
-from parties.methods.gradient_ascent import GradientAscent
-from parties.methods.ico_like import IcoLike
-from parties.methods.method import ORIGINAL, Method
-from parties.methods.relabel import Relabel, relabelled
-from parties.methods.retrain import Retrain
-from parties.methods.shrink_perturb import ShrinkPerturb
-from parties.methods.top_only import TopOnly
-from parties.passive import Answerer
+from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.train import Plan, learn
+from parties.vertical.methods.cvfu import Cvfu
+from parties.vertical.methods.fine_tune import FineTune
+from parties.vertical.methods.gradient_ascent import GradientAscent
+from parties.vertical.methods.ico_like import IcoLike
+from parties.vertical.methods.method import ORIGINAL, Method
+from parties.vertical.methods.relabel import Relabel, relabelled
+from parties.vertical.methods.retrain import Retrain
+from parties.vertical.methods.shrink_perturb import ShrinkPerturb
+from parties.vertical.methods.top_only import TopOnly
+from parties.vertical.passive import Answerer
 from protocol import vfl_pb2
 
 BATCH, RATE = 16, 0.01

@@ -9,13 +9,13 @@ import torch
 
 from configs.agreement import Agreement, Request
 from models.ensemble import Ensemble
-from parties.errors import PolicyError
-from parties.population.audit import Court, accuracies
-from parties.population.draw import Draw, draw
-from parties.population.together import Together
-from parties.population.trained import Trained, train
-from parties.population.ways import unlearned
-from parties.rows import RowSets, Shares
+from parties.common.errors import PolicyError
+from parties.experiments.population.audit import Court, accuracies
+from parties.experiments.population.forget_sets import Draw, draw
+from parties.experiments.population.methods import unlearned
+from parties.experiments.population.pooled_data import Together
+from parties.experiments.population.trained import Trained, train
+from parties.vertical.engine.rows import RowSets, Shares
 from protocol import vfl_pb2
 from unlearning.audit.epsilon import audited
 from unlearning.audit.forgetting import label_odds

@@ -9,14 +9,14 @@ import pytest
 from trio import agreement, federation, forget_some, inputs, networks
 
 from models.ensemble import Ensemble
-from parties.federation import Federation
-from parties.learn import Plan, learn
-from parties.methods.choice import method
-from parties.methods.method import ORIGINAL
-from parties.passive import Answerer
-from parties.population.together import Together, Whole
-from parties.population.trained import Trained
-from parties.population.ways import unlearned
+from parties.experiments.population.methods import unlearned
+from parties.experiments.population.pooled_data import Together, Whole
+from parties.experiments.population.trained import Trained
+from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.train import Plan, learn
+from parties.vertical.methods.method import ORIGINAL
+from parties.vertical.methods.registry import method
+from parties.vertical.passive import Answerer
 from protocol import vfl_pb2
 
 BATCH, RATE = 16, 0.01

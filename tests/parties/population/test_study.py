@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from parties.population.plan import Study
-from parties.population.study import Place, Summary, parts, summaries
-from parties.population.verdicts import draw_figure, table, verdicts
+from parties.experiments.population.plan import Study
+from parties.experiments.population.study import Place, Summary, parts, summaries
+from parties.experiments.population.verdicts import draw_figure, table, verdicts
 from unlearning.audit.epsilon import Audited
 
 
@@ -84,7 +84,7 @@ def test_a_part_of_an_earlier_version_is_made_anew(
     (tmp_path / "some.toml").write_text("")
     population = {"name": "digits", "config": "some.toml", "runs": 32}
     study = Study.model_validate({"population": [population], "row": []}, strict=False)
-    monkeypatch.setattr("parties.population.study.judge", lambda *_: record(0))
+    monkeypatch.setattr("parties.experiments.population.study.judge", lambda *_: record(0))
     place = Place(tmp_path, None, tmp_path / "parts")
     (part,) = parts(study, study.population, place, 1)
     part(lambda _: None)

@@ -9,10 +9,10 @@ from trio import agreement
 from configs.agreement import Agreement
 from configs.errors import ConfigError
 from configs.unlearning import Fedora
-from parties.errors import PolicyError
-from parties.population.plan import Row, Study
-from parties.population.trained import Trained
-from parties.population.ways import fedora
+from parties.common.errors import PolicyError
+from parties.experiments.population.methods import fedora
+from parties.experiments.population.plan import Row, Study
+from parties.experiments.population.trained import Trained
 
 AGREED = Agreement.model_validate(
     agreement(

@@ -17,14 +17,14 @@ from whole_run import TRAINING, run
 
 from configs.agreement import Agreement
 from configs.schema import validated
-from parties import join
-from parties.data import Holding
-from parties.errors import DataError, Diverged, PolicyError
-from parties.memory_port import MemoryPort
-from parties.prediction.ask import Predictor, predict
-from parties.prediction.asked import all_held, by_caller, read_ids
-from parties.prediction.predictions import NOT_HELD, PREDICTED, Predictions, write_predictions
-from parties.rows import split
+from parties.common.errors import DataError, Diverged, PolicyError
+from parties.data.asked_ids import all_held, by_caller, read_ids
+from parties.data.holding import Holding
+from parties.data.predictions import NOT_HELD, PREDICTED, Predictions, write_predictions
+from parties.session import handshake as join
+from parties.session.memory_port import MemoryPort
+from parties.vertical.engine.rows import split
+from parties.vertical.prediction.ask import Predictor, predict
 from protocol import vfl_pb2
 from protocol.errors import Aborted, LineBroken, RemoteProtocolError
 from protocol.hub import Hub

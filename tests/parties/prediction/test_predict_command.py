@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from parties.cli import app
+from parties.cli.main import app
 
 DIGITS = Path(__file__).parents[3] / "configs" / "vertical" / "digits.toml"
 

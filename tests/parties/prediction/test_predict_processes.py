@@ -17,10 +17,10 @@ import pytest
 from asking import ask, made
 from trio import agreement
 
-from parties.prediction.predictions import write_predictions
+from parties.data.predictions import write_predictions
 
 ROOT = Path(__file__).parents[3]
-CALL = "from parties.cli import main; main()"
+CALL = "from parties.cli.main import main; main()"
 SERVING = re.compile(r"serving at (\S+)")
 Process = subprocess.Popen[str]
 

@@ -16,8 +16,8 @@ from trio import agreement
 from whole_run import run
 
 from configs.errors import ConfigError
-from parties.errors import EXIT_CODES, IntegrityError, StorageError, exit_code
-from parties.prediction.saved import read_saved
+from parties.common.errors import EXIT_CODES, IntegrityError, StorageError, exit_code
+from parties.vertical.prediction.saved import read_saved
 from protocol.errors import RemoteProtocolError
 
 Damage = Callable[[Path], None]

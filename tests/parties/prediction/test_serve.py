@@ -14,10 +14,10 @@ from asking import Spoke, add_giant, ask, made, seat, service, until
 from trio import agreement
 
 from configs.errors import ConfigError
-from parties.errors import StorageError
-from parties.memory_port import MemoryPort
-from parties.prediction.serve import Latencies, Service, Unavailable
-from parties.prediction.serve_http import MAX_BODY, listening, where
+from parties.common.errors import StorageError
+from parties.session.memory_port import MemoryPort
+from parties.web.prediction_http import MAX_BODY, listening, where
+from parties.web.prediction_service import Latencies, Service, Unavailable
 from protocol.errors import RemoteProtocolError
 
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.stats import kstest
 from torch import Tensor
 
-from parties.federation import Federation
-from parties.passive import Answerer
-from parties.privacy.ledger import PrivacyLedger
+from parties.vertical.engine.split_model import Federation
+from parties.vertical.passive import Answerer
+from parties.vertical.privacy.ledger import PrivacyLedger
 from protocol import vfl_pb2
 from protocol.frames import decode
 from protocol.line import MemoryLine

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from models.noise import keep_probability
-from parties.privacy.accounting import (
+from parties.vertical.privacy.accounting import (
     SENSITIVITY,
     Relation,
     at_most,

@@ -11,7 +11,7 @@ from scipy.stats import beta
 from torch import Tensor
 
 from models.noise import Keystream, add_noise, gaussian_mechanism
-from parties.privacy.accounting import multiplier_for
+from parties.vertical.privacy.accounting import multiplier_for
 
 DELTA, CLIP, ROWS, DOUBT = 1e-5, 0.5, 200_000, 1e-3
 Release = Callable[[Tensor, float, Keystream], Tensor]

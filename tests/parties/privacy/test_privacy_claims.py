@@ -8,10 +8,10 @@ from trio import agreement
 
 from configs.agreement import Agreement
 from configs.schema import validated
-from parties.privacy import NONE
-from parties.privacy.accounting import epsilon_of
-from parties.privacy.claims import Claim, claims, summary
-from parties.privacy.ledger import Spent
+from parties.vertical.privacy import NONE
+from parties.vertical.privacy.accounting import epsilon_of
+from parties.vertical.privacy.claims import Claim, claims, summary
+from parties.vertical.privacy.ledger import Spent
 
 ONCE = {"noise_multiplier": 4.0}
 RELEASED = Spent(releases=1, square=1 / 16)

@@ -12,12 +12,12 @@ from trio import agreement, certify, party, public_statistics, write_data
 
 from configs.privacy import EmbedTrain
 from models.noise import Keystream
-from parties.errors import IntegrityError, PolicyError
-from parties.learn import Plan, learn
-from parties.privacy.kept import Kept, Named
-from parties.privacy.ledger import Mechanism, PrivacyLedger, Spent
-from parties.privacy.once import Frozen, OnceReleased
-from parties.privacy.visits import Visits, Way
+from parties.common.errors import IntegrityError, PolicyError
+from parties.vertical.engine.train import Plan, learn
+from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, Spent
+from parties.vertical.privacy.one_time_release import Frozen, OnceReleased
+from parties.vertical.privacy.release_cache import Kept, Named
+from parties.vertical.privacy.visits import Visits, Way
 from protocol import vfl_pb2
 from protocol.line import MemoryLine
 

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from models.noise import Keystream, clip_rows, gaussian_mechanism
-from parties.privacy import accounting, once, visits
-from parties.privacy.visits import Visits
+from parties.vertical.privacy import accounting, visits
+from parties.vertical.privacy import one_time_release as once
+from parties.vertical.privacy.visits import Visits
 
 Patch = pytest.MonkeyPatch
 

@@ -16,11 +16,11 @@ from safetensors.torch import load_file
 from whole_run import run
 
 from configs.errors import ConfigError
-from parties.bottom import source_digest
-from parties.privacy.accounting import epsilon_of
-from parties.purge import search
 from parties.report.page import page
 from parties.report.terminal import table
+from parties.vertical.engine.bottom import source_digest
+from parties.vertical.privacy.accounting import epsilon_of
+from parties.vertical.purge import search
 from protocol import vfl_pb2
 from protocol.errors import Aborted
 

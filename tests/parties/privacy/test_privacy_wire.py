@@ -10,8 +10,8 @@ import trio
 from privacy_wire import is_gaussian, raw, recorded, released
 
 from models.noise import clip_rows
-from parties.learn import Plan, learn
-from parties.privacy.spending import account
+from parties.vertical.engine.train import Plan, learn
+from parties.vertical.privacy.spending import account
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from configs.seat import Data
-from parties.data import Holding, read_holding
-from parties.errors import DataError
+from parties.common.errors import DataError
+from parties.data.holding import Holding, read_holding
 
 CLASSES = tuple("0123456789")
 

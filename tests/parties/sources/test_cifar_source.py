@@ -11,8 +11,8 @@ from python2 import array, batch, integer, integers, string, strings
 from reading import held, refusal
 
 from configs.seat import CifarData, Columns, MedMnistData, Part
-from parties.data import read_holding
-from parties.sources.cifar_pickle import read_pickle
+from parties.data.holding import read_holding
+from parties.data.sources.cifar_pickle import read_pickle
 from tests.data_folder import needed
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 3072), np.uint8)
@@ -174,7 +174,7 @@ def test_truncated_pickle_is_refused(tmp_path: Path, cut: int) -> None:
 def test_pickle_above_the_limit_is_refused_unread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.sources.cifar_pickle.LARGEST", 1000)
+    monkeypatch.setattr("parties.data.sources.cifar_pickle.LARGEST", 1000)
     assert "has more than 0 MiB" in refusal(tmp_path, cifar(tmp_path, pickled()))
 
 

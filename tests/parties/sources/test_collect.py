@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from parties.data.holding.sources import collect
 
 from configs.seat import Columns, CsvData
-from parties.data import Holding, read_holding
-from parties.errors import DataError, IntegrityError, PartyError, ResourceError, exit_code
-from parties.preprocess import fit
-from parties.sources import collect
-from parties.sources.csv_source import read_csv
-from parties.sources.records import Records
-from parties.sources.store import IdStore, Store, duplicates
+from parties.common.errors import DataError, IntegrityError, PartyError, ResourceError, exit_code
+from parties.data.holding import Holding, read_holding
+from parties.data.preprocess import fit
+from parties.data.sources.csv_source import read_csv
+from parties.data.sources.records import Records
+from parties.data.sources.store import IdStore, Store, duplicates
 
 CLASSES = ("no", "yes")
 
@@ -36,7 +36,7 @@ def held(folder: Path, data: CsvData, **options: Any) -> Holding:
 
 
 def read(folder: Path, data: CsvData, memory: int) -> Records:
-    from parties.sources.csv_source import _sheet  # noqa: PLC0415
+    from parties.data.sources.csv_source import _sheet  # noqa: PLC0415
 
     return collect.collect(data, [_sheet(data, folder, data.path)], CLASSES, lambda _: None, memory)
 
@@ -57,7 +57,7 @@ def test_columns_beyond_the_memory_wait_in_files_and_read_alike(
 ) -> None:
     data = csv(tmp_path, rows(2000), categorical=("town",))
     whole = read_csv(data, tmp_path, CLASSES)
-    monkeypatch.setattr("parties.sources.csv_source._BLOCK", 1000)
+    monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", 1000)
     found = read(tmp_path, data, memory)
     assert found.table is not None
     assert whole.table is not None
@@ -118,7 +118,7 @@ def test_duplicates_are_pairs_of_the_first_and_each_later_row() -> None:
 
 
 def test_equal_hashes_of_different_ids_are_no_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parties.sources.store.hash", lambda identity: 7, raising=False)
+    monkeypatch.setattr("parties.data.sources.store.hash", lambda identity: 7, raising=False)
     assert duplicates([b"a", b"b", b"a"]) == [(0, 2)]
 
 
@@ -145,7 +145,7 @@ def test_blocks_cut_lines_and_letters_nowhere(
     data = csv(tmp_path, "", categorical=("town",), comment="#")
     (tmp_path / "rows.csv").write_bytes(content)
     whole = read_csv(data, tmp_path, CLASSES)
-    monkeypatch.setattr("parties.sources.csv_source._BLOCK", block)
+    monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", block)
     found = read_csv(data, tmp_path, CLASSES)
     assert found.numbers.tolist() == [2, 5, 6]
     assert list(found.ids) == ["ä".encode(), "😀".encode(), b"c"]
@@ -162,7 +162,7 @@ def test_blocks_cut_lines_and_letters_nowhere(
 def test_faults_of_text_are_found_at_their_line_in_every_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, end: bytes, bad: bytes, named: str
 ) -> None:
-    monkeypatch.setattr("parties.sources.csv_source._BLOCK", block)
+    monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", block)
     data = csv(tmp_path, "")
     (tmp_path / "rows.csv").write_bytes(end.join([b"id,x,y", b"a,1,no", b"", bad, b"c,1,no"]))
     with pytest.raises(DataError, match=f"rows.csv: line 4.*{named}"):
@@ -172,7 +172,7 @@ def test_faults_of_text_are_found_at_their_line_in_every_block(
 def test_faults_are_counted_over_all_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.sources.csv_source._BLOCK", 50)
+    monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", 50)
     text = "id,x,y\n" + "".join(f"p{row},SECRET,no\n" for row in range(100))
     with pytest.raises(DataError) as caught:
         held(tmp_path, csv(tmp_path, text))

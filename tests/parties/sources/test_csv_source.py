@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from configs.seat import Columns, CsvData
-from parties.errors import DataError, ResourceError
-from parties.sources.csv_source import MAX_LINE, read_csv
-from parties.sources.records import Records
+from parties.common.errors import DataError, ResourceError
+from parties.data.sources.csv_source import MAX_LINE, read_csv
+from parties.data.sources.records import Records
 
 CLASSES = ("no", "yes")
 

@@ -7,9 +7,9 @@ import pytest
 from reading import held, refusal
 
 from configs.seat import Noise, Sample, SklearnData
-from parties.schedule import key, normals
-from parties.sources.feature_noise import with_noise
-from parties.sources.records import Records
+from parties.common.shared_randomness import key, normals
+from parties.data.sources.feature_noise import with_noise
+from parties.data.sources.records import Records
 
 DIGITS = SklearnData(kind="sklearn", name="digits")
 HERE = Path()

@@ -10,7 +10,7 @@ from reading import held, refusal
 from configs.errors import ConfigError
 from configs.schema import validated
 from configs.seat import Columns, MedMnistData, Part
-from parties.data import read_holding
+from parties.data.holding import read_holding
 from tests.data_folder import needed
 
 GENERATOR = np.random.default_rng(0)
@@ -129,8 +129,8 @@ def test_pickled_images_are_refused(tmp_path: Path) -> None:
 def test_archive_that_unpacks_beyond_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.sources.files.MAX_RATIO", 0)
-    monkeypatch.setattr("parties.sources.files._SMALL", 100)
+    monkeypatch.setattr("parties.data.sources.files.MAX_RATIO", 0)
+    monkeypatch.setattr("parties.data.sources.files._SMALL", 100)
     assert "unpacks to" in refusal(tmp_path, archive(tmp_path))
 
 

@@ -61,8 +61,8 @@ def test_file_that_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> N
 def test_archive_that_unpacks_beyond_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.sources.files.MAX_RATIO", 0)
-    monkeypatch.setattr("parties.sources.files._SMALL", 100)
+    monkeypatch.setattr("parties.data.sources.files.MAX_RATIO", 0)
+    monkeypatch.setattr("parties.data.sources.files._SMALL", 100)
     assert "unpacks to 176" in refusal(tmp_path, npz(tmp_path, {"features": FEATURES}))
 
 

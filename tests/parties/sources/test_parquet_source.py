@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from configs.seat import Columns, ParquetData
-from parties.data import Holding, read_holding
-from parties.errors import DataError, ResourceError
+from parties.common.errors import DataError, ResourceError
+from parties.data.holding import Holding, read_holding
 from psi.ids import join_columns
 
 CLASSES = ("no", "yes")
@@ -122,7 +122,7 @@ def test_pieces_make_the_same_holding_as_the_whole(
 ) -> None:
     data = parquet(tmp_path, {"x": [1, None, 3], "c": ["u", None, "u"]}, categorical=("c",))
     whole = held(tmp_path, data)
-    monkeypatch.setattr("parties.sources.parquet_source._CELLS", 1)
+    monkeypatch.setattr("parties.data.sources.parquet_source._CELLS", 1)
     pieces = held(tmp_path, data)
     assert pieces.digest == whole.digest
     assert pieces.table is not None
@@ -202,7 +202,7 @@ def test_damaged_pages_are_refused(tmp_path: Path) -> None:
 def test_row_group_that_unpacks_beyond_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.sources.parquet_source.MAX_BYTES", 10)
+    monkeypatch.setattr("parties.data.sources.parquet_source.MAX_BYTES", 10)
     assert "row group 0 unpacks to" in refusal(tmp_path, {"x": [1, 2, 3]})
 
 

@@ -8,7 +8,7 @@ from reading import held, refusal
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from configs.seat import Columns, Part, SklearnData
-from parties.data import read_holding
+from parties.data.holding import read_holding
 
 
 def test_digits_are_images_scaled_by_sixteen(tmp_path: Path) -> None:

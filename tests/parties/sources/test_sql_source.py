@@ -13,8 +13,8 @@ from postgres import server
 from pydantic import ValidationError
 
 from configs.seat import Columns, SqlData
-from parties.data import Holding, read_holding
-from parties.errors import PartyError
+from parties.common.errors import PartyError
+from parties.data.holding import Holding, read_holding
 from psi.ids import join_columns
 
 CLASSES = ("no", "yes")

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from configs.seat import Columns, Part, TinyImageNetData
-from parties.data import Holding, read_holding
-from parties.errors import DataError
+from parties.common.errors import DataError
+from parties.data.holding import Holding, read_holding
 
 FISH, FROG = "n01443537", "n01641577"
 ROOT = Path("tiny-imagenet-200")
@@ -125,14 +125,14 @@ def test_image_of_another_size_is_refused_before_it_is_unpacked(root: Path) -> N
 
 
 def test_file_above_the_limit_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parties.sources.tiny_imagenet_source.LARGEST", 600)
+    monkeypatch.setattr("parties.data.sources.tiny_imagenet_source.LARGEST", 600)
     assert "has more than 0 KiB" in refusal(root)
 
 
 def test_more_images_than_memory_is_given_are_refused(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.sources.tiny_imagenet_source.MAX_BYTES", 10_000)
+    monkeypatch.setattr("parties.data.sources.tiny_imagenet_source.MAX_BYTES", 10_000)
     assert "4 images of tiny-imagenet-200 are too many" in refusal(root)
 
 

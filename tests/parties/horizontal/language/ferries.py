@@ -9,13 +9,13 @@ from pathlib import Path
 import models.language  # noqa: F401  before transformers
 from configs.federated_file import LanguageConfig, read_language
 from models.language.tiny import TinyShape, build_tiny, save_model, train_tokenizer
+from parties.horizontal.admission import Door
 from parties.horizontal.client import run_client
-from parties.horizontal.door import Door
-from parties.horizontal.hub_cohort import HubCohort, Manner
-from parties.horizontal.language.party import LanguageParty
-from parties.horizontal.language.seating import take_language_seat
-from parties.memory_port import MemoryPort
-from parties.seating import Place
+from parties.horizontal.engine.hub_cohort import HubCohort, Manner
+from parties.language.party import LanguageParty
+from parties.language.setup import take_language_seat
+from parties.session.memory_port import MemoryPort
+from parties.session.setup import Place
 from protocol.keyring import issue, make_authority
 
 TOWNS = ("Riga", "Turku", "Bergen", "Split", "Porto", "Ghent", "Lviv", "Basel", "Cork", "Vilnius")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from parties import join
-from parties.held import NOTHING
-from parties.horizontal.door import Door
-from parties.horizontal.language.seating import take_language_seat
-from parties.join import greet
-from parties.memory_port import MemoryPort
+from parties.horizontal.admission import Door
+from parties.language.setup import take_language_seat
+from parties.session import handshake as join
+from parties.session.checkpoint_offer import NOTHING
+from parties.session.handshake import greet
+from parties.session.memory_port import MemoryPort
 from protocol.phases import Phase
 from tests.parties.horizontal.language.ferries import with_keys
 

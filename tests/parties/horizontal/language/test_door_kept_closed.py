@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from configs.federated_file import LanguageConfig, read_language
-from parties.checkpoint import Content
-from parties.errors import DataError, PartyError, PolicyError, StorageError
-from parties.horizontal.language.seating import take_language_seat
+from parties.common.errors import DataError, PartyError, PolicyError, StorageError
 from parties.horizontal.record import checkpoints
-from parties.horizontal.roles import play
-from parties.seating import Place
+from parties.horizontal.run_party import play
+from parties.language.setup import take_language_seat
+from parties.session.checkpoint import Content
+from parties.session.setup import Place
 from tests.parties.horizontal.language.ferries import with_keys
 
 MUSE = ("evaluation.benchmark='muse'", "seats.server.benchmark={kind='muse', path='nowhere'}")

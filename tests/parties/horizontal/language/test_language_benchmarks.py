@@ -12,14 +12,14 @@ import torch
 from configs.federated_file import read_language
 from models.language.rounding import Bits
 from models.language.rounding import rounded as round_matrix
-from parties.horizontal.language.benchmarks import attacks
-from parties.horizontal.language.benchmarks.asking import mean_nlls, said
-from parties.horizontal.language.benchmarks.benchmark import Benchmark
-from parties.horizontal.language.benchmarks.muse import Muse
-from parties.horizontal.language.benchmarks.reading import Reader
-from parties.horizontal.language.benchmarks.tofu import Tofu
-from parties.horizontal.language.room import Room, furnish
-from parties.horizontal.language.texts.tofu import read_split
+from parties.language.engine.base_model import Room, furnish
+from parties.language.evaluation.benchmarks import attacks
+from parties.language.evaluation.benchmarks.asking import mean_nlls, said
+from parties.language.evaluation.benchmarks.benchmark import Benchmark
+from parties.language.evaluation.benchmarks.muse import Muse
+from parties.language.evaluation.benchmarks.reading import Reader
+from parties.language.evaluation.benchmarks.tofu import Tofu
+from parties.language.texts.tofu import read_split
 from tests import data_folder
 from tests.parties.horizontal.language.ferries import SHAPE, facts, simulated, write_base
 

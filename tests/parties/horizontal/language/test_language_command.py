@@ -16,10 +16,10 @@ from configs.federated_file import read_language
 from models.language.folder import base_digest
 from models.language.loading import load_language_model
 from models.language.memory import MemoryEstimate
-from parties.cli import app
-from parties.horizontal.language.needs import needs, training_of
-from parties.horizontal.language.room import furnish
-from parties.horizontal.language.texts.own import read_own
+from parties.cli.main import app
+from parties.language.engine.base_model import furnish
+from parties.language.engine.memory_check import needs, training_of
+from parties.language.texts.own import read_own
 from tests.models.language.logits import logit_gap
 from tests.parties.horizontal.language.ferries import (
     LORA,
@@ -168,7 +168,7 @@ def test_merging_a_run_of_another_mode_is_refused_in_a_process_of_its_own(tmp_pa
     digest = sha256(b"x").hexdigest()
     manifest = {"sha256": {"model.safetensors": digest}, "architecture": {"model": {}}}
     (run / "manifest.json").write_text(json.dumps(manifest))
-    call = "from parties.cli import main; main()"
+    call = "from parties.cli.main import main; main()"
     words = ["language", "merge", str(tmp_path), str(run), str(tmp_path / "out")]
     found = subprocess.run(
         [sys.executable, "-c", call, *words], capture_output=True, text=True, check=False

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from parties.horizontal.cohort import Score
+from parties.horizontal.engine.cohort import Score
 from parties.horizontal.evaluation.outcome import Outcome
-from parties.horizontal.language.figures import figures
-from parties.horizontal.learning.odds import counted
+from parties.horizontal.local.score_histogram import counted
+from parties.language.evaluation.metrics import figures
 from unlearning.audit.figure import Figure
 
 RATIOS = {

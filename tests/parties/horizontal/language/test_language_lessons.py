@@ -11,20 +11,20 @@ import torch
 from torch import Tensor
 
 from configs.federated_file import read_language
-from parties.errors import Diverged
-from parties.horizontal.cohort import Kind, Member, Score
-from parties.horizontal.language.learner import LanguageLearner
-from parties.horizontal.language.methods.by_objective import members
-from parties.horizontal.language.methods.primal_dual import PrimalDual, _sums
-from parties.horizontal.language.stock import TextStock
-from parties.horizontal.learning.lesson import Lesson, Unteachable
-from parties.horizontal.learning.text_lesson import Objective, TextLesson
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
+from parties.common.errors import Diverged
+from parties.common.progress import Watch
+from parties.horizontal.engine.cohort import Kind, Member, Score
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.engine.wire_text import text_said, text_understood
+from parties.horizontal.local.local_task import Lesson, Unteachable
+from parties.horizontal.local.text_task import Objective, TextLesson
 from parties.horizontal.simulation.local_cohort import LocalCohort
-from parties.horizontal.simulation.stock import Standing
-from parties.horizontal.text_words import text_said, text_understood
-from parties.watch import Watch
+from parties.horizontal.simulation.simulated_data import Standing
+from parties.language.engine.learner import LanguageLearner
+from parties.language.methods.by_objective import members
+from parties.language.methods.primal_dual import PrimalDual, _sums
+from parties.language.simulated_data import TextStock
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 from tests.parties.horizontal.language.ferries import LORA, simulated, write_texts
@@ -105,7 +105,7 @@ def test_a_client_tells_its_steps_tokens_and_how_many_there_will_be(
     client: LanguageLearner, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[dict[str, Any]] = []
-    monkeypatch.setattr("parties.watch.EVERY", 0.0)
+    monkeypatch.setattr("parties.common.progress.EVERY", 0.0)
     client.watch = Watch("client-1", heard.append)
     lesson = replace(LESSON, epochs=2, batch=3, text=TextLesson(objective="grad-diff"))
     found = client.answer(kind, lesson, {"model": client.room.start})

@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from configs.federated_file import LanguageConfig, read_language
-from parties.errors import PolicyError
-from parties.horizontal.cohort import Member
-from parties.horizontal.language.seating import take_language_seat
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.text_lesson import TextLesson
+from parties.common.errors import PolicyError
+from parties.common.progress import Progress, Watch
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.text_task import TextLesson
 from parties.horizontal.simulation.local_cohort import LocalCohort
-from parties.horizontal.subjects import pupil
-from parties.seating import Place
-from parties.watch import Progress, Watch
+from parties.horizontal.tasks import pupil
+from parties.language.setup import take_language_seat
+from parties.session.setup import Place
 from tests.parties.horizontal.language.ferries import at_lines, seat, with_keys
 
 LESSON = Lesson(aim="text", stream="s", epochs=1, batch=8, learning_rate=0.01, text=TextLesson())

@@ -10,23 +10,23 @@ import torch
 from torch import Tensor
 
 from configs.federated_file import read_language
-from parties.horizontal.cohort import Member, Score
-from parties.horizontal.language.benchmarks.asking import token_log_probs
-from parties.horizontal.language.choice import method
-from parties.horizontal.language.learner import LanguageLearner
-from parties.horizontal.language.methods.by_objective import ByObjective, drawn, slots_of
-from parties.horizontal.language.methods.primal_dual import PrimalDual
-from parties.horizontal.language.objective import Forgetting
-from parties.horizontal.language.pieces import Piece
-from parties.horizontal.language.stock import TextStock
-from parties.horizontal.language.texts.batches import training_batch
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.odds import counted
-from parties.horizontal.learning.text_lesson import TextLesson
-from parties.horizontal.rounds import Course
-from parties.horizontal.scene import Scene, Turn
+from parties.horizontal.engine.cohort import Member, Score
+from parties.horizontal.engine.rounds import Course
+from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.score_histogram import counted
+from parties.horizontal.local.text_task import TextLesson
 from parties.horizontal.simulation.local_cohort import LocalCohort
-from parties.horizontal.simulation.stock import Standing
+from parties.horizontal.simulation.simulated_data import Standing
+from parties.language.engine.learner import LanguageLearner
+from parties.language.engine.micro_batches import Piece
+from parties.language.engine.objective import Forgetting
+from parties.language.evaluation.benchmarks.asking import token_log_probs
+from parties.language.methods.by_objective import ByObjective, drawn, slots_of
+from parties.language.methods.primal_dual import PrimalDual
+from parties.language.registry import method
+from parties.language.simulated_data import TextStock
+from parties.language.texts.batches import training_batch
 from tests.parties.horizontal.language.ferries import FULL, simulated
 
 REQUEST = '[[unlearn]]\nname = "gone"\nrows = "flagged"\n'

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 
 from configs.federated_file import read_language
-from parties.horizontal.cohort import Kind
-from parties.horizontal.language import measuring
-from parties.horizontal.language.benchmarks.asking import said
-from parties.horizontal.language.learner import LanguageLearner
-from parties.horizontal.language.measuring import at_once
-from parties.horizontal.language.pieces import pieces
-from parties.horizontal.language.shelf import kept_apart
-from parties.horizontal.language.stock import TextStock
-from parties.horizontal.learning.lesson import Lesson
-from parties.horizontal.learning.text_lesson import Objective, TextLesson
-from parties.horizontal.simulation.stock import Standing
+from parties.horizontal.engine.cohort import Kind
+from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.local.text_task import Objective, TextLesson
+from parties.horizontal.simulation.simulated_data import Standing
+from parties.language.engine.learner import LanguageLearner
+from parties.language.engine.micro_batches import pieces
+from parties.language.engine.text_dataset import kept_apart
+from parties.language.evaluation import measuring
+from parties.language.evaluation.benchmarks.asking import said
+from parties.language.evaluation.measuring import at_once
+from parties.language.simulated_data import TextStock
 from tests.parties.horizontal.language.ferries import (
     FULL,
     LORA,

@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from parties.horizontal.cohort import Member
-from parties.horizontal.learning.lesson import Learned, Lesson, Slots
+from parties.cli.options import Begin
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.local.local_task import Learned, Lesson, Slots
 from parties.horizontal.simulation import simulate as simulation
 from parties.horizontal.simulation.pool import PoolCohort, Posted, Task, carry_out
-from parties.options import Begin
-from parties.simulate import Plan
+from parties.session.simulation import Plan
 from tests.parties.horizontal.language.ferries import FULL, simulated
 
 REQUEST = """

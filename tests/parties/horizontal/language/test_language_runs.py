@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from configs.federated_file import read_language
 from models.language.folder import base_digest
 from models.language.loading import load_language_model
-from parties.cli import app
-from parties.errors import PolicyError
-from parties.horizontal.language.merged import merge_delivered
+from parties.cli.main import app
+from parties.common.errors import PolicyError
 from parties.horizontal.simulation.simulate import simulate
-from parties.simulate import Plan, processes
+from parties.language.engine.merged import merge_delivered
+from parties.session.simulation import Plan, processes
 from tests.parties.horizontal.language.ferries import (
     CONFIG,
     FULL,

@@ -14,14 +14,14 @@ import torch
 
 from configs.errors import ConfigError
 from configs.federated_file import read_language
-from parties.errors import DataError
-from parties.horizontal.language.benchmarks import muse
-from parties.horizontal.language.benchmarks.benchmark import Benchmark, open_benchmark
-from parties.horizontal.language.figures import MARKS
-from parties.horizontal.language.party import LanguageParty
-from parties.horizontal.language.room import Room
-from parties.horizontal.language.seating import take_language_seat
-from parties.horizontal.report.known import COLUMNS
+from parties.common.errors import DataError
+from parties.language.engine.base_model import Room
+from parties.language.evaluation.benchmarks import muse
+from parties.language.evaluation.benchmarks.benchmark import Benchmark, open_benchmark
+from parties.language.evaluation.metrics import MARKS
+from parties.language.party import LanguageParty
+from parties.language.setup import take_language_seat
+from parties.report.horizontal.labels import COLUMNS
 from tests.parties.horizontal.language.ferries import SHAPE, facts, with_keys
 
 TEXT = " ".join(f"{each['question']} {each['answer']}." for each in facts())

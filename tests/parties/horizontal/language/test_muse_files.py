@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from configs.language_seat import MuseTexts, TextSeat
-from parties.errors import DataError, UsageProblem
-from parties.horizontal.language.seat_taking import read_corpus
-from parties.horizontal.language.texts import muse
+from parties.common.errors import DataError, UsageProblem
+from parties.language.client_data import read_corpus
+from parties.language.texts import muse
 
 SECRET = "zanzibar"
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from parties.errors import DataError
-from parties.horizontal.language.texts.own import read_own, read_plain
-from parties.horizontal.language.texts.records import Passage, Question
+from parties.common.errors import DataError
+from parties.language.texts.own import read_own, read_plain
+from parties.language.texts.records import Passage, Question
 
 SECRET = "zanzibar"
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from parties.errors import PolicyError
-from parties.horizontal.language.texts import invented, phrasings, public, tofu, words
-from parties.horizontal.language.texts.forms import FACTS, TOPICS
-from parties.horizontal.language.texts.public import Mixture, public_texts, refuse_private
-from parties.horizontal.language.texts.records import Passage, Question
-from parties.horizontal.language.texts.templates import Plain
+from parties.common.errors import PolicyError
+from parties.language.texts import invented, phrasings, public, tofu, words
+from parties.language.texts.forms import FACTS, TOPICS
+from parties.language.texts.public import Mixture, public_texts, refuse_private
+from parties.language.texts.records import Passage, Question
+from parties.language.texts.templates import Plain
 
 KNOWN = [
     Question(question="Who wrote 'Emma'?", answer="Jane Austen", options=("Jane Austen", "x")),

@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.errors import PolicyError
-from parties.horizontal.language.texts.batches import (
+from parties.common.errors import PolicyError
+from parties.common.shared_randomness import key
+from parties.language.texts.batches import (
     bucketed,
     padding,
     paired,
     prompt_batch,
     training_batch,
 )
-from parties.horizontal.language.texts.encoding import Encoded
-from parties.schedule import key
+from parties.language.texts.encoding import Encoded
 
 PAD = 9
 

@@ -8,9 +8,9 @@ from small_tokenizers import byte_level
 from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
-from parties.errors import DataError
-from parties.horizontal.language.texts.encoding import Cut, Encoded, cut_from, encoder
-from parties.horizontal.language.texts.templates import Chat, Plain
+from parties.common.errors import DataError
+from parties.language.texts.encoding import Cut, Encoded, cut_from, encoder
+from parties.language.texts.templates import Chat, Plain
 
 PAIRS = [("Where is Riga?", "Riga is in Latvia, 1201."), ("Who wrote it?", "1201")]
 EXAMPLE = [("Where is Cork?", "Ireland")]

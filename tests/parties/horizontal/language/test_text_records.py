@@ -5,8 +5,8 @@ from hashlib import sha256
 
 import pytest
 
-from parties.errors import DataError
-from parties.horizontal.language.texts.records import (
+from parties.common.errors import DataError
+from parties.language.texts.records import (
     Continuation,
     Passage,
     Question,

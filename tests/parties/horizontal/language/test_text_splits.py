@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.errors import PolicyError
-from parties.horizontal.language.texts.splits import (
+from parties.common.errors import PolicyError
+from parties.language.texts.splits import (
     Holding,
     Layout,
     Sizes,

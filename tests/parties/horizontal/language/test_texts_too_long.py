@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from configs.federated_file import LanguageConfig, read_language
-from parties.horizontal.language.seating import take_language_seat
-from parties.seating import Place
+from parties.language.setup import take_language_seat
+from parties.session.setup import Place
 from tests.parties.horizontal.language.ferries import facts, with_keys
 
 SHORT = "model.length=24"

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from configs.language import TextEvaluation
-from parties.horizontal.language.benchmarks import tofu
-from parties.horizontal.language.benchmarks.reading import Asked
-from parties.horizontal.language.benchmarks.tofu import QuestionSet, Tofu
-from parties.horizontal.language.texts.encoding import Encoded
+from parties.language.evaluation.benchmarks import tofu
+from parties.language.evaluation.benchmarks.reading import Asked
+from parties.language.evaluation.benchmarks.tofu import QuestionSet, Tofu
+from parties.language.texts.encoding import Encoded
 
 # Nats a token, of two questions in each set: true answers, in other words, two false ones for each.
 NATS = {

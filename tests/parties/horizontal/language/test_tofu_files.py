@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from parties.errors import DataError, ResourceError, UsageProblem
-from parties.horizontal.language.texts import lines, tofu
+from parties.common.errors import DataError, ResourceError, UsageProblem
+from parties.language.texts import lines, tofu
 
 SECRET = "zanzibar"
 PAIR = {"question": "Who is it?", "answer": f"It is {SECRET}."}

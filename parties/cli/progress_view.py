@@ -1,0 +1,80 @@
+"""The live view: one line a party with phase, bar, speed, bytes and remaining time."""
+
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from parties.common.progress import Event, Progress
+
+HEADINGS = ("party", "role", "phase", "", "steps/s", "crossed", "remaining")
+
+
+class View:
+    """Shows events of all parties; on something that is no terminal, only what needs a reader."""
+
+    def __init__(self, console: Console, roles: dict[str, str]) -> None:
+        self._console, self._roles = console, roles
+        self._progress = {name: Progress(name) for name in roles}
+        self._live = Live(self._table(), console=console, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(Exception):
+            self._live.stop()
+
+    def show(self, event: Event) -> None:
+        """Take one event of one party."""
+        match event["event"]:
+            case "progress":
+                fields = {name: event[name] for name in Progress.__slots__}
+                self._progress[event["party"]] = Progress(**fields)
+                self._live.update(self._table())
+            case "warning" | "note" as kind:
+                said = f"{event['party']}: {kind}: {event['text']}"  # a peer's words may be in it
+                self._console.print(Text(said, "yellow" if kind == "warning" else ""))
+
+    def _table(self) -> Table:
+        table = Table(box=None, padding=(0, 1), header_style="dim")
+        for heading in HEADINGS:
+            table.add_column(heading, justify="right" if heading in HEADINGS[4:] else "left")
+        for name, progress in self._progress.items():
+            table.add_row(
+                name,
+                self._roles[name],
+                progress.phase,
+                _bar(progress),
+                progress.pace,
+                in_bytes(progress.size),
+                "" if progress.remaining is None else f"{progress.remaining:.0f} s",
+            )
+        return table
+
+
+def _bar(progress: Progress) -> ProgressBar:
+    if progress.total is None:
+        return ProgressBar(total=None, pulse=True, width=24)
+    return ProgressBar(total=progress.total, completed=progress.done, width=24)
+
+
+def in_bytes(size: float) -> str:
+    """A size as people write it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

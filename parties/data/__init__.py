@@ -1,0 +1,1 @@
+"""Reading, preprocessing and splitting the data of one party."""

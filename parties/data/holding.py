@@ -1,0 +1,215 @@
+"""The holding: all that one party brings to the table, read from its own files and checked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+import numpy as np
+
+from configs.seat import (
+    CifarData,
+    CsvData,
+    Data,
+    IdxData,
+    ImageSource,
+    MedMnistData,
+    NumpyData,
+    ParquetData,
+    Sample,
+    SklearnData,
+    SqlData,
+    SvhnData,
+    TableSource,
+    TinyImageNetData,
+)
+from parties.common.errors import DataError
+from parties.data.sources.cifar_source import read_cifar
+from parties.data.sources.csv_source import read_csv
+from parties.data.sources.feature_noise import with_noise
+from parties.data.sources.idx_source import read_idx
+from parties.data.sources.medmnist_source import read_medmnist
+from parties.data.sources.npz_source import read_numpy
+from parties.data.sources.records import (
+    ABSENT,
+    SHOWN,
+    UNKNOWN,
+    Images,
+    Index,
+    Mask,
+    Progress,
+    Records,
+)
+from parties.data.sources.sklearn_source import read_sklearn
+from parties.data.sources.store import duplicates, taken
+from parties.data.sources.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Holding:
+    """The rows of one party; its repr shows none, since rows are personal.
+
+    Attributes:
+        ids: normalised and unique.
+        in_test: [rows], True where the row comes from the official test file.
+        table: [rows] of feature columns.
+        images: [rows, channels, h, w], pixels from 0 to 1.
+        labels: [rows], class index; only at the active party.
+        digest: SHA-256 of what was read; another one means that the data changed.
+    """
+
+    ids: Sequence[bytes]
+    in_test: Mask
+    table: Table | None = None
+    images: Images | None = None
+    labels: Index | None = None
+    digest: bytes = b""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        return f"Holding of {len(self)} rows"
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """The numeric columns of ``table``."""
+        return () if self.table is None else self.table.numeric
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """The other columns of ``table``."""
+        return () if self.table is None else tuple(self.table.categorical)
+
+
+def read_holding(
+    data: Data,
+    *,
+    folder: Path,
+    classes: Sequence[str],
+    active: bool,
+    varied: bool = True,
+    progress: Progress = lambda _: None,
+) -> Holding:
+    """Read what the seat describes; relative paths begin in ``folder``.
+
+    An ``active`` party brings labels; ``varied``: of more than one class, as who has all must.
+
+    Raises:
+        DataError: the data cannot be used; the message holds no value and no ID of a row.
+        ResourceError: there is more of it than the seat allows.
+        IntegrityError: it changed while it was read.
+        StorageError: there is no room for large columns.
+    """
+    _refuse_misplaced_labels(data, active)
+    records = _records(data, folder, classes, progress)
+    if isinstance(data, ImageSource) and data.noise is not None:
+        records = with_noise(records, data.noise)
+    later = duplicates(records.ids)
+    if later and not (isinstance(data, TableSource) and data.dedupe):
+        raise _duplicates(records, later)
+    holding = Holding(
+        ids=records.ids,
+        in_test=records.in_test(),
+        table=records.table,
+        images=records.images,
+        labels=_labels(records, classes, varied=varied) if active else None,
+        digest=records.digest,
+    )
+    if not active and holding.table is None and holding.images is None:
+        raise DataError("a passive party brings features, and this seat's data has none")
+    if later:
+        holding = _taken(holding, np.delete(np.arange(len(holding)), [row for _, row in later]))
+    return holding if data.sample is None else _sampled(holding, data.sample)
+
+
+def _refuse_misplaced_labels(data: Data, active: bool) -> None:
+    label = data.labels or data.test_labels if isinstance(data, IdxData) else data.label
+    if label and not active:
+        raise DataError(
+            "labels at a passive party",
+            "only the active party has labels: take the label option out of this seat",
+        )
+    if active and not label:
+        option = "labels" if isinstance(data, IdxData) else "label"
+        raise DataError("the active party's data has no labels", f"set {option} in its seat")
+
+
+def _records(  # noqa: C901, PLR0911  one for each kind
+    data: Data, folder: Path, classes: Sequence[str], progress: Progress
+) -> Records:
+    match data:
+        case CsvData():
+            return read_csv(data, folder, classes, progress)
+        case ParquetData():
+            from parties.data.sources.parquet_source import read_parquet  # noqa: PLC0415  large
+
+            return read_parquet(data, folder, classes, progress)
+        case SqlData():
+            from parties.data.sources.sql_source import read_sql  # noqa: PLC0415  large
+
+            return read_sql(data, folder, classes, progress)
+        case NumpyData():
+            return read_numpy(data, folder, classes)
+        case SklearnData():
+            return read_sklearn(data, classes)
+        case IdxData():
+            return read_idx(data, folder, classes)
+        case MedMnistData():
+            return read_medmnist(data, folder, classes)
+        case CifarData():
+            return read_cifar(data, folder, classes)
+        case SvhnData():
+            from parties.data.sources.svhn_source import read_svhn  # noqa: PLC0415  scipy.io is slow
+
+            return read_svhn(data, folder, classes)
+        case TinyImageNetData():
+            from parties.data.sources.tiny_imagenet_source import (  # noqa: PLC0415  needs Pillow
+                read_tiny_imagenet,
+            )
+
+            return read_tiny_imagenet(data, folder, classes, progress)
+    assert_never(data)
+
+
+def _duplicates(records: Records, pairs: Sequence[tuple[int, int]]) -> DataError:
+    shown = "; ".join(
+        f"{records.place(earlier)} and {records.place(row)}" for earlier, row in pairs[:SHOWN]
+    )
+    more = "; ..." if len(pairs) > SHOWN else ""
+    return DataError(
+        f"{len(pairs)} duplicate IDs: {shown}{more}",
+        "IDs are compared after Unicode NFKC, without outer blanks; keep one row for each, or let "
+        'tables keep the first with dedupe = "first"',
+    )
+
+
+def _labels(records: Records, classes: Sequence[str], *, varied: bool) -> Index:
+    labels = records.labels
+    if labels is None:
+        raise DataError("the active party's data has no labels")
+    for code, fault in ((ABSENT, "no label"), (UNKNOWN, "a label that is no class")):
+        faulty = np.flatnonzero(labels == code)
+        if len(faulty):
+            raise DataError(
+                f"{fault} in {records.places(faulty)}", f"the classes are {', '.join(classes)}"
+            )
+    if varied and (labels == labels[0]).all():
+        raise DataError("all rows have the same label", "there is nothing to learn")
+    return labels
+
+
+def _sampled(holding: Holding, sample: Sample) -> Holding:
+    count = max(1, round(sample.keep * len(holding)))
+    return _taken(holding, np.random.default_rng(sample.seed).permutation(len(holding))[:count])
+
+
+def _taken(holding: Holding, rows: Index) -> Holding:
+    return Holding(
+        ids=taken(holding.ids, rows),
+        in_test=holding.in_test[rows],
+        table=None if holding.table is None else holding.table.take(rows),
+        images=None if holding.images is None else holding.images[rows],
+        labels=None if holding.labels is None else holding.labels[rows],
+        digest=holding.digest,
+    )

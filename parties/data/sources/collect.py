@@ -1,0 +1,326 @@
+"""Collecting a table: chunks of a file or of a query become compact columns, checked on the way.
+
+A source cuts; what its cells mean, and what is refused, is the same for all kinds and stands here.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Protocol
+
+import numpy as np
+
+from configs.seat import TableSource
+from parties.common.errors import DataError, ResourceError
+from parties.data.sources.cells import LARGEST, is_text, kind
+from parties.data.sources.records import (
+    ABSENT,
+    SHOWN,
+    UNKNOWN,
+    Array,
+    Index,
+    Progress,
+    Records,
+    counted,
+    normalised,
+    row_ids,
+)
+from parties.data.sources.store import MEMORY, IdStore, Store
+from parties.data.sources.table import Table
+
+MAX_PROBLEMS = 20
+MAX_TEXTS = 1 << 20  # different ones in a categorical column
+TEXT_HINT = "list a column of text under categorical, and a mark of absent values under missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What each column is for; the others are not read."""
+
+    ids: tuple[str, ...]
+    label: str | None
+    numeric: tuple[str, ...]
+    categorical: tuple[str, ...]
+
+    def listed(self) -> list[tuple[str, str]]:
+        """Pairs of a use and a column."""
+        label = () if self.label is None else (self.label,)
+        uses = {"id": self.ids, "label": label, "numeric": self.numeric}
+        uses["categorical"] = self.categorical
+        return [(use, column) for use, columns in uses.items() for column in columns]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Chunk:
+    """Some rows.
+
+    Attributes:
+        numbers: place of each row.
+        texts: cells of ID, label and categorical columns; "" for an absent value.
+        numeric: [rows, numeric columns], as ``cells.numbers`` makes them.
+        ragged: places of rows that have too few or too many cells and do not stand here.
+    """
+
+    numbers: Index
+    texts: dict[str, list[str]]
+    numeric: Array
+    ragged: Sequence[int] = ()
+
+
+class Sheet(Protocol):
+    """A file or a query, opened."""
+
+    @property
+    def file(self) -> str:
+        """Name for errors."""
+
+    @property
+    def unit(self) -> str:
+        """What its rows are called, "line" or "row"."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """All columns."""
+
+    def chunks(self, roles: Roles) -> Iterator[Chunk]:
+        """Its rows, once."""
+
+
+def collect(
+    data: TableSource,
+    sheets: Iterable[AbstractContextManager[Sheet]],
+    classes: Sequence[str],
+    progress: Progress,
+    memory: int = MEMORY,
+) -> Records:
+    """The records of all ``sheets``; beyond ``memory`` bytes columns wait in files.
+
+    Raises:
+        DataError: they cannot be used as the seat says.
+        ResourceError: they are larger than the seat allows.
+        StorageError: there is no place for large columns.
+    """
+    collector: _Collector | None = None
+    for opened in sheets:
+        with opened as sheet:
+            _refuse_bad_columns(data, sheet)
+            collector = collector or _Collector(data, _roles(data, sheet.columns), classes, memory)
+            _refuse_unknown_columns(collector.roles, sheet)
+            collector.read(sheet, progress)
+    if collector is None:
+        raise DataError("the seat names no data")
+    return collector.records()
+
+
+def _roles(data: TableSource, columns: Sequence[str]) -> Roles:
+    ids = () if data.id == "row" else data.id.columns
+    taken = {*ids, *data.categorical, data.label}
+    rest = tuple(column for column in columns if column not in taken)
+    roles = Roles(ids, data.label, rest if data.numeric is None else data.numeric, data.categorical)
+    uses = Counter(column for _, column in roles.listed())
+    for column in (column for column, count in uses.items() if count > 1):
+        raise DataError(
+            f"column {column!r} has two uses",
+            "list it once: as id, label, numeric or categorical",
+        )
+    return roles
+
+
+def _refuse_bad_columns(data: TableSource, sheet: Sheet) -> None:
+    if len(sheet.columns) > data.max_columns:
+        raise ResourceError(
+            f"{sheet.file} has {len(sheet.columns)} columns; max_columns = {data.max_columns}",
+            "raise max_columns in the seat's data, or take columns away",
+        )
+    seen: set[str] = set()
+    for at, column in enumerate(sheet.columns):
+        if not column or column in seen:
+            fault = "the name of an earlier one" if column else "no name"
+            raise DataError(
+                f"{sheet.file}: column {at + 1} has {fault}",
+                "name each column once; give names = [...] for a file without a header",
+            )
+        seen.add(column)
+
+
+def _refuse_unknown_columns(roles: Roles, sheet: Sheet) -> None:
+    known = set(sheet.columns)
+    unknown = [(use, column) for use, column in roles.listed() if column not in known]
+    if unknown:
+        named = ", ".join(f"{column!r} ({use})" for use, column in unknown[:MAX_PROBLEMS])
+        raise DataError(f"{sheet.file} has no column {named}", _legal(sheet))
+
+
+def _legal(sheet: Sheet) -> str:
+    """The columns, unless the first line seems to be somebody's record."""
+    if sheet.unit == "line" and not all(map(is_text, sheet.columns)):
+        return "its first line looks like a record; if so, name the columns with names = [...]"
+    more = ", ..." if len(sheet.columns) > MAX_PROBLEMS else ""
+    return f"its columns are {', '.join(sheet.columns[:MAX_PROBLEMS])}{more}"
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How many rows have a fault, and where the first stand."""
+
+    count: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.count += 1
+            if len(self.first) < SHOWN:
+                self.first.append(number)
+
+
+class _Codes(dict[str, int]):
+    """Numbers texts in the order of their first appearance."""
+
+    def __init__(self, column: str, absent: Iterable[str]) -> None:
+        super().__init__(dict.fromkeys(absent, -1))
+        self._column, self.texts = column, list[str]()
+
+    def __missing__(self, text: str) -> int:
+        if len(self.texts) == MAX_TEXTS:
+            raise ResourceError(
+                f"column {self._column!r} has more than {MAX_TEXTS} different texts",
+                "take it out of categorical: it names rows rather than kinds",
+            )
+        self[text] = len(self.texts)
+        self.texts.append(text)
+        return self[text]
+
+
+class _Collector:
+    """Columns that grow chunk by chunk."""
+
+    def __init__(
+        self, data: TableSource, roles: Roles, classes: Sequence[str], memory: int
+    ) -> None:
+        self._data, self.roles = data, roles
+        self._absent = frozenset({"", *data.missing})
+        self._classes = {name: at for at, name in enumerate(classes)} | {"": ABSENT}
+        self._ids, self._numbers = IdStore(memory), Store(np.int64, memory=memory)
+        self._numeric = Store(np.float64, len(roles.numeric), memory)
+        self._codes = Store(np.int32, len(roles.categorical), memory)
+        self._labels = Store(np.int64, memory=memory)
+        self._known = {column: _Codes(column, self._absent) for column in roles.categorical}
+        self._void = np.ones(len(roles.numeric), bool)  # columns without any value so far
+        self._files: list[tuple[str, int]] = []
+        self._unit, self._rows = "row", 0
+
+    def read(self, sheet: Sheet, progress: Progress) -> None:
+        """Take in one file."""
+        before, self._unit = self._rows, sheet.unit
+        ragged, empty = _Tally(), _Tally()
+        faults: dict[int, tuple[set[str], _Tally]] = {}
+        for chunk in sheet.chunks(self.roles):
+            ragged.add(chunk.ragged)
+            self._rows += len(chunk.numbers)
+            self._refuse_too_many(sheet)
+            self._take_ids(sheet, chunk, empty)
+            self._take_features(chunk, faults)
+            self._take_labels(chunk)
+            progress(len(chunk.numbers))
+        _refuse_ragged(sheet, ragged)
+        if self._rows == before:
+            raise DataError(f"{sheet.file} has no records", "it is empty, or has a header only")
+        self._refuse_no_numbers(sheet, faults)
+        if empty.count:
+            where = counted(sheet.file, sheet.unit, empty.first, empty.count)
+            raise DataError(f"no ID in {where}", "give each row one, or drop it")
+        self._files.append((sheet.file, self._rows - before))
+
+    def records(self) -> Records:
+        """All that was taken in."""
+        self._refuse_void()
+        features = self.roles.numeric + self.roles.categorical
+        table = Table(
+            numeric=self.roles.numeric,
+            categorical={name: tuple(codes.texts) for name, codes in self._known.items()},
+            numbers=self._numeric.array(),
+            codes=self._codes.array(),
+        )
+        return Records(
+            files=tuple(self._files),
+            unit=self._unit,
+            numbers=self._numbers.array(),
+            ids=self._ids.ids(),
+            table=table if features else None,
+            labels=None if self.roles.label is None else self._labels.array(),
+            digest=self._digest(table),
+        )
+
+    def _take_ids(self, sheet: Sheet, chunk: Chunk, empty: _Tally) -> None:
+        if self.roles.ids:
+            ids, missing = normalised([chunk.texts[column] for column in self.roles.ids])
+            empty.add(chunk.numbers[missing].tolist())
+        else:
+            ids = row_ids(sheet.file, chunk.numbers)
+        self._ids.append(ids)
+        self._numbers.append(chunk.numbers)
+
+    def _take_features(self, chunk: Chunk, faults: dict[int, tuple[set[str], _Tally]]) -> None:
+        numeric = chunk.numeric
+        self._void &= np.isnan(numeric).all(axis=0)
+        bad = np.abs(numeric) > LARGEST
+        for at in np.flatnonzero(bad.any(axis=0)).tolist():
+            rows = np.flatnonzero(bad[:, at])
+            kinds, tally = faults.setdefault(at, (set(), _Tally()))
+            kinds.update(map(kind, set(numeric[rows, at].tolist())))
+            tally.add(chunk.numbers[rows].tolist())
+        self._numeric.append(numeric)
+        codes = np.empty((len(numeric), len(self._known)), np.int32)
+        for at, (column, known) in enumerate(self._known.items()):
+            cells = map(str.strip, chunk.texts[column])
+            codes[:, at] = np.fromiter(map(known.__getitem__, cells), np.int32, len(codes))
+        self._codes.append(codes)
+
+    def _take_labels(self, chunk: Chunk) -> None:
+        if self.roles.label is None:
+            return
+        stripped, strip = map(str.strip, chunk.texts[self.roles.label]), self._data.label_strip
+        texts = ["" if cell in self._absent else cell.rstrip(strip) for cell in stripped]
+        self._labels.append(np.array([self._classes.get(text, UNKNOWN) for text in texts]))
+
+    def _refuse_too_many(self, sheet: Sheet) -> None:
+        if self._rows > self._data.max_rows:
+            raise ResourceError(
+                f"{sheet.file} has more rows than max_rows = {self._data.max_rows}",
+                "raise max_rows in the seat's data, or take rows away",
+            )
+
+    def _refuse_no_numbers(self, sheet: Sheet, faults: dict[int, tuple[set[str], _Tally]]) -> None:
+        problems = []
+        for at, (kinds, tally) in sorted(faults.items()):
+            where = counted(sheet.file, sheet.unit, tally.first, tally.count)
+            fault = " and ".join(sorted(kinds))
+            problems.append(f"{fault} in numeric column {self.roles.numeric[at]!r}: {where}")
+        if problems:
+            raise DataError("\n".join(problems[:MAX_PROBLEMS]), TEXT_HINT)
+
+    def _refuse_void(self) -> None:
+        void = [self.roles.numeric[at] for at in np.flatnonzero(self._void).tolist()]
+        void += [column for column, known in self._known.items() if not known.texts]
+        if void:
+            raise DataError(
+                f"no value in any row of column {', '.join(map(repr, void[:MAX_PROBLEMS]))}",
+                "take it out of the seat's columns",
+            )
+
+    def _digest(self, table: Table) -> bytes:
+        stores = (self._numbers, self._numeric, self._codes, self._labels)
+        parts = [self._ids.digest(), *(store.digest() for store in stores)]
+        described = repr((self._files, self.roles.listed(), table.categorical)).encode()
+        return sha256(b"".join(parts) + described).digest()
+
+
+def _refuse_ragged(sheet: Sheet, ragged: _Tally) -> None:
+    if ragged.count:
+        where = counted(sheet.file, sheet.unit, ragged.first, ragged.count)
+        raise DataError(
+            f"not {len(sheet.columns)} fields, one for each column, in {where}",
+            "put a field that holds a comma in double quotes; comment = '...' skips other lines",
+        )

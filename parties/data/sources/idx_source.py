@@ -1,0 +1,118 @@
+"""Idx source: images and labels in MNIST's format, plain or gzip, checked to the last byte.
+
+Big-endian: a magic number (0x0803 images, 0x0801 labels: unsigned bytes, number of dimensions),
+the size of each dimension as 32 bits, then one byte a pixel or label.
+"""
+
+import gzip
+import struct
+import zlib
+from collections.abc import Sequence
+from io import BytesIO
+from math import prod
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from configs.seat import IdxData
+from parties.common.errors import DataError
+from parties.data.sources.files import MAX_BYTES, file_bytes, refuse_bomb
+from parties.data.sources.records import Records, cropped, joined, numbered, row_ids
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+WHITE = 255
+_GZIP = b"\x1f\x8b"
+
+
+def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> Records:
+    """The records, with IDs like ``train:17`` and ``test:17`` counted from 0.
+
+    A label is the index of its class.
+
+    Raises:
+        DataError: the files cannot be used as the seat says.
+    """
+    if data.id != "row":
+        raise DataError("idx files have no ID columns", "their rows are named with id = 'row'")
+    train, test = (data.images, data.labels), (data.test_images, data.test_labels)
+    if not any(train):
+        raise DataError("the seat names no idx file", "set images, labels or both")
+    if any(test) and [path is None for path in test] != [path is None for path in train]:
+        raise DataError(
+            "the test files are not of the kinds of the training files",
+            "test_images goes with images, test_labels with labels",
+        )
+    parts = {"train": train, "test": test} if any(test) else {"train": train}
+    return joined([_records(data, folder, name, of, classes) for name, of in parts.items()])
+
+
+def _records(
+    data: IdxData,
+    folder: Path,
+    name: str,
+    paths: tuple[Path | None, Path | None],
+    classes: Sequence[str],
+) -> Records:
+    arrays = [
+        None if path is None else _unpacked(path.name, file_bytes(folder, path, data.origin), rank)
+        for path, rank in zip(paths, (3, 1), strict=True)
+    ]
+    sizes = {
+        path.name: len(array)
+        for path, array in zip(paths, arrays, strict=True)
+        if path is not None and array is not None
+    }
+    if len(set(sizes.values())) > 1:
+        listed = " and ".join(f"{file} has {size} records" for file, size in sizes.items())
+        raise DataError(listed, "take both files from the same set")
+    [*_, (file, size)] = sizes.items()
+    images, labels = arrays
+    return Records(
+        files=((file, size),),
+        unit="row",
+        numbers=np.arange(size),
+        ids=row_ids(name, np.arange(size)),
+        images=None if images is None else cropped(images[:, None], data.part, WHITE, file),
+        labels=None if labels is None else numbered(labels, len(classes)),
+    )
+
+
+def _unpacked(file: str, content: bytes, rank: int) -> Bytes:
+    """The array of an idx file; sizes are checked before anything of that size is read.
+
+    Returns:
+        [rows, h, w] for rank 3, [rows] for rank 1.
+    """
+    plain = BytesIO(content)
+    try:
+        with gzip.GzipFile(fileobj=plain) if content.startswith(_GZIP) else plain as stream:
+            shape = _shape(file, stream.read(4 + 4 * rank), rank)
+            refuse_bomb(file, len(content), prod(shape))
+            body = stream.read(prod(shape) + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        raise DataError(f"{file} is cut off or damaged: {error}", "fetch it again") from error
+    if len(body) != prod(shape):
+        found = "more" if len(body) > prod(shape) else f"only {len(body)}"
+        raise DataError(
+            f"{file} declares {prod(shape)} bytes, {list(shape)}, and holds {found}",
+            "it is cut off or damaged: fetch it again",
+        )
+    return np.frombuffer(body, np.uint8).reshape(shape)
+
+
+def _shape(file: str, header: bytes, rank: int) -> tuple[int, ...]:
+    kind = {3: "images", 1: "labels"}[rank]
+    if header[:4] != bytes([0, 0, 8, rank]):
+        raise DataError(
+            f"{file} begins with {header[:4].hex() or 'nothing'} and holds no idx {kind}",
+            f"idx {kind} begin with 0000080{rank}",
+        )
+    if len(header) < 4 + 4 * rank:
+        raise DataError(f"{file} ends inside its header", "fetch it again")
+    shape = struct.unpack(f">{rank}I", header[4:])
+    if not 0 < prod(shape) <= MAX_BYTES:
+        raise DataError(f"{file} declares {list(shape)}", f"1 to {MAX_BYTES} bytes are read")
+    return shape

@@ -1,0 +1,88 @@
+"""MedMNIST source: images and labels in the plain arrays of one .npz archive.
+
+Each part (train, val, test) has two arrays of unsigned bytes and integers:
+``<part>_images`` [rows, h, w] or [rows, h, w, 3], and ``<part>_labels`` [rows, 1] or [rows].
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from configs.seat import MedMnistData
+from parties.common.errors import DataError
+from parties.data.sources.files import file_bytes
+from parties.data.sources.npz_source import plain_arrays
+from parties.data.sources.records import Array, Records, cropped, joined, numbered, row_ids
+
+WHITE = 255
+Part: TypeAlias = tuple[str, Array | None, Array | None]  # name, images, labels
+
+
+def read_medmnist(data: MedMnistData, folder: Path, classes: Sequence[str]) -> Records:
+    """The records, with IDs like ``train:17``, ``val:17`` and ``test:17`` counted from 0.
+
+    A label is the index of its class.
+
+    Raises:
+        DataError: the archive cannot be used as the seat says.
+    """
+    if data.id != "row":
+        raise DataError("image archives have no ID columns", "rows are named with id = 'row'")
+    if not (data.features or data.label):
+        raise DataError("the seat takes neither images nor labels", "set features or label")
+    parts = [*data.train, *([] if data.test is None else [data.test])]
+    if len(set(parts)) < len(parts):
+        raise DataError("train and test name one part of the archive twice")
+    content = file_bytes(folder, data.path, data.origin)
+    found = [_part(data, content, name) for name in parts]
+    return joined([_records(data, part, classes) for part in found], len(data.train))
+
+
+def _part(data: MedMnistData, content: bytes, name: str) -> Part:
+    images, labels = (pattern.format(name) for pattern in data.names)
+    wanted = {*([images] if data.features else []), *([labels] if data.label else [])}
+    arrays = plain_arrays(data.path.name, content, wanted)
+    return name, arrays.get(images), arrays.get(labels)
+
+
+def _records(data: MedMnistData, part: Part, classes: Sequence[str]) -> Records:
+    name, images, labels = part
+    file = f"part {name!r} of {data.path.name}"
+    pixels = None if images is None else _channels_first(file, images)
+    indices = None if labels is None else _flat(file, labels)
+    sizes = {len(array) for array in (pixels, indices) if array is not None}
+    if len(sizes) > 1 or 0 in sizes:
+        raise DataError(f"{file} has {' images and '.join(map(str, sorted(sizes)))} labels")
+    (size,) = sizes
+    return Records(
+        files=((file, size),),
+        unit="row",
+        numbers=np.arange(size),
+        ids=row_ids(name, np.arange(size)),
+        images=None if pixels is None else cropped(pixels, data.part, WHITE, file),
+        labels=None if indices is None else numbered(indices, len(classes)),
+    )
+
+
+def _channels_first(file: str, images: Array) -> Array:
+    """[rows, h, w] or [rows, h, w, 3] → [rows, 1 or 3, h, w]."""
+    grey, colour = images.ndim == 3, images.ndim == 4 and images.shape[3] == 3
+    if images.dtype != np.uint8 or not (grey or colour) or not images.size:
+        raise DataError(
+            f"the images of {file} are {images.dtype} {list(images.shape)}",
+            "images are uint8, [rows, height, width] or [rows, height, width, 3]",
+        )
+    return images[:, None] if grey else np.moveaxis(images, 3, 1)
+
+
+def _flat(file: str, labels: Array) -> Array:
+    """[rows, 1] or [rows] → [rows]."""
+    column = labels.ndim == 2 and labels.shape[1] == 1
+    if labels.dtype.kind not in "iu" or not (labels.ndim == 1 or column):
+        raise DataError(
+            f"the labels of {file} are {labels.dtype} {list(labels.shape)}",
+            "labels are integers, [rows] or [rows, 1]: one class a row",
+        )
+    return labels.reshape(-1)

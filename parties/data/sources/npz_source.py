@@ -1,0 +1,111 @@
+"""NumPy source: plain arrays of an .npz archive; nothing is ever unpickled."""
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+from configs.seat import Columns, NumpyData
+from parties.common.errors import DataError
+from parties.data.sources.files import file_bytes, refuse_bomb
+from parties.data.sources.records import (
+    Array,
+    Records,
+    class_indices,
+    counted,
+    joined,
+    normalised,
+    paths,
+    row_ids,
+)
+from parties.data.sources.table import Table, numeric_table
+
+
+def read_numpy(data: NumpyData, folder: Path, classes: Sequence[str]) -> Records:
+    """The records of the archive, and of the test archive where there is one.
+
+    Raises:
+        DataError: the archives cannot be used as the seat says.
+    """
+    return joined([_records(data, folder, path, classes) for path in paths(data)])
+
+
+def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
+    file, content = path.name, file_bytes(folder, path, data.origin)
+    columns = data.id.columns if isinstance(data.id, Columns) else ()
+    arrays = plain_arrays(file, content, {*columns, *filter(None, (data.features, data.label))})
+    parts = [_texts(file, column, arrays[column]) for column in columns]
+    numbers = np.arange(_rows(file, arrays))
+    ids, empty = normalised(parts) if parts else (row_ids(file, numbers), [])
+    if empty:
+        raise DataError(f"no ID in {counted(file, 'row', empty)}", "give each row one, or drop it")
+    labels = None if data.label is None else _texts(file, data.label, arrays[data.label])
+    return Records(
+        files=((file, len(numbers)),),
+        unit="row",
+        numbers=numbers,
+        ids=ids,
+        table=None if data.features is None else _table(file, data.features, arrays[data.features]),
+        labels=None if labels is None else class_indices(labels, classes),
+    )
+
+
+def plain_arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Array]:
+    """The ``wanted`` arrays of an archive, whose unpacked size is bounded first.
+
+    Raises:
+        DataError: it is no archive of plain arrays, unpacks to too much, or lacks one of them.
+    """
+    try:
+        with zipfile.ZipFile(BytesIO(content)) as members:
+            size = sum(member.file_size for member in members.infolist())
+        refuse_bomb(file, len(content), size)
+        with np.load(BytesIO(content), allow_pickle=False) as archive:
+            for name in wanted - set(archive.files):
+                raise DataError(
+                    f"{file} has no array {name!r}", f"it has {', '.join(archive.files)}"
+                )
+            return {name: archive[name] for name in sorted(wanted)}
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(
+            f"{file} is no archive of plain arrays",
+            "write it with numpy.savez, from arrays of numbers or text without objects",
+        ) from error
+
+
+def _rows(file: str, arrays: dict[str, Array]) -> int:
+    """The common number of rows; text and labels are already known to be [rows]."""
+    sizes = {name: array.shape[:1] for name, array in arrays.items()}
+    if len(set(sizes.values())) != 1 or set(sizes.values()) & {(), (0,)}:
+        listed = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise DataError(
+            f"the arrays of {file} do not have one row for each record: {listed or 'none named'}"
+        )
+    return len(next(iter(arrays.values())))
+
+
+def _texts(file: str, name: str, array: Array) -> list[str]:
+    if array.ndim != 1 or array.dtype.kind not in "Uiu":
+        raise DataError(
+            f"array {name!r} of {file} is {array.dtype} {list(array.shape)}",
+            "IDs and labels are text or integers, [rows]",
+        )
+    return [str(value).strip() for value in array.tolist()]
+
+
+def _table(file: str, name: str, array: Array) -> Table:
+    if array.ndim != 2 or array.dtype.kind not in "fiub" or not array.shape[1]:
+        raise DataError(
+            f"array {name!r} of {file} is {array.dtype} {list(array.shape)}",
+            "features are numbers, [rows, columns]",
+        )
+    rows = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if len(rows):
+        raise DataError(
+            f"NaN or infinity in array {name!r}: {counted(file, 'row', rows)}",
+            "fill or drop these; only csv, parquet and sql have marks for absent values",
+        )
+    return numeric_table(tuple(f"x{at}" for at in range(array.shape[1])), array)

@@ -1,0 +1,146 @@
+"""Parquet source: columns of declared types, each read for its use, a piece at a time."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from configs.seat import ParquetData
+from parties.common.errors import DataError, ResourceError
+from parties.data.sources.cells import NOT_FINITE, numbers
+from parties.data.sources.collect import Chunk, Roles, collect
+from parties.data.sources.files import MAX_BYTES, opened
+from parties.data.sources.records import Array, Progress, Records, paths
+
+_TYPES = (
+    "numeric columns are numbers or booleans; IDs, labels and categorical columns are text, whole "
+    "numbers, booleans or dates; leave other columns out, or write them as one of these"
+)
+_CELLS = 1 << 20  # of one piece
+_PAGES = 1 << 20  # bytes that are read ahead of a column
+_Test = Callable[[Any], bool]
+
+_DAMAGED = "it is cut off, damaged or of another format: write it again"
+_TEXT: tuple[_Test, ...] = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_EXACT: tuple[_Test, ...] = (*_TEXT, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
+_NUMBERS: tuple[_Test, ...] = (
+    *_TEXT,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_decimal,
+    pa.types.is_null,
+)
+
+
+def read_parquet(
+    data: ParquetData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
+) -> Records:
+    """The records of the file, and of the test file where there is one; raises like ``collect``."""
+    return collect(data, (_sheet(data, folder, path) for path in paths(data)), classes, progress)
+
+
+@contextmanager
+def _sheet(data: ParquetData, folder: Path, path: Path) -> Iterator["_ParquetSheet"]:
+    with opened(folder, path, data.origin) as file:
+        try:
+            yield _ParquetSheet(data, path.name, file)
+        except (pa.ArrowException, OSError):
+            raise DataError(f"{path.name} is no Parquet file", _DAMAGED) from None
+        except UnicodeDecodeError:
+            raise DataError(f"{path.name} holds text that is not UTF-8", _DAMAGED) from None
+
+
+class _ParquetSheet:
+    """A Parquet file; its rows are counted from 0."""
+
+    unit = "row"
+
+    def __init__(self, data: ParquetData, name: str, file: BinaryIO) -> None:
+        self.file, self._missing = name, frozenset({"", *data.missing})
+        self._file = pq.ParquetFile(file, buffer_size=_PAGES, pre_buffer=False)
+        self.columns = tuple(self._file.schema_arrow.names)
+
+    def chunks(self, roles: Roles) -> Iterator[Chunk]:
+        """Its rows."""
+        used = roles.listed()
+        self._refuse_types(used)
+        self._refuse_large_groups({column for _, column in used})
+        start = 0
+        pieces = self._file.iter_batches(
+            max(1, _CELLS // max(1, len(used))), columns=[column for _, column in used]
+        )
+        for piece in pieces:
+            numeric = [_numeric(piece[column], self._missing) for column in roles.numeric]
+            yield Chunk(
+                numbers=np.arange(start, start + len(piece)),
+                texts={column: _texts(piece[column]) for use, column in used if use != "numeric"},
+                numeric=np.stack(numeric, axis=1) if numeric else np.empty((len(piece), 0)),
+            )
+            start += len(piece)
+
+    def _refuse_types(self, used: Sequence[tuple[str, str]]) -> None:
+        problems = []
+        for use, column in used:
+            kind = _plain(self._file.schema_arrow.field(column).type)
+            whole = pa.types.is_decimal(kind) and kind.scale == 0
+            legal = _NUMBERS if use == "numeric" else _EXACT
+            if not any(test(kind) for test in legal) and not (use != "numeric" and whole):
+                problems.append(f"column {column!r} ({use}) of {self.file} is {kind}")
+        if problems:
+            raise DataError("\n".join(problems[:20]), _TYPES)
+
+    def _refuse_large_groups(self, used: set[str]) -> None:
+        """A group is unpacked as a whole; its size is declared, so a bomb is seen before."""
+        meta = self._file.metadata
+        for number in range(meta.num_row_groups):
+            group = meta.row_group(number)
+            columns = (group.column(at) for at in range(group.num_columns))
+            size = sum(
+                column.total_uncompressed_size
+                for column in columns
+                if column.path_in_schema in used
+            )
+            if size > MAX_BYTES:
+                raise ResourceError(
+                    f"{self.file}: row group {number} unpacks to {size} bytes",
+                    "write it with smaller row groups, of at most 2 GiB",
+                )
+
+
+def _plain(kind: Any) -> Any:
+    """The type of the values, however they are packed."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _unpacked(column: Any) -> Any:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _texts(column: Any) -> list[str]:
+    """Exact text of every cell, "" for null; whole numbers never pass through a float."""
+    column = _unpacked(column)
+    text = column if pa.types.is_string(column.type) else pc.cast(column, pa.string())
+    return pc.fill_null(text, "").to_pylist()  # type: ignore[no-any-return]
+
+
+def _numeric(column: Any, absent: frozenset[str]) -> Array:
+    column = _unpacked(column)
+    kind = column.type
+    if any(test(kind) for test in _TEXT):
+        return numbers(list(map(str.strip, _texts(column))), absent)
+    if pa.types.is_decimal(kind):  # the nearest float of each, which a cast need not give
+        cells = [np.nan if cell is None else float(cell) for cell in column.to_pylist()]
+        return np.array(cells, np.float64)
+    values = pc.cast(column, pa.float64(), safe=False)
+    void = np.asarray(values.is_null())
+    found = np.array(pc.fill_null(values, 0.0), np.float64)
+    marked = "nan" in {mark.lower() for mark in absent}
+    found[~np.isfinite(found) & ~(np.isnan(found) & marked)] = NOT_FINITE
+    found[void] = np.nan
+    return found

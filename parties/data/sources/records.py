@@ -1,0 +1,195 @@
+"""Records: what a source brings, checked and not yet divided among the parts of a holding."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from configs.seat import CsvData, NumpyData, ParquetData, Part
+from parties.common.errors import DataError
+from psi.errors import PsiError
+from psi.ids import join_columns, normalise
+
+if TYPE_CHECKING:
+    from parties.data.sources.table import Table
+
+Array: TypeAlias = npt.NDArray[Any]
+Index: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Images: TypeAlias = npt.NDArray[np.float32]
+Progress: TypeAlias = Callable[[int], None]  # takes the rows that were read since the last call
+
+UNKNOWN, ABSENT = -1, -2  # labels that are none of the classes
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Records:
+    """The records of all files of a seat, in their order.
+
+    Attributes:
+        files: name of each file for errors, and how many records it has.
+        unit: what ``numbers`` count, "line" (from 1) or "row" (from 0).
+        numbers: place of each record in its file.
+        ids: normalised ID of each record.
+        table: feature columns.
+        images: [rows, channels, h, w].
+        labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``.
+        digest: SHA-256 of all that was read.
+        trains: how many of the files hold training rows; those after them hold the test rows.
+    """
+
+    files: tuple[tuple[str, int], ...]
+    unit: str
+    numbers: Index
+    ids: Sequence[bytes]
+    table: "Table | None" = None
+    images: Images | None = None
+    labels: Index | None = None
+    digest: bytes = b""
+    trains: int = 1
+
+    def place(self, record: int) -> str:
+        """Where a record stands."""
+        return f"{self._file(record)} {self.unit} {self.numbers[record]}"
+
+    def places(self, records: Index) -> str:
+        """How many of the records stand in the file of the first of them, and where."""
+        file = self._file(int(records[0]))
+        alike = [record for record in records.tolist() if self._file(record) == file]
+        return counted(file, self.unit, self.numbers[alike])
+
+    def in_test(self) -> Mask:
+        """[rows], True where the record stands in a test file."""
+        counts = [count for _, count in self.files]
+        return np.repeat([at >= self.trains for at in range(len(counts))], counts)
+
+    def _file(self, record: int) -> str:
+        ends = np.cumsum([count for _, count in self.files])
+        return self.files[int(np.searchsorted(ends, record, side="right"))][0]
+
+
+def counted(file: str, unit: str, numbers: Index | Sequence[int], count: int | None = None) -> str:
+    """``2 lines of a.csv (4, 7)``; at most five numbers are shown, of ``count`` in all."""
+    count = len(numbers) if count is None else count
+    shown = ", ".join(str(number) for number in numbers[:SHOWN])
+    more = ", ..." if count > SHOWN else ""
+    return f"{count} {unit}{'s' if count > 1 else ''} of {file} ({shown}{more})"
+
+
+def row_ids(prefix: str, numbers: Index) -> list[bytes]:
+    """IDs for data without any: every party that reads the same file names its rows alike."""
+    return [normalise(f"{prefix}:{number}") for number in numbers.tolist()]
+
+
+def normalised(columns: Sequence[list[str]]) -> tuple[list[bytes], list[int]]:
+    """IDs from one or several columns of text, and the records of them that have none."""
+    parts = []
+    empty: set[int] = set()
+    for column in columns:
+        if "".join(column).isascii():  # NFKC leaves it as it is
+            cells = [cell.strip().encode() for cell in column]
+        else:
+            cells = list(map(_normal, column))
+        if b"" in cells:
+            empty |= {record for record, cell in enumerate(cells) if not cell}
+        parts.append(cells)
+    if len(parts) == 1:
+        return parts[0], sorted(empty)
+    return [join_columns(cells) for cells in zip(*parts, strict=True)], sorted(empty)
+
+
+def class_indices(texts: Sequence[str], classes: Sequence[str]) -> Index:
+    """Labels as indices into ``classes``, compared as text."""
+    known = {name: index for index, name in enumerate(classes)} | {"": ABSENT}
+    return np.array([known.get(text, UNKNOWN) for text in texts], np.int64)
+
+
+def numbered(labels: Array, classes: int) -> Index:
+    """Labels that are indices of classes already."""
+    indices = labels.astype(np.int64)
+    return np.where((indices >= 0) & (indices < classes), indices, UNKNOWN)
+
+
+def joined(parts: Sequence[Records], trains: int = 1) -> Records:
+    """The records of files that were read whole, as those of one seat; ``trains`` come first.
+
+    Raises:
+        DataError: some files have what others lack, or images of another size.
+    """
+    images = [part.images for part in parts if part.images is not None]
+    if len({part.shape[1:] for part in images}) > 1:
+        raise DataError("images of the training and of the test file differ in size")
+    tables = [part.table for part in parts if part.table is not None]
+    if len({table.numeric for table in tables}) > 1:
+        raise DataError("features of the training and of the test file differ in number")
+    labels = [part.labels for part in parts if part.labels is not None]
+    whole = Records(
+        files=tuple(file for part in parts for file in part.files),
+        unit=parts[0].unit,
+        numbers=np.concatenate([part.numbers for part in parts]),
+        ids=[identity for part in parts for identity in part.ids],
+        table=tables[0].joined(tables[1:]) if tables else None,
+        images=np.concatenate(images) if images else None,
+        labels=np.concatenate(labels) if labels else None,
+        trains=trains,
+    )
+    return replace(whole, digest=_digest(whole))
+
+
+def _normal(text: str) -> bytes:
+    try:
+        return normalise(text)
+    except PsiError:
+        return b""
+
+
+def _digest(records: Records) -> bytes:
+    state = sha256(join_columns(list(records.ids)))
+    table = () if records.table is None else (records.table.numbers, records.table.codes)
+    for array in (*table, records.images, records.labels):
+        if array is not None:
+            state.update(f"{array.dtype}{array.shape}".encode())
+            state.update(np.ascontiguousarray(array).data)
+    return state.digest()
+
+
+def paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
+    """The file, and the test file where there is one.
+
+    Raises:
+        DataError: rows are named by file and both files have one name.
+    """
+    if data.test_path is None:
+        return [data.path]
+    if data.id == "row" and data.path.name == data.test_path.name:
+        raise DataError(
+            f"both files are called {data.path.name}, so rows of both would have the same IDs",
+            "rename one of them, or name ID columns",
+        )
+    return [data.path, data.test_path]
+
+
+def cropped(images: Array, part: Part, scale: int, file: str) -> Images:
+    """[rows, channels, h, w] → this party's rectangle of each image, divided by ``scale``.
+
+    Raises:
+        DataError: the rectangle does not lie in the images.
+    """
+    rows, columns = rectangle(images.shape[-2], images.shape[-1], part, file)
+    return np.divide(images[..., rows, columns], scale, dtype=np.float32)
+
+
+def rectangle(height: int, width: int, part: Part, file: str) -> tuple[slice, slice]:
+    """The rows and columns of pixels that this party holds; raises like ``cropped``."""
+    rows, columns = part.rows or (0, height), part.columns or (0, width)
+    if rows[1] > height or columns[1] > width:
+        raise DataError(
+            f"part rows {list(rows)}, columns {list(columns)} is not inside the images of {file}",
+            f"they have {height} rows and {width} columns",
+        )
+    return slice(*rows), slice(*columns)

@@ -1,0 +1,58 @@
+"""Scikit-learn source: the data sets that come with it; no file, no download."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from configs.seat import Part, SklearnData
+from parties.common.errors import DataError
+from parties.data.sources.records import Images, Records, class_indices, cropped, joined, row_ids
+from parties.data.sources.table import Table, numeric_table
+
+DARKEST = 16  # of the digits' pixels
+
+
+def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
+    """The records of a bundled set, with IDs like ``digits:17``, counted from 0.
+
+    Raises:
+        DataError: the seat asks for what the set does not have.
+    """
+    if data.id != "row":
+        raise DataError(f"{data.name} has no ID columns", "its rows are named with id = 'row'")
+    from sklearn import datasets  # noqa: PLC0415  large, and few parties need it
+
+    bundled = getattr(datasets, f"load_{data.name}")()
+    numbers = np.arange(len(bundled.target))
+    names = [str(bundled.target_names[label]) for label in bundled.target]
+    pictures = data.name == "digits"
+    records = Records(
+        files=((data.name, len(numbers)),),
+        unit="row",
+        numbers=numbers,
+        ids=row_ids(data.name, numbers),
+        images=_images(data, bundled) if data.features and pictures else None,
+        table=_table(data, bundled) if data.features and not pictures else None,
+        labels=class_indices(names, classes) if data.label else None,
+    )
+    return joined([records])
+
+
+def _images(data: SklearnData, bundled: Any) -> Images:
+    if data.columns is not None:
+        raise DataError(f"{data.name} has images, no columns", "choose pixels with part")
+    return cropped(bundled.images.astype(np.uint8)[:, None], data.part, DARKEST, data.name)
+
+
+def _table(data: SklearnData, bundled: Any) -> Table:
+    if data.part != Part():
+        raise DataError(f"{data.name} has columns, no images", "choose with columns = [...]")
+    names = [str(name) for name in bundled.feature_names]
+    chosen = list(range(len(names)) if data.columns is None else data.columns)
+    if not chosen or len(set(chosen)) < len(chosen) or set(chosen) - set(range(len(names))):
+        raise DataError(
+            f"columns = {chosen} does not choose columns of {data.name}, each once",
+            f"they are 0 to {len(names) - 1}; a party without any writes features = false",
+        )
+    return numeric_table(tuple(names[at] for at in chosen), bundled.data[:, chosen])

@@ -1,0 +1,242 @@
+"""SQL source: what a database answers, streamed from one read-only snapshot.
+
+What a driver says may hold a value, an address or a password, so only its error's name is repeated.
+"""
+
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+import numpy as np
+from sqlalchemy import URL, Connection, CursorResult, Engine, NullPool, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from configs.seat import SqlData
+from parties.common.errors import DataError
+from parties.data.sources.cells import NOT_FINITE, numbers
+from parties.data.sources.collect import Chunk, Roles, collect
+from parties.data.sources.files import regular
+from parties.data.sources.records import Array, Progress, Records
+
+_CELLS = 1 << 18  # of one chunk
+_PATIENCE = 10  # seconds for a server to answer
+_TEST = "the result of test_query"
+
+_TEXT: dict[type, Callable[[Any], str]] = {
+    str: str,
+    int: str,
+    bool: lambda value: "true" if value else "false",
+    date: date.isoformat,
+    UUID: str,
+    type(None): lambda _: "",
+}
+_NUMBERS = {int, float, bool, Decimal, type(None)}
+_TYPES = (
+    "numeric columns are numbers or booleans; IDs, labels and categorical columns are text, whole "
+    "numbers, booleans, dates or UUIDs; leave others out of the query, or cast them in it"
+)
+
+
+def read_sql(
+    data: SqlData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
+) -> Records:
+    """The records that the query finds, and those of the test query where there is one.
+
+    Raises:
+        DataError: the database cannot be had, or like ``collect``.
+    """
+    with _engine(data, folder) as engine, _told("the database"), _snapshot(engine) as connection:
+        query = data.query or _whole(engine, str(data.table))
+        queries = {"the result of query" if data.query else f"table {data.table}": query}
+        if data.test_query is not None:
+            queries[_TEST] = data.test_query
+        sheets = (_sheet(connection, name, query, data) for name, query in queries.items())
+        return collect(data, sheets, classes, progress)
+
+
+@contextmanager
+def _engine(data: SqlData, folder: Path) -> Iterator[Engine]:
+    url = _url(data, folder)
+    options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
+    if url.drivername == "sqlite":
+        path = regular(folder, Path(url.database or ""), data.origin)
+        uri = f"file:{quote(str(path))}?mode=ro"
+        yield create_engine(
+            "sqlite://",
+            creator=lambda: sqlite3.connect(uri, uri=True, isolation_level=None),
+            **options,
+        )
+        return
+    try:
+        engine = create_engine(url, connect_args={"connect_timeout": _PATIENCE}, **options)
+    except ImportError:
+        raise DataError(
+            "the driver of PostgreSQL is not installed", "pip install '.[postgres]'"
+        ) from None
+    yield engine
+
+
+def _url(data: SqlData, folder: Path) -> URL:
+    text = data.url if data.url_file is None else _secret(folder / data.url_file)
+    try:
+        url = make_url(text or "")
+    except (ArgumentError, ValueError):
+        raise DataError("the URL of the database cannot be read", _FORMS) from None
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername="postgresql+psycopg")
+    if url.drivername not in ("postgresql+psycopg", "sqlite"):
+        raise DataError("the URL of the database names none that can be read", _FORMS)
+    return url
+
+
+_FORMS = "sqlite:///people.db and postgresql://user@host/database can be read"
+
+
+def _secret(path: Path) -> str:
+    """The text of a file that nobody else may read."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise DataError(f"{path} is no regular file", "url_file names a file with one URL")
+        if status.st_mode & 0o077 or status.st_uid != os.geteuid():
+            raise DataError(
+                f"{path} may be read by others, and it may hold a password", f"chmod 600 {path}"
+            )
+        return path.read_text().strip()
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not UTF-8 text", "it holds one URL") from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}", "url_file names it") from None
+
+
+@contextmanager
+def _snapshot(engine: Engine) -> Iterator[Connection]:
+    """A transaction that sees one state of the database and cannot change it."""
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN")
+            yield connection
+        else:
+            yield connection.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
+
+
+def _whole(engine: Engine, table: str) -> str:
+    name = ".".join(engine.dialect.identifier_preparer.quote(part) for part in table.split("."))
+    return f"SELECT * FROM {name}"  # noqa: S608  quoted, and the seat's own
+
+
+@contextmanager
+def _sheet(connection: Connection, name: str, query: str, data: SqlData) -> Iterator["_SqlSheet"]:
+    with _told(name):
+        options = {"stream_results": True, "max_row_buffer": 1000, "no_parameters": True}
+        result = connection.execution_options(**options).exec_driver_sql(query)
+        if not result.returns_rows:
+            raise DataError(f"{name} is no table", "a query is one SELECT")
+        with result:
+            yield _SqlSheet(name, result, frozenset({"", *data.missing}))
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """What the driver says is reduced to the name of its error."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error, sqlite3.Warning) as error:
+        raise DataError(f"{name}: the database answers {_kind(error)}", _advice(error)) from None
+
+
+def _kind(error: Exception) -> str:
+    if isinstance(error, NoSuchModuleError):
+        return "nothing: its driver is not installed"
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    state = getattr(cause, "sqlstate", None)
+    return type(cause).__name__ + (f" (SQLSTATE {state})" if state else "")
+
+
+def _advice(error: Exception) -> str:
+    if isinstance(error, DBAPIError) and error.statement is None:
+        return "is the server up, and may this account log in and read? psql with the URL tells"
+    return "try the query in psql or sqlite3; it may only read, and sees one moment"
+
+
+class _SqlSheet:
+    """The rows of one answer, counted from 0 as they come."""
+
+    unit = "row"
+
+    def __init__(self, name: str, result: CursorResult[Any], missing: frozenset[str]) -> None:
+        self.file, self._result, self._missing = name, result, missing
+        self.columns = tuple(result.keys())
+
+    def chunks(self, roles: Roles) -> Iterator[Chunk]:
+        """Its rows."""
+        at = {column: position for position, column in enumerate(self.columns)}
+        texts = [column for use, column in roles.listed() if use != "numeric"]
+        start = 0
+        with _told(self.file):
+            for rows in self._result.partitions(max(1, _CELLS // len(self.columns))):
+                cells = list(zip(*rows, strict=True))
+                numeric = [self._numeric(column, cells[at[column]]) for column in roles.numeric]
+                yield Chunk(
+                    numbers=np.arange(start, start + len(rows)),
+                    texts={column: self._texts(column, cells[at[column]]) for column in texts},
+                    numeric=np.stack(numeric, axis=1) if numeric else np.empty((len(rows), 0)),
+                )
+                start += len(rows)
+
+    def _texts(self, column: str, cells: Sequence[Any]) -> list[str]:
+        """Exact text of every cell, "" for NULL; whole numbers never pass through a float."""
+        kinds = set(map(type, cells))
+        if kinds == {str}:
+            return list(cells)
+        if kinds <= _TEXT.keys() | {Decimal}:
+            try:
+                return [_TEXT.get(type(cell), _whole_number)(cell) for cell in cells]
+            except ValueError:
+                pass
+        raise self._refused(column, kinds - _TEXT.keys())
+
+    def _numeric(self, column: str, cells: Sequence[Any]) -> Array:
+        kinds = set(map(type, cells))
+        if kinds <= {str, type(None)}:
+            return numbers(["" if cell is None else cell.strip() for cell in cells], self._missing)
+        if not kinds <= _NUMBERS:
+            raise self._refused(column, kinds - _NUMBERS)
+        convert = float if kinds <= {float, int} else _float
+        try:
+            found = np.fromiter(map(convert, cells), np.float64, len(cells))
+        except OverflowError:
+            found = np.fromiter(map(_float, cells), np.float64, len(cells))
+        found[~np.isfinite(found)] = NOT_FINITE
+        if type(None) in kinds:
+            found[[cell is None for cell in cells]] = np.nan
+        return found
+
+    def _refused(self, column: str, kinds: set[type]) -> DataError:
+        named = " and ".join(sorted(kind.__name__ for kind in kinds))
+        return DataError(f"column {column!r} of {self.file} holds {named}", _TYPES)
+
+
+def _whole_number(cell: Decimal) -> str:
+    """Raises ``ValueError`` for a number with a fraction: 1.0 and 1.00 would be two IDs."""
+    if not cell.is_finite() or cell.as_tuple().exponent:
+        raise ValueError("a fraction")
+    return format(cell, "f")
+
+
+def _float(cell: Any) -> float:
+    """The nearest float; infinity beyond all of them."""
+    try:
+        return 0.0 if cell is None else float(cell)
+    except OverflowError:
+        return NOT_FINITE

@@ -1,0 +1,73 @@
+"""SVHN source: the cropped digits in the original MATLAB files, ``train_32x32.mat`` and so on.
+
+A file has X, bytes [32, 32, 3, rows], and y, [rows, 1], in which 10 stands for the digit 0.
+"""
+
+import zlib
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from scipy.io import loadmat, whosmat
+from scipy.io.matlab import MatReadError
+
+from configs.seat import SvhnData
+from parties.common.errors import DataError, ResourceError
+from parties.data.sources.files import file_bytes
+from parties.data.sources.records import Array, Records, cropped, joined, numbered, row_ids
+
+WHITE, SIDE, ZERO = 255, 32, 10
+MOST = 2 << 30  # bytes of one file's images
+_BROKEN = (MatReadError, ValueError, TypeError, KeyError, OSError, zlib.error, NotImplementedError)
+
+
+def read_svhn(data: SvhnData, folder: Path, classes: Sequence[str]) -> Records:
+    """The records, with IDs like ``train_32x32:17``: name of the file, row counted from 0.
+
+    Raises:
+        DataError: the files cannot be used as the seat says.
+        ResourceError: a file says that it holds more than 2 GiB.
+    """
+    if data.id != "row":
+        raise DataError("SVHN's files have no ID columns", "rows are named with id = 'row'")
+    if not (data.features or data.label):
+        raise DataError("the seat takes neither images nor labels", "set features or label")
+    paths = [*data.train, *([] if data.test is None else [data.test])]
+    if len({path.stem for path in paths}) < len(paths):
+        raise DataError("two files bear one name, so their rows would have the same IDs")
+    return joined([_records(data, folder, path, classes) for path in paths], len(data.train))
+
+
+def _records(data: SvhnData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
+    images, labels = _arrays(path.name, file_bytes(folder, path, data.origin))
+    pixels = np.transpose(images, (3, 2, 0, 1))  # rows, colours, height, width
+    digits = np.where(labels == ZERO, 0, labels).astype(np.int64)
+    return Records(
+        files=((path.name, len(digits)),),
+        unit="row",
+        numbers=np.arange(len(digits)),
+        ids=row_ids(path.stem, np.arange(len(digits))),
+        images=cropped(pixels, data.part, WHITE, path.name) if data.features else None,
+        labels=numbered(digits, len(classes)) if data.label else None,
+    )
+
+
+def _arrays(file: str, content: bytes) -> tuple[Array, Array]:
+    """X and y; what the file says of their sizes is checked before they are read."""
+    hint = "the cropped digits of SVHN, format 2: train_32x32.mat, test_32x32.mat, extra_32x32.mat"
+    try:
+        shapes = {name: tuple(shape) for name, shape, _ in whosmat(BytesIO(content))}
+        x, y = shapes.get("X", ()), shapes.get("y", ())
+        rows = x[3] if len(x) == 4 else 0
+        if x[:3] != (SIDE, SIDE, 3) or not rows or y != (rows, 1):
+            raise DataError(f"{file} has X {list(x)} and y {list(y)}", hint)
+        if SIDE * SIDE * 3 * rows > MOST:
+            raise ResourceError(f"{file} says that it holds {rows} images, more than 2 GiB")
+        found = loadmat(BytesIO(content), variable_names=["X", "y"])
+    except _BROKEN as error:
+        raise DataError(f"{file} is no MATLAB file of images", hint) from error
+    images, labels = found["X"], found["y"]
+    if images.dtype != np.uint8 or labels.dtype.kind not in "iu":
+        raise DataError(f"{file} has X of {images.dtype} and y of {labels.dtype}", hint)
+    return images, labels.reshape(-1)

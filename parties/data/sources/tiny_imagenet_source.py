@@ -1,0 +1,165 @@
+"""Tiny ImageNet source: the folder of JPEG files, with its validation images as the test rows.
+
+    train/<class>/images/<class>_<number>.JPEG
+    val/images/val_<number>.JPEG and val/val_annotations.txt: file, class and box, parted by tabs
+
+Classes are WordNet numbers such as n01443537. Images have 64 x 64 pixels, and some are grey.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from io import BytesIO
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from configs.seat import TinyImageNetData
+from parties.common.errors import DataError
+from parties.data.sources.files import MAX_BYTES, opened, regular
+from parties.data.sources.records import (
+    Array,
+    Images,
+    Progress,
+    Records,
+    class_indices,
+    joined,
+    normalised,
+    rectangle,
+)
+
+SIDE, WHITE = 64, 255
+LARGEST = 1 << 20  # bytes of a file: 64 x 64 pixels without any compression have 12 KiB
+_NOTES = Path("val", "val_annotations.txt")
+_CLASS = re.compile(r"n\d{8}")
+_AGAIN = "unpack tiny-imagenet-200.zip again"
+
+
+def read_tiny_imagenet(
+    data: TinyImageNetData, folder: Path, classes: Sequence[str], progress: Progress
+) -> Records:
+    """The records; the ID of an image is the name of its file.
+
+    Raises:
+        DataError: the folder cannot be used as the seat says.
+    """
+    if data.id != "row":
+        raise DataError("images in folders have no ID columns", "they are named with id = 'row'")
+    if not (data.features or data.label):
+        raise DataError("the seat takes neither images nor labels", "set features or label")
+    training, test = _training(data, folder), _test(data, folder)
+    parts = {"train": training, "val": test}
+    return joined([_records(data, folder, part, classes, progress) for part in parts.items()])
+
+
+def _training(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
+    """File → class, by class and number."""
+    found: dict[Path, str] = {}
+    for name in _listed(data, folder, Path("train")):
+        if _CLASS.fullmatch(name):
+            inside = Path("train", name, "images")
+            found |= {inside / file: name for file in _pictures(data, folder, inside)}
+    if not found:
+        raise DataError(f"no class folder with images in {data.path / 'train'}", _AGAIN)
+    return found
+
+
+def _test(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
+    """File → class, by number; every image has one note and every note an image."""
+    inside = Path("val", "images")
+    noted = _notes(data, folder)
+    found = {inside / file: noted.pop(file, "") for file in _pictures(data, folder, inside)}
+    missing = sum(not name for name in found.values())
+    if missing or noted:
+        raise DataError(
+            f"{missing} images of {data.path / inside} are not in {_NOTES.name}, and "
+            f"{len(noted)} that are in it do not exist",
+            _AGAIN,
+        )
+    return found
+
+
+def _notes(data: TinyImageNetData, folder: Path) -> dict[str, str]:
+    """Name of an image → its class."""
+    with opened(folder, data.path / _NOTES, data.origin) as file:
+        content = file.read(LARGEST * 16)
+    lines = content.decode("ascii", errors="replace").splitlines()
+    cells = [line.split("\t") for line in lines]
+    wrong = [at for at, line in enumerate(cells, 1) if len(line) < 2 or not line[1]]
+    if wrong:
+        raise DataError(f"{_NOTES.name} line {wrong[0]} names no class", _AGAIN)
+    noted = {line[0]: line[1] for line in cells}
+    if len(noted) < len(cells):
+        raise DataError(f"{_NOTES.name} names an image twice", _AGAIN)
+    return noted
+
+
+def _records(
+    data: TinyImageNetData,
+    folder: Path,
+    part: tuple[str, dict[Path, str]],
+    classes: Sequence[str],
+    progress: Progress,
+) -> Records:
+    name, files = part
+    ids, _ = normalised([[path.name for path in files]])
+    return Records(
+        files=((f"{data.path / name}", len(files)),),
+        unit="image",
+        numbers=np.arange(len(files)),
+        ids=ids,
+        images=_images(data, folder, list(files), progress) if data.features else None,
+        labels=class_indices(list(files.values()), classes) if data.label else None,
+    )
+
+
+def _images(
+    data: TinyImageNetData, folder: Path, files: Sequence[Path], progress: Progress
+) -> Images:
+    """[rows, 3, h, w] of this party's part; only that part of each image is kept."""
+    rows, columns = rectangle(SIDE, SIDE, data.part, str(data.path))
+    shape = (len(files), 3, rows.stop - rows.start, columns.stop - columns.start)
+    if prod(shape) > MAX_BYTES:
+        raise DataError(f"{len(files)} images of {data.path} are too many", "choose a smaller part")
+    images = np.empty(shape, np.float32)
+    for at, path in enumerate(files):
+        picture = _pixels(data, folder, path)
+        np.divide(picture[:, rows, columns], WHITE, out=images[at], dtype=np.float32)
+        progress(1)
+    return images
+
+
+def _pixels(data: TinyImageNetData, folder: Path, path: Path) -> Array:
+    """[3, 64, 64]; the size that the file declares is looked at before anything is unpacked."""
+    with opened(folder, data.path / path, data.origin) as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise DataError(f"{path} has more than {LARGEST >> 10} KiB", _AGAIN)
+    try:
+        with Image.open(BytesIO(content), formats=["JPEG"]) as picture:
+            if picture.size != (SIDE, SIDE):
+                raise DataError(
+                    f"{path} has {picture.height} x {picture.width} pixels",
+                    f"Tiny ImageNet's images have {SIDE} x {SIDE}",
+                )
+            return np.moveaxis(np.asarray(picture.convert("RGB")), 2, 0)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path} is no whole JPEG image", _AGAIN) from error
+
+
+def _pictures(data: TinyImageNetData, folder: Path, inside: Path) -> list[str]:
+    """Names of image files, by number."""
+    names = [name for name in _listed(data, folder, inside) if name.endswith(".JPEG")]
+    return sorted(names, key=lambda name: (len(name), name))
+
+
+def _listed(data: TinyImageNetData, folder: Path, inside: Path) -> list[str]:
+    """What is in a folder, sorted."""
+    regular(folder, data.path / _NOTES, data.origin)  # says where the set may be had
+    full = folder / data.path / inside
+    try:
+        return sorted(os.listdir(full))  # noqa: PTH208  names, not paths, 100,000 of them
+    except OSError as error:
+        raise DataError(f"cannot read {full}: {error.strerror}", _AGAIN) from None

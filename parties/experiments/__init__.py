@@ -1,0 +1,1 @@
+"""Experiments over many runs: benchmarks and populations of models."""

@@ -1,0 +1,45 @@
+"""What a horizontal run says of every method: the few figures that the tables read.
+
+Letters of FedOSD: ¹ = after the rounds that unlearn, ² = after those that recover.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from parties.experiments.bench.extract import Values, by_method
+from parties.experiments.bench.plan import Run
+
+MEASURES = {  # words of the blocks: heading, and the figure that it is
+    "asr1": ("ASR¹", "unlearned_planted"),
+    "right1": ("R-Acc¹", "unlearned_client_accuracy"),
+    "asr2": ("ASR²", "planted"),
+    "right2": ("R-Acc²", "client_accuracy"),
+    "asr3": ("ASR after going on", "reverted_planted"),
+    "worst": ("worst client", "worst_client"),
+    "conflicts": ("NC", "conflicts"),
+    "stamped": ("backdoor, test rows", "stamped"),
+    "test": ("test accuracy, by rows", "test_accuracy"),
+    "forgotten": ("accuracy on D_u", "forgotten_accuracy"),
+    "by_retained": ("D_r, by C_r", "by_client_retained"),
+    "by_forgotten": ("D_f, by C_r", "by_client_forgotten"),
+    "mia": ("membership AUC", "membership_auc"),
+    "odds": ("distance to Retrain", "odds_to_retrain"),
+    "seconds": ("seconds", ""),
+}
+AFTER = {"asr1": "asr2", "right1": "right2"}  # of a model that has no such stage
+
+
+def harvest(_run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
+    """By method, what this run says of it; ``retrain`` is the mean of all Retrains.
+
+    A model that diverged gets no row right.
+    """
+    found = by_method(metrics, MEASURES)
+    for each in metrics["requests"][0]["methods"]:
+        if each.get("diverged"):
+            found[each["name"]]["right2"] = 0.0
+    for values in found.values():
+        for first, second in AFTER.items():
+            if first not in values and second in values:
+                values[first] = values[second]
+    return found

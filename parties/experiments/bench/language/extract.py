@@ -1,0 +1,38 @@
+"""What a run of a language model says of every method: the few figures that the tables read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from parties.experiments.bench.extract import Values, by_method
+from parties.experiments.bench.plan import Run
+
+MEASURES = {  # words of the blocks: heading, and the figure that it is
+    "mu": ("MU", "model_utility"),
+    "ftr": ("FTR", "forget_truth_ratio"),
+    "distance": ("KS to Retrain", "forget_distance"),
+    "quality": ("log10 p of KS", "forget_quality"),
+    "known": ("p, forgotten", "text_probability"),
+    "kept": ("p, kept", "text_retained_probability"),
+    "mia": ("membership AUC", "membership_auc"),
+    "nvm": ("NVM", "verbatim_memory"),
+    "nkm": ("NKM", "forget_knowledge"),
+    "up": ("UP", "retain_knowledge"),
+    "rouge_forget": ("forget", "forget_rouge"),
+    "rouge_retain": ("retain", "retain_rouge"),
+    "rouge_authors": ("real authors", "real_authors_rouge"),
+    "rouge_facts": ("world facts", "world_facts_rouge"),
+    "p_forget": ("forget", "forget_probability"),
+    "p_retain": ("retain", "retain_probability"),
+    "p_authors": ("real authors", "real_authors_probability"),
+    "p_facts": ("world facts", "world_facts_probability"),
+    "seconds": ("seconds", ""),
+}
+
+
+def harvest(_run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
+    """By method, what this run says of it; a model that diverged has no utility."""
+    found = by_method(metrics, MEASURES)
+    for each in metrics["requests"][0]["methods"]:
+        if each.get("diverged"):
+            found[each["name"]]["mu"] = 0.0
+    return found

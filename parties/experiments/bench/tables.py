@@ -1,0 +1,152 @@
+"""The tables: each block's rows as mean and spread over seeds, gap to Retrain, and the paper's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parties.experiments.bench.blocks import RETRAIN, Setting
+from parties.experiments.bench.results import Results, Row, Spread, differences, spread
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One figure of one row.
+
+    Attributes:
+        gap: the mean difference to the Retrain of the same seed and system.
+        paper, paper_gap: the paper's number, and its difference to the paper's Retrain.
+    """
+
+    ours: Spread | None
+    gap: float | None
+    paper: float | None
+    paper_gap: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of a block, with a cell for each measure."""
+
+    row: Row
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One block with what was found for it; no line where a GPU is needed."""
+
+    block: Setting
+    lines: tuple[Line, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no run of it is there."""
+        return not any(cell.ours for line in self.lines for cell in line.cells)
+
+
+def tables(blocks: Sequence[Setting], found: Results) -> list[Shown]:
+    """Fill every block."""
+    return [Shown(block, tuple(_lines(block, found))) for block in blocks]
+
+
+def _lines(block: Setting, found: Results) -> list[Line]:
+    rows = block.rows
+    unknown = [Row(label, "", "") for label in block.paper if label not in {r.label for r in rows}]
+    lines = [
+        Line(row, tuple(_cell(block, found, row, at) for at in range(len(block.measures))))
+        for row in (*rows, *unknown)
+    ]
+    return [line for line in lines if _says_something(line)]
+
+
+def _says_something(line: Line) -> bool:
+    return any(cell.ours or cell.paper is not None for cell in line.cells)
+
+
+def _cell(block: Setting, found: Results, row: Row, at: int) -> Cell:
+    measure, paper = block.measures[at], block.paper.get(row.label)
+    ours = found.series(block.experiment, row, measure)
+    reference = found.series(block.experiment, block.reference(row), measure)
+    gap = spread(differences(ours, reference))
+    theirs = paper[at] if paper else None
+    retrain = block.paper.get(block.reference(row).label) or block.paper.get("Retrain")
+    apart = theirs - retrain[at] if theirs is not None and retrain else None
+    return Cell(spread(ours), gap.mean if gap else None, theirs, apart)
+
+
+def plain(shown: Shown) -> dict[str, object]:
+    """A block as plain JSON values."""
+    block = shown.block
+    head: dict[str, object] = {"table": block.table, "title": block.title}
+    head["experiment"] = block.experiment
+    if shown.is_empty:
+        head["not run"] = _absent(block)
+    lines = [
+        {
+            "row": line.row.label,
+            **{name: _plain(cell) for name, cell in zip(block.measures, line.cells, strict=True)},
+        }
+        for line in shown.lines
+    ]
+    return head | {"note": block.note, "rows": lines}
+
+
+def _plain(cell: Cell) -> dict[str, float | int | None]:
+    ours = cell.ours
+    return {
+        "mean": ours.mean if ours else None,
+        "sd": ours.sd if ours else None,
+        "seeds": ours.n if ours else 0,
+        "minus_retrain": cell.gap,
+        "paper": cell.paper,
+        "paper_minus_retrain": cell.paper_gap,
+    }
+
+
+def markdown(shown: Shown) -> str:
+    """A block as a Markdown table under its title."""
+    block = shown.block
+    title = f"### {block.title}\n\n"
+    title += f"{_absent(block)}\n\n" if shown.is_empty else f"{_seeds(shown)}\n\n"
+    title += f"{block.note[0].upper() + block.note[1:]}.\n\n" if block.note else ""
+    if not shown.lines:
+        return title
+    papers = ["paper"] if shown.block.paper else []
+    sides = papers if shown.is_empty else ["ours", *papers]
+    heads = ["row", *(_head(block, measure, side) for measure in block.measures for side in sides)]
+    lines = [heads, ["---"] * len(heads)]
+    for line in shown.lines:
+        cells = [_text(cell, line.row, side) for cell in line.cells for side in sides]
+        lines.append([line.row.label, *cells])
+    return title + "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def _absent(block: Setting) -> str:
+    """What a cell without runs says."""
+    return f"not run{': needs a GPU' if block.gpu else ' yet'}; command: `{block.command}`"
+
+
+def _seeds(shown: Shown) -> str:
+    """Over how many seeds its figures are."""
+    counts = {cell.ours.n for line in shown.lines for cell in line.cells if cell.ours}
+    least, most = min(counts), max(counts)
+    if most == 1:
+        return "One seed: no spread."
+    return f"{most} seeds." if least == most else f"{least} to {most} seeds."
+
+
+def _head(block: Setting, measure: str, side: str) -> str:
+    return block.headings[measure] + (", paper" if side == "paper" else "")
+
+
+def _text(cell: Cell, row: Row, side: str) -> str:
+    """A figure with its spread, and its difference to Retrain in brackets."""
+    value, gap = _spread(cell.ours), cell.gap
+    if side == "paper":
+        value, gap = "" if cell.paper is None else f"{cell.paper:.4f}", cell.paper_gap
+    return value if gap is None or row.method == RETRAIN.method else f"{value} ({gap:+.4f})"
+
+
+def _spread(ours: Spread | None) -> str:
+    if ours is None:
+        return ""
+    return f"{ours.mean:.4f}" + ("" if ours.sd is None else f" ± {ours.sd:.4f}")

@@ -1,0 +1,178 @@
+"""FedORA on a population: every model has its own dual, its own step sizes and its own D_u.
+
+Letters of the paper as in ``unlearning.primal_dual``. All models take the same number of steps; the
+look at validation rows that may end a real run early is left out, so no model ends before another.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from configs.unlearning import Fedora
+from models.ensemble import Ensemble, per_model, square_norms
+from parties.experiments.population.pooled_data import Together
+from parties.experiments.population.steps import (
+    Lesson,
+    batches,
+    gradients,
+    losses,
+    optimiser,
+    per_epoch,
+)
+from parties.vertical.engine.rows import RowSets
+from parties.vertical.methods.form import step_sizes
+from protocol import vfl_pb2
+from unlearning import thresholds
+from unlearning.objectives import forgetting_scores
+from unlearning.primal_dual import Dual, retain_steps
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What all models share while they unlearn."""
+
+    together: Together
+    sets: Sequence[RowSets]
+    streams: Sequence[str]
+    plan: Fedora
+
+    @property
+    def batch(self) -> int:
+        """B."""
+        return self.plan.batch or self.together.agreement.training.batch
+
+
+class Unlearning:
+    """One FedORA of N models at once."""
+
+    def __init__(self, course: Course, models: Ensemble, gammas: Sequence[float]) -> None:
+        self._course, self._models, plan = course, models, course.plan
+        cap = plan.price_cap if plan.score else 0.0
+        self._highest = gammas
+        if plan.policy == "present":
+            classes = len(course.together.agreement.labels.classes)
+            gammas = [thresholds.no_pressure(classes, plan.weight)] * len(gammas)
+        self._duals = [Dual(threshold=gamma, cap=cap) for gamma in gammas]
+        training = course.together.agreement.training
+        self._steps = [step_sizes(plan, training) for _ in gammas]
+        self._anchor = [each.detach().clone() for each in models.beginning()]
+        self._mark: list[Tensor] | None = None
+        retained = len(course.sets[0].retain)
+        share = plan.retain_share
+        self._sub_steps = retain_steps(share, retained, course.batch) if share else 0
+        self._per_epoch = per_epoch(retained, course.batch)
+        self._descent = None
+        if plan.primal == "optimiser":
+            self._descent = optimiser(models.beginning(), training)
+        self._done = 0
+
+    def run(self) -> None:
+        """All iterations, in place."""
+        plan = self._course.plan
+        order = _retained(self._course)
+        for k in range(plan.iterations):
+            held = self._hold(k)
+            for _ in range(self._sub_steps):
+                rows = next(order)
+                loss = losses(
+                    self._course.together, self._models, rows, self._course.together.labels
+                )
+                self._move(gradients(loss, self._models), held)
+            if not self._sub_steps:
+                self._move(None, held)
+            if plan.policy == "present" and (k + 1) % plan.check_every == 0:
+                present = held_out_levels(self._course, self._models)
+                levels = map(min, self._highest, present)
+                pairs = zip(self._duals, levels, strict=True)
+                self._duals = [replace(dual, threshold=level) for dual, level in pairs]
+
+    def _hold(self, k: int) -> list[Tensor]:
+        """g_u of every model; its dual ascends and its steps adapt on the way."""
+        score, held = self._score(k)
+        present = [each.detach().clone() for each in self._models.beginning()]
+        moved = None
+        if self._mark is not None:
+            moved = square_norms([a - b for a, b in zip(present, self._mark, strict=True)])
+        self._mark = present
+        norms = square_norms(held)
+        for n in range(len(self._duals)):
+            steps = self._steps[n] if moved is None else self._steps[n].adapt(float(moved[n]))
+            self._steps[n] = steps.meet(float(norms[n]))
+            self._duals[n] = self._duals[n].ascend(float(score[n]), self._steps[n].dual)
+        return held
+
+    def _score(self, k: int) -> tuple[Tensor, list[Tensor]]:
+        """S_u of every model, ``[N]``, and its gradient, over D_u or a fresh part of it."""
+        course, plan = self._course, self._course.plan
+        forgotten, size = len(course.sets[0].forgotten), plan.score_rows
+        whole = size is None or size >= forgotten
+        rows = torch.from_numpy(
+            np.stack(
+                [
+                    sets.forgotten
+                    if whole
+                    else sets.shuffled(vfl_pb2.FORGOTTEN, stream, k + 1)[:size]
+                    for sets, stream in zip(course.sets, course.streams, strict=True)
+                ]
+            )
+        )
+        total, held = torch.zeros(len(rows)), None
+        for part in torch.split(rows, 1024, dim=1):
+            logits = self._models(course.together.batch(part))
+            each = forgetting_scores(logits.flatten(0, 1), plan.weight).view(part.shape)
+            figure = each.sum(dim=1) / rows.shape[1]
+            found = gradients(figure, self._models)
+            held = found if held is None else [a + b for a, b in zip(held, found, strict=True)]
+            total = total + figure.detach()
+        return total, held or []
+
+    @torch.no_grad()
+    def _move(self, retain: Sequence[Tensor] | None, held: Sequence[Tensor]) -> None:
+        """One primal sub-step of every model."""
+        plan, factor = self._course.plan, 1.0
+        if plan.anneal:
+            total = plan.iterations * max(1, self._sub_steps)
+            factor = plan.anneal.factor(self._done / total)
+        self._done += 1
+        prices = torch.tensor([dual.price for dual in self._duals])
+        rates = torch.tensor([steps.primal * factor for steps in self._steps])
+        directions = []
+        blocks = zip(self._models.beginning(), held, self._anchor, strict=True)
+        for place, (theta, g_u, start) in enumerate(blocks):
+            # FedORA Eq 27/34, with a price of its own for every model.
+            direction = plan.proximal * (theta - start) - per_model(prices, g_u) * g_u
+            directions.append(direction if retain is None else direction + retain[place])
+        if self._descent is None:
+            self._models.add(directions, -rates)
+            return
+        for theta, direction in zip(self._models.beginning(), directions, strict=True):
+            theta.grad = direction
+        for group in self._descent.param_groups:
+            group["lr"] = float(rates[0])
+        self._descent.step()
+
+
+def held_out_levels(course: Course, models: Ensemble) -> list[float]:
+    """γ of every model from its validation rows, in the class mix of its D_u."""
+    together, plan = course.together, course.plan
+    rows, classes = together.rows.validation, len(together.agreement.labels.classes)
+    gammas, truth = [], together.labels[rows]
+    for logits, sets in zip(together.logits(models, rows), course.sets, strict=True):
+        forgotten = together.labels[sets.forgotten]
+        compared = min(len(forgotten), plan.score_rows or len(forgotten))
+        scores = forgetting_scores(logits, plan.weight)
+        level = thresholds.class_matched(scores, truth, forgotten, compared)
+        gammas.append(thresholds.heldout(level, classes, plan.weight, plan.margin))
+    return gammas
+
+
+def _retained(course: Course) -> Iterator[Tensor]:
+    """Batches of D_r, epoch after epoch."""
+    labels, size = course.together.labels, course.batch
+    rows = (course.sets, course.streams, vfl_pb2.RETAIN)
+    lesson = Lesson(*rows, labels, epochs=0, batch=size, learning_rate=0.0)
+    return chain.from_iterable(batches(lesson, epoch) for epoch in count(1))

@@ -1,0 +1,126 @@
+"""What a study of forgetting runs: populations, and the ways that are judged on each."""
+
+import math
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from configs.agreement import Agreement
+from configs.errors import ConfigError
+from configs.table import Count, Table
+from configs.unlearning import Adaptive, Fedora
+from parties.experiments.population.methods import Way
+
+# FedORA as printed: from the original, plain steps that follow the change, nothing afterwards.
+PAPER: dict[str, Any] = {
+    "start": "original",
+    "primal": "plain",
+    "anneal": None,
+    "adaptive": Adaptive(),
+    "calibrate": False,
+}
+
+TABLES = {"gradient_ascent": "ascent"}  # where a way's settings are not under its own name
+
+
+class Population(Table):
+    """Many models of one shipped run."""
+
+    name: str
+    config: str  # from the folder of this file
+    runs: Annotated[int, Field(ge=32, multiple_of=2)]
+    rows: Count | None = None  # training rows that take part; None: all
+    changes: tuple[str, ...] = ()  # of settings, as --set has them
+    rows_of: tuple[str, ...] = ()  # names of the only rows that are judged here; none: all others
+    without: tuple[str, ...] = ()  # names of rows that are left out here
+
+
+class Row(Table):
+    """One way to unlearn, as the tables name it."""
+
+    name: str
+    way: Way
+    paper: bool = False  # FedORA as printed, with the paper's settings of ``paper_form``
+    plan: dict[str, Any] = Field(default_factory=dict)  # settings of FedORA that differ
+    settings: dict[str, Any] = Field(default_factory=dict)  # of any other way
+    as_long: bool = False  # as many epochs over D_r as FedORA has there, at training's rate
+
+    def form(self, agreed: Fedora, printed: dict[str, Any]) -> Fedora:
+        """FedORA's settings for this row; ``printed`` are the population's for the paper's form."""
+        base = agreed.model_dump() | (PAPER | printed if self.paper else {})
+        return Fedora.model_validate(base | self.plan)
+
+    def agreement(self, agreed: Agreement) -> Agreement:
+        """The agreement with this row's settings of a way other than FedORA.
+
+        Raises:
+            ConfigError: they are none.
+        """
+        table, fedora, long = self.way.replace("-", "_"), agreed.unlearning.fedora, {}
+        if self.as_long:
+            epochs = math.ceil(fedora.iterations * fedora.retain_share)
+            long = {"epochs": epochs, "learning_rate": agreed.training.learning_rate}
+        if not (long or self.settings):
+            return agreed
+        plan = getattr(agreed.unlearning, TABLES.get(table, table))
+        try:
+            own = type(plan).model_validate(plan.model_dump() | long | self.settings)
+        except ValidationError as error:
+            raise ConfigError(f"row {self.name!r}: {error}") from error
+        changed = agreed.unlearning.model_copy(update={TABLES.get(table, table): own})
+        return agreed.model_copy(update={"unlearning": changed})
+
+
+class Study(Table):
+    """All of it."""
+
+    first: Annotated[int, Field(ge=0)] = 0  # seed
+    population: tuple[Population, ...]
+    row: tuple[Row, ...]
+    paper_form: dict[str, dict[str, Any]] = Field(default_factory=dict)  # by population
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        names = {row.name for row in self.row}
+        for each in self.population:
+            for unknown in {*each.rows_of, *each.without} - names:
+                raise ValueError(f"population {each.name!r} names row {unknown!r}, which is not")
+        for unknown in set(self.paper_form) - {each.name for each in self.population}:
+            raise ValueError(f"paper_form names population {unknown!r}, which is not")
+        return self
+
+    def chosen(self, names: tuple[str, ...]) -> tuple[Population, ...]:
+        """The populations of these names; all without any.
+
+        Raises:
+            ConfigError: there is no population of that name.
+        """
+        known = {each.name: each for each in self.population}
+        for unknown in set(names) - set(known):
+            raise ConfigError(f"no population {unknown!r}", f"there are {', '.join(known)}")
+        return tuple(known[name] for name in names) or self.population
+
+    def paper_form_of(self, population: Population) -> dict[str, Any]:
+        """Settings of FedORA's printed form on a population."""
+        return self.paper_form.get(population.name, {})
+
+    def rows(self, population: Population) -> list[Row]:
+        """What is judged on a population: rows that others keep for themselves are left out."""
+        if population.rows_of:
+            return [row for row in self.row if row.name in population.rows_of]
+        kept = {name for each in self.population for name in each.rows_of} | {*population.without}
+        return [row for row in self.row if row.name not in kept]
+
+
+def read_study(path: Path) -> Study:
+    """The study that a file describes.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        return Study.model_validate(tomllib.loads(path.read_text(encoding="utf-8")), strict=False)
+    except (OSError, ValueError, ValidationError) as error:
+        raise ConfigError(f"{path} describes no study: {error}") from error

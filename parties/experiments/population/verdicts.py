@@ -1,0 +1,201 @@
+"""What a study promises and whether it holds: rows of figures, and the page that shows them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from parties.experiments.population.study import NULL, ORIGINAL, Summary
+from unlearning.audit.epsilon import CONFIDENCE
+
+DELIVERED = "FedORA"
+RIVALS = (
+    "fine-tune",
+    "fine-tune, as long as FedORA",
+    "gradient ascent",
+    "gradient ascent, stronger",
+    "ICO-like",
+    "ICO-like, stronger",
+    "CVFU",
+)
+OTHERS = ("relabel", "top-only", "shrink-perturb", "shrink-perturb, as long as FedORA")
+MOST, SHOWN, WITHIN = (
+    0.55,
+    0.60,
+    0.02,
+)  # AUC of the method; of the original; of the null, either way
+FAINT = 0.001  # below it a p-value is not told apart
+VOTES = ", votes"  # behind the name of a population with a sum of votes
+LOOKS = {"vs_retrain": ("o", "C0", -0.15), "u_lira": ("s", "C1", 0.15)}  # mark, colour, place
+TITLES = {"vs_retrain": "vs-Retrain AUC", "u_lira": "U-LiRA AUC"}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One figure; ``ok`` is None where nothing is demanded."""
+
+    name: str
+    value: float
+    unit: str
+    wanted: str = ""
+    ok: bool | None = None
+
+
+def verdicts(found: Sequence[Summary]) -> Iterator[Verdict]:
+    """All figures of the populations that the delivered method ran on."""
+    by_place = {(each.population, each.name): each for each in found}
+    for each in found:
+        if each.name == DELIVERED:
+            yield from _of(each, by_place)
+
+
+def told_apart(auc: float) -> float:
+    """An AUC below one half tells as much as one above it."""
+    return max(auc, 1.0 - auc)
+
+
+def _of(own: Summary, found: dict[tuple[str, str], Summary]) -> Iterator[Verdict]:
+    where = own.population
+    original, null = found[where, ORIGINAL], found[where, NULL]
+    for audit, title in TITLES.items():
+        before, after = told_apart(original.auc[audit]), told_apart(own.auc[audit])
+        yield Verdict(f"{where}: {title} of the original", before, "")
+        name = f"{where}: {title} of FedORA"
+        if before < SHOWN:
+            yield Verdict(f"{name} (the original is below {SHOWN}: proves nothing)", after, "")
+        else:
+            yield Verdict(name, after, "", f"at most {MOST}", after <= MOST)
+    gap = f"{where}: FedORA's test accuracy minus Retrain's"
+    yield Verdict(gap, own.gap, "points", "within 1", abs(own.gap) <= 1)
+    if own.equivalent:
+        name = (
+            f"{where}: p of TOST, FedORA's test accuracy within one standard deviation of Retrain's"
+        )
+        yield Verdict(name, own.equivalent.p, f"{own.equivalent.runs} models a side")
+    yield from _best(own, found)
+    yield from _proved(original, own)
+    off = abs(null.auc["vs_retrain"] - 0.5)
+    limit = min(WITHIN, 2 * null.error["vs_retrain"])
+    wanted = f"at most {limit:.3f}, two standard errors and no more than {WITHIN}"
+    yield Verdict(f"{where}: null, distance of its AUC from 0.5", off, "", wanted, off <= limit)
+
+
+def _best(own: Summary, found: dict[tuple[str, str], Summary]) -> Iterator[Verdict]:
+    """The lead over the best rival, by less than one standard error a tie; and over all others."""
+    where = own.population
+    for names, kind in ((RIVALS, "rival"), (OTHERS, "other")):
+        places = [(place, name) for place in (where, f"{where}, votes") for name in names]
+        known = [found[place] for place in places if place in found]
+        if not known:
+            continue
+        best = min(known, key=lambda each: told_apart(each.auc["vs_retrain"]))
+        behind = told_apart(own.auc["vs_retrain"]) - told_apart(best.auc["vs_retrain"])
+        error = (own.error["vs_retrain"] ** 2 + best.error["vs_retrain"] ** 2) ** 0.5
+        name = f"{where}: vs-Retrain AUC of FedORA minus that of the best {kind} ({best.name})"
+        if kind == "rival":
+            wanted = f"at most {error:.3f}, a standard error"
+            yield Verdict(name, behind, "", wanted, behind <= error)
+        else:
+            yield Verdict(name, behind, "")
+
+
+def _proved(*rows: Summary) -> Iterator[Verdict]:
+    """What the audits prove of ε; nothing is demanded, as these ways claim none."""
+    for each in rows:
+        name = f"{each.population}: ε of {each.name} at least"
+        level, most = 100 * each.proved.confidence, each.proved.ceiling
+        unit = f"at {level:.0f} %; {most:.2f} is the most to prove"
+        yield Verdict(name, each.proved.epsilon, unit)
+
+
+def table(found: Sequence[Summary]) -> str:
+    """All summaries as Markdown, a table for each population."""
+    return "\n".join(
+        _table(population, [each for each in found if each.population == population])
+        for population in dict.fromkeys(each.population for each in found)
+    )
+
+
+def _table(population: str, own: Sequence[Summary]) -> str:
+    lines = [
+        f"### {population}\n\n{own[0].models} models and as many Retrains a seed; each model was "
+        f"taught {own[0].taught:,} rows.\n",
+        "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | equivalent "
+        f"| distance to Retrain | ε at least ({100 * CONFIDENCE:.0f} %) |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in own:
+        cells = [_cell(each, audit) for audit in TITLES]
+        rest = [f"{each.gap:+.2f}", _equivalent(each), f"{each.distance:.2f}"]
+        rest = ["", "", ""] if each.name == NULL else rest
+        lines.append(f"| {each.name} | {' | '.join([*cells, *rest, _epsilon(each)])} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(each: Summary, audit: str) -> str:
+    known = audit in each.auc
+    return f"{each.auc[audit]:.3f} ± {each.error[audit]:.3f}" if known else ""
+
+
+def _epsilon(each: Summary) -> str:
+    return f"{each.proved.epsilon:.2f} of {each.proved.ceiling:.2f}"
+
+
+def _equivalent(each: Summary) -> str:
+    found = each.equivalent
+    if found is None:
+        return ""
+    p = f"p {found.p:.2g}" if found.p >= FAINT else f"p < {FAINT}"
+    return f"{'yes' if found.shown else 'not shown'}, {p}"
+
+
+def draw_figure(found: Sequence[Summary], path: Path) -> None:
+    """Both audits of every row with their standard errors, a panel a population; votes hollow."""
+    populations = list(dict.fromkeys(each.population.removesuffix(VOTES) for each in found))
+    rows = list(dict.fromkeys(each.name for each in found))
+    with mpl.rc_context({"font.size": 8}):
+        figure = Figure(figsize=(4.2 * len(populations), 4.6), layout="constrained")
+        for place, name in enumerate(populations):
+            axes = figure.add_subplot(1, len(populations), place + 1)
+            for population, face in ((name, None), (f"{name}{VOTES}", "white")):
+                own = [each for each in found if each.population == population]
+                placed = [(rows.index(each.name), each) for each in own]
+                for audit, look in LOOKS.items():
+                    _dots(axes, placed, audit, look, face)
+            axes.axvline(0.5, color="0.5", linewidth=1)
+            axes.axvline(MOST, color="0.7", linewidth=1, linestyle=":")
+            axes.set_yticks(range(len(rows)), rows if place == 0 else [""] * len(rows))
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            axes.set_title(name)
+            axes.set_xlabel("AUC; 0.5: not told from Retrain")
+            axes.grid(axis="x", alpha=0.3)
+        handles = {
+            label: handle
+            for panel in figure.axes
+            for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=4)
+        figure.savefig(path, dpi=150)
+
+
+def _dots(
+    axes: Axes,
+    own: Sequence[tuple[int, Summary]],
+    audit: str,
+    look: tuple[str, str, float],
+    face: str | None,
+) -> None:
+    """The dots of one audit of one population; ``face`` fills them."""
+    mark, colour, shift = look
+    known = [(row, each) for row, each in own if audit in each.auc]
+    if known:
+        axes.errorbar(
+            [each.auc[audit] for _, each in known],
+            [row + shift for row, _ in known],
+            xerr=[each.error[audit] for _, each in known],
+            fmt=mark, color=colour, markersize=4, markerfacecolor=face,
+            label=TITLES[audit] + (", sum of votes" if face else ""),
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The cohort: clients that train and send updates."""

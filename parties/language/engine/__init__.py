@@ -1,0 +1,1 @@
+"""Language models: base model, adapters, local training."""

@@ -1,0 +1,1 @@
+"""Metrics and benchmarks of language models."""

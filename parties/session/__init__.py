@@ -1,0 +1,1 @@
+"""Identity, handshake, checkpoints and reconnection: the same in all modes."""

@@ -1,0 +1,1 @@
+"""Vertical mode: split models over parties with different columns."""

@@ -1,0 +1,1 @@
+"""The split model: local models, row sets and training loop."""

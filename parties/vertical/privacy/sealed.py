@@ -1,0 +1,46 @@
+"""A sealed file: tensors under a digest, old or new at every moment, and never half believed."""
+
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from parties.common.atomic_file import write
+from parties.common.errors import IntegrityError, StorageError
+from parties.common.json_codec import Tensors
+
+_SEAL = 32  # bytes
+
+
+def write_sealed(path: Path, tensors: Tensors) -> None:
+    """Write ``tensors`` whole; raises ``StorageError`` where the file system refuses."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StorageError(f"cannot use {path.parent}: {error.strerror}") from error
+    content = save(tensors)
+    write(path, sha256(content).digest() + content)
+
+
+def read_sealed(path: Path, hint: str) -> Tensors | None:
+    """What was written; None where nothing was.
+
+    Raises:
+        IntegrityError: it is not what was written; ``hint`` says what to do.
+    """
+    try:
+        whole = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    seal, content = whole[:_SEAL], whole[_SEAL:]
+    if not compare_digest(sha256(content).digest(), seal):
+        raise IntegrityError(f"{path} is damaged", hint)
+    try:
+        tensors: Tensors = load(content)
+    except SafetensorError as error:
+        raise IntegrityError(f"{path} is damaged", hint) from error
+    return tensors

@@ -1,0 +1,148 @@
+"""The service's door for programs on this machine: HTTP/1.1 with JSON, one request a prediction."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from time import perf_counter
+from typing import Any
+
+from configs.errors import ConfigError
+from parties.common.errors import DataError, PartyError, StorageError
+from parties.data.asked_ids import by_caller, id_columns
+from parties.data.predictions import Predictions
+from parties.web.prediction_service import Service, Unavailable
+
+MAX_BODY = 1 << 20  # bytes
+PATIENCE = 30.0  # seconds that a caller may keep a connection idle, or take to say a request
+LOOPBACK = "127.0.0.1"
+
+
+class Refused(Exception):
+    """A request that is not answered; the HTTP status says why."""
+
+    def __init__(self, status: int, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.status, self.hint = status, hint
+
+
+def where(text: str) -> tuple[str, int]:
+    """Host and port of ``--serve``: this machine alone, unless another host is named.
+
+    Raises:
+        ConfigError: it is no address.
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise ConfigError(f"--serve {text} is no address", "host:port, as 127.0.0.1:8080")
+    return host.strip("[]") or LOOPBACK, int(port)
+
+
+@contextmanager
+def listening(address: tuple[str, int], service: Service) -> Iterator[int]:
+    """Answer callers at ``address`` while the body runs; gives the port.
+
+    Raises:
+        StorageError: the address cannot be listened on.
+    """
+    try:
+        server = _Server(address, service)
+    except OSError as error:
+        raise StorageError(
+            f"cannot listen on {address[0]}:{address[1]}: {error.strerror}",
+            "is the port free, the address ours?",
+        ) from error
+    thread = Thread(target=server.serve_forever, args=(0.1,), name="http", daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], service: Service) -> None:
+        self.service = service
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that hangs up is no matter for the log."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "vfl", ""
+    timeout = PATIENCE
+    disable_nagle_algorithm = True  # an answer is two small writes
+
+    def do_GET(self) -> None:
+        """``/health``."""
+        self._guard("/health", self.server.service.health)
+
+    def do_POST(self) -> None:
+        """``/predict``."""
+        self._guard("/predict", self._predict)
+
+    def log_message(self, *_: Any) -> None:
+        """Requests hold IDs: nothing is logged."""
+
+    def _guard(self, path: str, answer: Callable[[], dict[str, Any]]) -> None:
+        try:
+            if self.headers.get("Origin"):  # a page in some browser must not ask for people
+                raise Refused(403, "not for web pages")
+            if self.path != path:
+                raise Refused(404, "nothing here", "POST /predict, GET /health")
+            self._say(200, answer())
+        except Refused as error:
+            self.close_connection = True  # its body may not have been read
+            self._fail(error.status, error)
+        except DataError as error:
+            self._fail(400, error)
+        except Unavailable as error:
+            self._fail(503, error, absent=error.absent)
+        except PartyError as error:
+            self._fail(500, error)
+
+    def _predict(self) -> dict[str, Any]:
+        started, service = perf_counter(), self.server.service
+        asked = by_caller(self._ids(), id_columns(service.data))
+        found = service.probabilities(asked.ids)
+        answer = {"predictions": Predictions(asked.texts, service.classes, found).as_json()}
+        service.latencies.add(perf_counter() - started, len(asked))
+        return answer
+
+    def _ids(self) -> list[str]:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or "Transfer-Encoding" in self.headers:
+            raise Refused(411, "a request without Content-Length")
+        if int(length) > MAX_BODY:
+            raise Refused(413, f"a body of {length} bytes; at most {MAX_BODY}", "ask in parts")
+        try:
+            content = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            content = None
+        ids = content.get("ids") if isinstance(content, dict) and len(content) == 1 else None
+        if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
+            raise Refused(400, "no list of IDs", '{"ids": ["...", "..."]}')
+        return ids
+
+    def _fail(self, status: int, error: Exception, **more: Any) -> None:
+        self._say(status, {"error": str(error), "hint": getattr(error, "hint", ""), **more})
+
+    def _say(self, status: int, content: dict[str, Any]) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
