@@ -1,0 +1,283 @@
+"""The documentation: generated pages are fresh, links resolve, and what pages name exists."""
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from parties.common.errors import EXIT_CODES, UNEXPECTED
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+HIDDEN = {".venv", ".git", "runs", "build", "dist", "node_modules"}
+PAGES = sorted(
+    path
+    for path in ROOT.rglob("*.md")
+    if not HIDDEN & set(path.relative_to(ROOT).parts) and not path.name.startswith(".")
+)
+# Pages that describe the present state. The others record the past, or are written by commands.
+CURRENT = [
+    path
+    for path in PAGES
+    if path.parent in (ROOT, DOCS)
+    and path.name not in ("CHANGELOG.md", "decisions.md", "forgetting.md")
+]
+USAGE = 2  # the exit code of a wrong command line
+PROGRAM = re.compile(r"(/opt/vfl/bin/)?vfl(-party|-sim)?")
+# Tables that a file of a simulation has beside the agreement's.
+SIMULATION_KEYS = {"settings", "settings.client"}
+# Spans of the pages with the form of a key that are none.
+OTHER_NAMES = {"adult.test", "math.fsum", "parties.bank", "parties.shop"}
+# Options in the pages that belong to other programs.
+FOREIGN_OPTIONS = {
+    "--constraint", "--extra-index-url", "--system", "--home-dir", "--shell", "--follow",
+    "--unit", "--help",
+}  # fmt: skip
+
+
+def read_generator() -> ModuleType:
+    """The script docs/generate.py as a module."""
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["generate"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+generate = read_generator()
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def without_code(text: str) -> str:
+    """The text of a page without its code blocks and code spans."""
+    return re.sub(r"`[^`\n]*`", "code", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def spans(text: str) -> list[str]:
+    """The code spans of a page, outside of its code blocks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def anchors(text: str) -> list[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    return [generate.slug(each) for each in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+
+
+# --- generated pages ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", ["docs/configuration.md", "docs/cli.md", "docs/errors.md"])
+def test_generated_pages_are_fresh(page: str) -> None:
+    path = ROOT / page
+    assert path.read_text() == generate.pages()[path], "run make docs"
+
+
+def test_every_configuration_key_has_a_meaning() -> None:
+    """The meaning is the comment at the key's definition in configs/*.py."""
+    empty, section = [], ""
+    for line in generate.configuration_page().splitlines():
+        section = line if line.startswith("#") else section
+        if line.startswith("| `") and line.endswith("|  |"):
+            empty.append(f"{section}: {line.split('`')[1]}")
+    assert not empty
+
+
+def test_every_command_and_option_has_a_meaning() -> None:
+    lines = generate.command_page().splitlines()
+    assert not [line for line in lines if line.startswith("| `") and line.endswith("|  |")]
+
+
+def test_the_reference_has_every_mode_and_every_table() -> None:
+    text = generate.configuration_page()
+    headings = re.findall(r"^### `\[+([a-zA-Z_.]+)\]+`", text, re.MULTILINE)
+    assert {"training", "psi", "unlearning", "parties.NAME", "data"} <= set(headings)
+    for mode in ("vertical", "horizontal", "LLM"):
+        assert f"## The agreement, {mode} mode" in text
+
+
+def test_the_page_of_errors_has_the_exit_codes_of_the_program() -> None:
+    page = (DOCS / "errors.md").read_text()
+    rows = {int(code) for code in re.findall(r"^\| (\d) \|", page, re.MULTILINE)}
+    assert rows == {0, UNEXPECTED, USAGE, *EXIT_CODES.values()}
+
+
+# --- links -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_relative_links_resolve(page: Path) -> None:
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        place, _, anchor = link.partition("#")
+        target = (page.parent / place).resolve() if place else page
+        known = anchors(target.read_text()) if target.suffix == ".md" and target.exists() else []
+        if not target.exists() or (anchor and anchor not in known):
+            broken.append(link)
+    assert not broken
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=name_of)
+def test_no_two_headings_have_one_anchor(page: Path) -> None:
+    counts = Counter(anchors(page.read_text()))
+    assert not [anchor for anchor, count in counts.items() if count > 1]
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        links = re.findall(r"\]\(([^)#\s]+)", without_code(page.read_text()))
+        targets = {(page.parent / link).resolve() for link in links if ":" not in link}
+        waiting += [each for each in targets - reached if each.suffix == ".md" and each.exists()]
+    assert not {name_of(page) for page in PAGES} - {name_of(page) for page in reached}
+
+
+def test_the_drawing_is_well_formed_and_described() -> None:
+    drawing = ElementTree.parse(DOCS / "architecture.svg").getroot()
+    tags = [each.tag.rpartition("}")[2] for each in drawing]
+    assert {"title", "desc"} <= set(tags)
+    assert "script" not in tags
+    assert "docs/architecture.svg" in (ROOT / "README.md").read_text()
+
+
+# --- what pages name exists --------------------------------------------------------------------
+
+
+def shell_lines(text: str) -> Iterator[list[str]]:
+    """Every ``vfl`` command of the shell blocks, as words."""
+    blocks = re.findall(r"```sh[^\n]*\n(.*?)```", text, re.DOTALL)
+    for line in "".join(blocks).replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        starts = (n for n, word in enumerate(words) if n == 0 or words[n - 1] == "--")
+        at = next((n for n in starts if PROGRAM.fullmatch(words[n])), None)
+        if at is not None:
+            yield [words[at].rpartition("/")[2], *words[at + 1 :]]
+
+
+def command_of(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that a command line names, and the words after its name.
+
+    Raises:
+        LookupError: the program has no such command.
+    """
+    command: Any = generate.programs()[words[0]]
+    rest = words[1:]
+    while known := getattr(command, "commands", None):
+        if rest and rest[0] in known:
+            command, rest = known[rest[0]], rest[1:]
+        elif rest and "all" in known:  # `vfl certs CONFIG` is `vfl certs all CONFIG`
+            command = known["all"]
+        elif rest:
+            raise LookupError(f"no command {rest[0]}")
+        else:
+            break
+    return command, rest
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=name_of)
+def test_every_command_of_a_page_can_be_parsed(page: Path) -> None:
+    for words in shell_lines(page.read_text()):
+        command, rest = command_of(words)
+        try:
+            command.make_context("vfl", rest)
+        except BaseException as error:  # noqa: BLE001  Typer exits where an option is wrong
+            pytest.fail(f"{' '.join(words)}: {error!r}")
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=name_of)
+def test_every_command_that_a_sentence_names_exists(page: Path) -> None:
+    for span in spans(page.read_text()):
+        if PROGRAM.match(span):
+            words = [word for word in span.split() if word != "…"]
+            if PROGRAM.fullmatch(words[0]):
+                command_of(words)
+
+
+def known_options() -> set[str]:
+    """All options of all commands."""
+    found: set[str] = set()
+    for name, program in generate.programs().items():
+        for _, command in generate.commands(name, program):
+            found |= {word for each in command.params for word in getattr(each, "opts", ())}
+    return found
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=name_of)
+def test_every_option_that_a_page_names_exists(page: Path) -> None:
+    named = {
+        word for span in spans(page.read_text()) for word in re.findall(r"(?<!\S)--[a-z-]+", span)
+    }
+    assert not named - known_options() - FOREIGN_OPTIONS
+
+
+def known_keys() -> set[str]:
+    """All keys of all tables, by their last two names: ``training.epochs``, and by the last one."""
+    found: set[str] = set()
+    for table in generate.config_tables():
+        for key, info in table.model_fields.items():
+            found.add(key)
+            for inner in generate.tables_in(info.annotation):
+                found |= {f"{key}.{each}" for each in inner.model_fields}
+    return found
+
+
+def named_keys(span: str) -> list[str]:
+    """The keys that a code span names: ``training.overlap``, ``start = "rewind"``, ``[psi]``."""
+    found = re.match(r"^\[*((?:[a-z_]+\.)*(?:[a-z_]+|NAME))\]*( = .+)?$", span)
+    if not found or re.search(r"\.(toml|md|json|jsonl|py|html|csv|pem|key|csr|npz)$", span):
+        return []
+    names = [name for name in found[1].split(".") if name != "NAME"]
+    if len(names) == 1:
+        return names if found[2] or span.startswith("[") else []
+    return [f"{one}.{two}" for one, two in pairwise(names)]
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=name_of)
+def test_every_configuration_key_that_a_page_names_exists(page: Path) -> None:
+    keys = known_keys() | SIMULATION_KEYS
+    named = [key for span in spans(page.read_text()) for key in named_keys(span)]
+    assert not {key for key in named if key not in keys and key not in OTHER_NAMES}
+
+
+@pytest.mark.parametrize("page", CURRENT, ids=name_of)
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    """Spans such as ``psi/README.md`` and ``parties/vertical/methods/``."""
+    folders = "configs|docs|models|parties|protocol|psi|tests|unlearning"
+    named = {span for span in spans(page.read_text()) if re.match(rf"({folders})/[\w./-]*$", span)}
+    assert not {path for path in named if not (ROOT / path).exists()}
+    tests = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    assert (
+        not {span for span in spans(page.read_text()) if re.fullmatch(r"test_\w+\.py", span)}
+        - tests
+    )
+
+
+def test_every_option_of_the_unit_for_systemd_exists() -> None:
+    unit = (DOCS / "vfl-party@.service").read_text().replace("\\\n", " ")
+    (line,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    assert set(re.findall(r"--[a-z-]+", line)) <= known_options()
+
+
+def test_the_generator_runs_as_a_script(tmp_path: Path) -> None:
+    """``make docs`` calls the file, from any folder."""
+    check = f"import runpy; runpy.run_path({str(DOCS / 'generate.py')!r}, run_name='looked at')"
+    subprocess.run([sys.executable, "-c", check], cwd=tmp_path, check=True)
