@@ -1,1 +1,1 @@
-"""What the parties agree on, what each keeps to itself, and the runs that ship."""
+"""Configuration: the agreement of the parties, the party settings, and the shipped configs."""

@@ -1,14 +1,16 @@
-"""A config of any mode, for what treats all modes alike."""
+"""Config files of any mode."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from configs.federated_file import HorizontalConfig, LanguageConfig, is_federated, read_federated
-from configs.schema import Config, read_config
+from configs.schema import VerticalConfig, read_config
 
 
-def read_any(path: Path, changes: Sequence[str] = ()) -> Config | HorizontalConfig | LanguageConfig:
-    """Read ``path`` as its ``mode`` says.
+def read_any(
+    path: Path, changes: Sequence[str] = ()
+) -> VerticalConfig | HorizontalConfig | LanguageConfig:
+    """Read the config ``path`` as a config of the mode that its key ``mode`` names.
 
     Raises:
         ConfigError: all problems of the file, at most 20, each with its place.

@@ -1,11 +1,11 @@
-"""The settings of client unlearning: one table a method, and what is compared."""
+"""Client unlearning: one table of settings per method, and the methods to compare."""
 
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from configs.table import Count, Fraction, Name, Positive, Table
-from configs.variants import Unlearning, Variant
+from configs.table import ConfigTable, Count, Fraction, Name, Positive
+from configs.variants import MethodVariant, UnlearningSettingsBase
 
 ClientMethod: TypeAlias = Literal[
     "fedosd",
@@ -25,148 +25,169 @@ ClientMethod: TypeAlias = Literal[
 ]
 
 
-class Lessons(Table):
-    """What clients learn in a stage; what is absent is the training's."""
+class LocalTrainingSettings(ConfigTable):
+    """Local training of the clients in a stage; an absent key has the value of training."""
 
-    learning_rate: Positive | None = None
-    epochs: Count = 1
-    batch: Count | None = None
+    learning_rate: Positive | None = None  # learning rate; absent: the value of training
+    epochs: Count = 1  # local epochs in a round
+    batch: Count | None = None  # rows of a batch; absent: the value of training
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    clip: Positive | None = None  # norm of a step's gradient
+    clip: Positive | None = None  # largest norm of a step's gradient; absent: no clipping
 
 
-class Stage(Lessons):
-    """Rounds of one stage."""
+class StageSettings(LocalTrainingSettings):
+    """Rounds of one stage of a method."""
 
     rounds: Annotated[int, Field(ge=0, lt=2**31)] = 20
 
 
-class FedOsdPlan(Table):
+class FedOsdPlan(ConfigTable):
     """FedOSD (arXiv 2412.20200)."""
 
-    unlearn: Stage = Stage(rounds=100)
-    recover: Stage = Stage(rounds=100)
+    unlearn: StageSettings = StageSettings(rounds=100)  # rounds that unlearn
+    recover: StageSettings = StageSettings(rounds=100)  # rounds of recovery
+    # Gradients of recovery that are projected so that they do not undo the unlearning: those that
+    # would (conditional), all, or none.
     project: Literal["conditional", "always", "none"] = "conditional"
+    # Ablation: ascent instead of the unlearning loss, without orthogonality, or with a common
+    # descent direction.
     variant: Literal["full", "ascent", "no-orthogonal", "common-descent"] = "full"
 
 
-class FedForgetPlan(Table):
-    """FedForget."""
+class FedForgetPlan(ConfigTable):
+    """FedForget: distillation with two teachers at the leaving client."""
 
-    teach: Stage = Stage(rounds=10)
-    second: Stage = Stage()  # makes teacher B; a clean one begins at random weights
-    recover: Stage = Stage(rounds=0)
+    distil: StageSettings = StageSettings(rounds=10)  # rounds of distillation
+    # Rounds that train teacher B; for mode = "clean_teacher" from random weights.
+    teacher_b: StageSettings = StageSettings()
+    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
+    # Loss of teacher B: literal as printed in the paper, repel as in its authors' program, or a
+    # teacher that never saw the forgotten rows, a bad teacher, or gradient ascent (ga).
     mode: Literal["literal", "repel", "clean_teacher", "bad_teacher", "ga"] = "clean_teacher"
-    keep: Positive = 0.93  # α; not of a bad teacher
-    other: Positive = 0.245
-    extra: Positive = 2.0  # λ₀
-    fade: Positive = 0.3  # β
-    most: Fraction = 0.5
+    weight_a: Positive = 0.93  # weight α of teacher A, the trained model; 0 for a bad teacher
+    weight_b: Positive = 0.245  # weight of teacher B
+    leaving_factor: Positive = 2.0  # factor λ₀ of the leaving client's weight in the first round
+    decay: Positive = 0.3  # decay β of that factor per round
+    max_weight: Fraction = 0.5  # largest weight of the leaving client in the mean
     temperature: Positive = 2.0
 
 
-class FedEraserPlan(Table):
+class FedEraserPlan(ConfigTable):
     """FedEraser (Liu et al. 2021); needs [history]."""
 
-    calibrate: Lessons = Lessons()  # a round of them for every one that was kept
-    recover: Stage = Stage(rounds=0)
+    # Local training of the calibration, one round for every round in the history.
+    calibrate: LocalTrainingSettings = LocalTrainingSettings()
+    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
 
 
-class FedRecoveryPlan(Table):
+class FedRecoveryPlan(ConfigTable):
     """FedRecovery (Zhang et al. 2023); needs [history]."""
 
-    recover: Stage = Stage()
-    # Calibrated to hide, at (ε, β), as much as was taken out; without a bound known beforehand it
-    # promises nothing. None: no noise.
+    recover: StageSettings = StageSettings()  # rounds of recovery
+    # ε of the noise, whose scale is that of the removed contribution; absent: no noise. Without a
+    # bound that is known beforehand the noise has no guarantee.
     epsilon: Positive | None = None
-    beta: Fraction = 1e-5
+    beta: Fraction = 1e-5  # failure probability β of the noise
 
 
-class MoDePlan(Table):
+class MoDePlan(ConfigTable):
     """MoDe (Zhao et al. 2023)."""
 
-    degrade: Stage = Stage(rounds=20)  # erasure: rounds that train M_d and mix it in
-    guide: Stage = Stage(rounds=20)  # guidance, a round after each of those
-    recover: Stage = Stage()
-    momentum: Fraction = 0.95  # λ
+    # Rounds of erasure, which train the degradation model M_d and mix it into the model.
+    degrade: StageSettings = StageSettings(rounds=20)
+    guide: StageSettings = StageSettings(rounds=20)  # rounds of guidance, one after each erasure
+    recover: StageSettings = StageSettings()  # rounds of recovery
+    momentum: Fraction = 0.95  # weight λ of the old model in the mix
 
 
-class AscentPlan(Table):
-    """EWC-SGA, FU-PGA, SFU: ascent at the leaving client, each held back in its way."""
+class AscentPlan(ConfigTable):
+    """EWC-SGA, FU-PGA and SFU: gradient ascent at the leaving client, with a constraint each."""
 
-    climb: Stage = Stage(rounds=20, clip=1.0)
-    recover: Stage = Stage()
-    stops: bool = True  # FU-PGA and SFU, at the loss of a uniform guess
-    strength: Positive = 1.0  # of EWC-SGA
-    far: Positive = 2.2  # of FU-PGA: the *squared* distance to the client's model that ends it
-    energy: Fraction = 0.99  # of SFU
+    ascent: StageSettings = StageSettings(rounds=20, clip=1.0)  # rounds of ascent
+    recover: StageSettings = StageSettings()  # rounds of recovery
+    # Whether ascent ends at the loss of a uniform guess (FU-PGA and SFU).
+    stop_at_uniform: bool = True
+    strength: Positive = 1.0  # weight of the elastic term (EWC-SGA)
+    # Squared distance to the leaving client's model at which ascent ends (FU-PGA).
+    max_distance: Positive = 2.2
+    energy: Fraction = 0.99  # fraction of the inputs' energy in the protected subspace (SFU)
 
 
-class DampeningPlan(Table):
-    """AdaClipping-like."""
+class DampeningPlan(ConfigTable):
+    """AdaClipping-like: parameters that matter most for the forgotten rows are dampened."""
 
-    recover: Stage = Stage()
+    recover: StageSettings = StageSettings()  # rounds of recovery
+    # Ratio of Fisher information, forgotten to remaining rows, above which a parameter is dampened.
     ratio: Positive = 10.0
-    strength: Positive = 1.0
+    strength: Positive = 1.0  # strength of the dampening
 
 
-class MimirPlan(Table):
-    """Mimir's unlearning; needs personal = {kind = "mimir"}."""
+class MimirPlan(ConfigTable):
+    """Unlearning of Mimir; needs personal = {kind = "mimir"}."""
 
-    # A round: so many rounds of the generator (epochs) on batches of images, at all who stay.
-    distil: Stage = Stage(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
-    recover: Stage = Stage(rounds=0)
-    begin: Literal["random", "warm", "head-reset"] = "random"
-    inner: Count = 10  # T_k
-    divergence: Annotated[float, Field(ge=0)] = 5.0  # β
-    attention: Annotated[float, Field(ge=0)] = 2.0  # γ
+    # Rounds at all remaining clients; epochs counts rounds of the generator on batches of images.
+    distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
+    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
+    # Initial student: random weights, the trained model, or the trained model with a new head.
+    init: Literal["random", "warm", "head-reset"] = "random"
+    inner: Count = 10  # steps T_k of the student per step of the generator
+    divergence: Annotated[float, Field(ge=0)] = 5.0  # weight β of the divergence
+    attention: Annotated[float, Field(ge=0)] = 2.0  # weight γ of the attention transfer
     temperature: Positive = 2.0
-    behind: bool = True  # features behind the prompt, or before it
+    after_prompt: bool = True  # whether features are compared after the prompt, or before it
+    # How the student's features move relative to the leaving clients' features.
     sign: Literal["align", "repel", "orthogonal"] = "align"
 
 
-class FedMmPlan(Table):
-    """FedMM: error-maximising and -minimising noise (Chundawat et al. 2023)."""
+class FedMmPlan(ConfigTable):
+    """FedMM: error-maximising and error-minimising noise (Chundawat et al. 2023)."""
 
-    impair: Stage = Stage(rounds=1, learning_rate=0.02, batch=256)
-    repair: Stage = Stage(rounds=5, learning_rate=0.01, batch=256)
-    share: Fraction = 0.2  # of the leaving clients in a round that impairs
-    noise_rows: Annotated[int, Field(ge=1, le=65_536)] = 256  # of every class
-    noise_steps: Count = 40
-    noise_rate: Positive = 0.1
-    penalty: Annotated[float, Field(ge=0)] = 0.1
+    # Rounds that train on error-maximising noise.
+    impair: StageSettings = StageSettings(rounds=1, learning_rate=0.02, batch=256)
+    # Rounds that train on error-minimising noise.
+    repair: StageSettings = StageSettings(rounds=5, learning_rate=0.01, batch=256)
+    share: Fraction = 0.2  # share of the leaving clients in a round that impairs
+    noise_rows: Annotated[int, Field(ge=1, le=65_536)] = 256  # noise images per class
+    noise_steps: Count = 40  # optimisation steps of the noise
+    noise_rate: Positive = 0.1  # learning rate of the noise
+    penalty: Annotated[float, Field(ge=0)] = 0.1  # weight of the penalty on the noise's norm
 
 
-class FedGktPlan(Table):
-    """FedGKT: gated knowledge transfer (Chundawat et al. 2023) at clients that stay."""
+class FedGktPlan(ConfigTable):
+    """FedGKT: gated knowledge transfer (Chundawat et al. 2023) at the remaining clients."""
 
-    distil: Stage = Stage(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
-    recover: Stage = Stage(rounds=0)
-    begin: Literal["random", "warm", "head-reset"] = "random"
-    by: Literal["features", "classes"] = "features"  # with personal = {kind = "mimir"}, or any
-    likeness: Annotated[float, Field(ge=-1, le=1)] = 0.9  # of features that pass, at most
-    chance: Fraction = 0.01  # of the leaving classes, at most
-    inner: Count = 10
-    attention: Annotated[float, Field(ge=0)] = 250.0
+    # Rounds at all remaining clients; epochs counts rounds of the generator on batches of images.
+    distil: StageSettings = StageSettings(rounds=5, learning_rate=1e-3, epochs=50, batch=128)
+    recover: StageSettings = StageSettings(rounds=0)  # rounds of recovery
+    # Initial student: random weights, the trained model, or the trained model with a new head.
+    init: Literal["random", "warm", "head-reset"] = "random"
+    # How images of the leaving clients are filtered: by features, which needs
+    # personal = {kind = "mimir"}, or by the leaving clients' classes.
+    gate: Literal["features", "classes"] = "features"
+    # Largest cosine similarity of features that passes the gate.
+    max_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.9
+    max_probability: Fraction = 0.01  # largest probability of leaving classes that passes the gate
+    inner: Count = 10  # steps of the student per step of the generator
+    attention: Annotated[float, Field(ge=0)] = 250.0  # weight of the attention transfer
     temperature: Positive = 1.0
 
 
-class ClientVariant(Variant):
-    """Of one of the ways of clients."""
+class ClientVariant(MethodVariant):
+    """A method of client unlearning with other settings."""
 
     method: ClientMethod
 
 
-class ClientUnlearning(Unlearning):
-    """What is run for every request."""
+class ClientUnlearning(UnlearningSettingsBase):
+    """Client unlearning: the methods that are run for every request, and their settings."""
 
-    method: ClientMethod = "fedosd"
-    compare: tuple[ClientMethod, ...] = ("fine-tune",)
-    also: tuple[ClientVariant, ...] = ()
-    retrains: Count = 1
-    # The one client that stays whose model mimir, fedmm and fedgkt unlearn; None: all who stay.
-    peer: Name | None = None
-    fine_tune: Stage = Stage()
+    method: ClientMethod = "fedosd"  # method whose model the run ends with
+    compare: tuple[ClientMethod, ...] = ("fine-tune",)  # further methods to run and compare
+    variants: tuple[ClientVariant, ...] = ()  # methods to run once more with other settings
+    retrains: Count = 1  # number of Retrains
+    # Remaining client whose model mimir, fedmm and fedgkt change; absent: all remaining clients.
+    target_client: Name | None = None
+    fine_tune: StageSettings = StageSettings()  # rounds of the baseline fine-tune
     fedosd: FedOsdPlan = FedOsdPlan()
     fedforget: FedForgetPlan = FedForgetPlan()
     federaser: FedEraserPlan = FedEraserPlan()

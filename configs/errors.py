@@ -1,16 +1,16 @@
-"""A config that cannot be used."""
+"""Error of a config that cannot be used."""
 
 from collections.abc import Sequence
 
-LISTED = "configs/agreement.py and configs/seat.py list every setting"  # the usual hint
+LISTED = "docs/configuration.md lists every setting"
 
 
 class ConfigError(Exception):
-    """What is wrong in a config, where, and what is legal instead.
+    """A config is missing, unreadable or invalid.
 
     Attributes:
-        problems: all that was found, one sentence each.
-        hint: what to do about it.
+        problems: one sentence for each problem: what is wrong, where, and what is legal.
+        hint: what the user can do.
     """
 
     def __init__(self, message: str | Sequence[str], hint: str = "") -> None:

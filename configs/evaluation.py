@@ -1,72 +1,77 @@
-"""How a run is evaluated beyond what the models' outputs show, and the backdoor of an audit."""
+"""Evaluation of a vertical run: audits beyond the models' outputs, and the backdoor audit."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from configs.table import Count, Fraction, Name, Positive, Table
+from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
 
-class Backdoor(Table):
-    """A trigger that one passive party plants in D_u, whose rows learn the target class.
+class BackdoorSettings(ConfigTable):
+    """A trigger that one passive party plants in the forgotten rows, which get the target class.
 
-    On images a square of 4x4 pixels at the bottom right of that party's part, as bright as the
-    brightest; on tables the 99th percentile of the first column and the 1st of the second.
+    On images the trigger is a square of 4x4 pixels at the bottom right of that party's part, as
+    bright as the brightest pixel. On tables it is the 99th percentile of the first column and the
+    1st percentile of the second column.
     """
 
-    party: Name
-    target: str
-    share: Fraction = 1.0  # of the rows of D_u that are of another class
-    columns: tuple[str, ...] = ()  # of tables: two numeric ones
+    party: Name  # passive party that plants the trigger
+    target: str  # class with which the rows are trained
+    share: Fraction = 1.0  # fraction of the forgotten rows of other classes that get the trigger
+    columns: tuple[str, ...] = ()  # two numeric columns of a table; empty for images
 
     @model_validator(mode="after")
-    def _two(self) -> Self:
+    def _columns_are_two(self) -> Self:
         if len(set(self.columns)) != len(self.columns) or len(self.columns) not in (0, 2):
-            raise ValueError("a trigger on a table has two different columns, on images none")
+            raise ValueError("a trigger needs two different columns on a table, none on images")
         return self
 
 
-class Relearn(Table):
-    """How fast a model learns D_u again: plain SGD on D_u."""
+class RelearnSettings(ConfigTable):
+    """Relearning attack: plain SGD steps on the forgotten rows until they are known again."""
 
     learning_rate: Positive = 0.01
     batch: Count = 32
-    cap: Count = 100  # steps after which it is given up
-    orders: Annotated[int, Field(ge=3, le=100)] = 3  # of the rows
+    max_steps: Count = 100  # steps after which the attack gives up
+    orders: Annotated[int, Field(ge=3, le=100)] = 3  # number of random row orders that are tried
 
 
-class Evaluation(Table):
-    """What is measured beside the figures that the models' outputs give for nothing."""
+class EvaluationSettings(ConfigTable):
+    """Audits that need more than the outputs of the models."""
 
-    # Models of the pipeline on halves of D_r, from which a second membership attack learns.
+    # Number of shadow models, trained on halves of the remaining rows, from which a second
+    # membership attack is fitted; 0: no such attack.
     shadows: Annotated[int, Field(ge=0, le=64)] = 0
-    relearn: Relearn | None = None
-    completeness: bool = True  # each party's half of the original in the unlearned model
-    permutations: Annotated[int, Field(ge=19, le=100_000)] = 199  # of the energy test
-    # Of the classifier test, which fits five models for each; 0: not run.
+    relearn: RelearnSettings | None = None  # relearning attack; absent: not run
+    # Also measure the unlearned model with one party's network at a time from before unlearning.
+    completeness: bool = True
+    # Permutations of the energy test.
+    permutations: Annotated[int, Field(ge=19, le=100_000)] = 199
+    # Permutations of the classifier two-sample test, each of which fits five models; 0: not run.
     classifier_permutations: Annotated[int, Field(ge=0, le=10_000)] = 0
 
     @model_validator(mode="after")
-    def _enough_shadows(self) -> Self:
+    def _shadows_are_enough(self) -> Self:
         if 0 < self.shadows < 4:
-            raise ValueError("an attack learns from 4 or more shadow models; 0 trains none")
+            raise ValueError("the shadow attack needs 4 or more shadow models; 0 turns it off")
         return self
 
 
-def refuse_misplaced(
-    backdoors: Sequence[Backdoor], passive: Sequence[str], classes: Sequence[str]
+def check_backdoors(
+    backdoors: Sequence[BackdoorSettings], passive: Sequence[str], classes: Sequence[str]
 ) -> None:
-    """Check what the backdoors of a run name.
+    """Check the backdoors of a run against the agreement's parties and classes.
 
     Raises:
-        ValueError: a party that is not passive, an unknown class, or more than one backdoor.
+        ValueError: a backdoor names a party that is not passive or an unknown class, or there is
+            more than one backdoor.
     """
     for each in backdoors:
         if each.party not in passive:
             raise ValueError(
                 f"a backdoor is planted by a passive party, not {each.party!r}; "
-                f"they are {', '.join(passive)}"
+                f"the passive parties are {', '.join(passive)}"
             )
         if each.target not in classes:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""A list of experiments: configs, what is changed in them, and which tables read the results."""
+"""List of experiments: configs, overrides of their settings, and the tables of the results."""
 
 import json
 from collections.abc import Mapping
@@ -7,69 +7,74 @@ from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import Field, ValidationError, model_validator
 
-from configs.agreement import Request
+from configs.agreement import RowRequest
 from configs.errors import ConfigError
-from configs.evaluation import Backdoor
-from configs.problems import problem
-from configs.table import Count, Fraction, Table
+from configs.evaluation import BackdoorSettings
+from configs.messages import issue_message
+from configs.table import ConfigTable, Count, Fraction
 from configs.toml_file import read_toml
 
 Title: TypeAlias = Annotated[str, Field(min_length=1, max_length=80)]
-Changes: TypeAlias = tuple[str, ...]  # as --set takes them
+Changes: TypeAlias = tuple[str, ...]  # overrides in the form of --set
 
 
-class First(Table):
-    """A request for the first classes after the very first, which is a backdoor's target."""
+class FirstClasses(ConfigTable):
+    """A request for the first classes except class 0, which is the target of backdoors."""
 
-    classes: Count
-    fraction: Fraction = 1.0
+    classes: Count  # number of classes
+    fraction: Fraction = 1.0  # fraction of the training rows of these classes
 
 
-class Experiment(Table):
-    """One setting: a config, the rows to forget, and the variants of unlearning that are run."""
+class ExperimentEntry(ConfigTable):
+    """One experiment: a config, the rows to forget, and the variants of unlearning to run."""
 
     name: Title
-    config: str  # a file, from the folder of this list
-    tables: Annotated[tuple[str, ...], Field(min_length=1)]  # that read it
-    variants: Annotated[tuple[Title, ...], Field(min_length=1)]
-    seeds: Count = 5  # 0, 1, ... to one less than this
-    poisoned: Count = 3  # at most so many of them once more with the backdoor
-    request: Request | None = None  # rows to forget
-    first: First | None = None  # the same for configs with many classes; neither: as in the config
-    backdoor: Backdoor | None = None  # a second run, in which D_u is poisoned
-    changes: Changes = ()
-    gpu: bool = False  # made only where somebody asks for it
-    processes: bool = False  # real parties over TLS, one run at a time: for figures of time
+    config: str  # path of the config, relative to the folder of this list
+    tables: Annotated[tuple[str, ...], Field(min_length=1)]  # tables of the results that use it
+    variants: Annotated[tuple[Title, ...], Field(min_length=1)]  # variants to run
+    seeds: Count = 5  # number of seeds: 0, 1, ..., one less than this number
+    poisoned: Count = 3  # largest number of seeds that are run again with the backdoor
+    request: RowRequest | None = None  # rows to forget; absent: see first
+    first: FirstClasses | None = (
+        None  # classes to forget; without request and first: as in the config
+    )
+    backdoor: BackdoorSettings | None = (
+        None  # backdoor of a second run, in the forgotten rows; absent: no such run
+    )
+    changes: Changes = ()  # overrides of the config's settings
+    gpu: bool = False  # whether the experiment needs a GPU and so runs only on demand
+    # Whether parties are real processes over TLS, one run at a time, for measurements of time.
+    processes: bool = False
 
     @model_validator(mode="after")
-    def _poisons_a_request(self) -> Self:
+    def _backdoor_has_rows(self) -> Self:
         if self.request and (self.first or self.request.backdoor):
-            raise ValueError("request goes without first, and without a backdoor of its own")
+            raise ValueError(
+                "request cannot be combined with first, and cannot have a backdoor of its own"
+            )
         if self.backdoor and not (self.request or self.first):
-            raise ValueError("backdoor poisons what request or first names")
+            raise ValueError("backdoor needs the rows of request or first")
         return self
 
 
-Set: TypeAlias = Mapping[str, Changes]  # by config (its file's stem), and ``any`` for every one
+ChangesByConfig: TypeAlias = Mapping[
+    str, Changes
+]  # by config (stem of its file); ``any``: every config
 
 
-class Experiments(Table):
-    """The whole list.
+class ExperimentList(ConfigTable):
+    """A list of experiments."""
 
-    Attributes:
-        always: what every run changes.
-        variants: by name, what each changes; ``like`` names a variant whose changes come before.
-    """
-
-    always: Set = Field(default_factory=dict)
-    variants: Mapping[Title, Set]
-    experiment: Annotated[tuple[Experiment, ...], Field(min_length=1)]
+    always: ChangesByConfig = Field(default_factory=dict)  # overrides of every run
+    # Overrides per variant; ``like`` names variants whose overrides are applied before.
+    variants: Mapping[Title, ChangesByConfig]
+    experiment: Annotated[tuple[ExperimentEntry, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
+    def _names_are_known(self) -> Self:
         names = [each.name for each in self.experiment]
         if len(set(names)) < len(names):
-            raise ValueError("two experiments bear one name")
+            raise ValueError("two experiments have the same name")
         for each in self.experiment:
             for unknown in set(each.variants) - set(self.variants):
                 raise ValueError(f"experiment {each.name!r} has an unknown variant {unknown!r}")
@@ -77,14 +82,14 @@ class Experiments(Table):
             for other in own.get("like", ()):
                 if "like" in self.variants.get(other, {"like": ()}):
                     raise ValueError(
-                        f"variant {name!r} is like {other!r}, which is none, or so too"
+                        f"variant {name!r} is like {other!r}, which must be a variant without like"
                     )
         return self
 
-    def changes(self, experiment: Experiment, variant: str) -> Changes:
-        """All changes of one variant of one experiment, in the order in which they are made.
+    def changes(self, experiment: ExperimentEntry, variant: str) -> Changes:
+        """The overrides of one variant of one experiment, in the order of their application.
 
-        What changes a setting again takes the place of what did before.
+        A later override of a setting replaces an earlier one.
         """
         own = self.variants[variant]
         models = [self.variants[name] for name in own.get("like", ())]
@@ -99,24 +104,26 @@ class Experiments(Table):
         return tuple(last.values())
 
 
-def read_experiments(path: Path) -> Experiments:
-    """Read a list of experiments.
+def read_experiments(path: Path) -> ExperimentList:
+    """Read the list of experiments ``path``.
 
     Raises:
-        ConfigError: all its problems, each with its place.
+        ConfigError: all problems of the file, at most 20, each with its place.
     """
     raw = read_toml(path, [])
     try:
-        return Experiments.model_validate_json(json.dumps(raw), strict=True)
+        return ExperimentList.model_validate_json(json.dumps(raw), strict=True)
     except ValidationError as error:
-        found = [problem(Experiments, each, "") for each in error.errors(include_url=False)]
+        found = [
+            issue_message(ExperimentList, each, "") for each in error.errors(include_url=False)
+        ]
         raise ConfigError([f"{path}: {each}" for each in found[:20]]) from error
 
 
-def inline(value: Any) -> str:
-    """A JSON value as TOML in one line, for ``--set``."""
+def inline_toml(value: Any) -> str:
+    """A JSON value as TOML in one line, in the form of ``--set``."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {inline(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key} = {inline_toml(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(inline(each) for each in value) + "]"
+        return "[" + ", ".join(inline_toml(each) for each in value) + "]"
     return json.dumps(value, ensure_ascii=False)

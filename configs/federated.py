@@ -1,169 +1,194 @@
-"""What every agreement between a server and its clients has, whatever they teach."""
+"""Agreement of a run with a server and clients: the part that both of its modes share."""
 
 from math import ceil
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from configs.agreement import Limits
-from configs.table import Count, Fraction, Name, Pin, Positive, Table
+from configs.agreement import LimitSettings
+from configs.table import ConfigTable, Count, Fraction, Name, Pin, Positive
 
 
-class Seated(Table):
-    """One organisation and its role."""
+class FederatedPartyEntry(ConfigTable):
+    """One party and its role."""
 
     role: Literal["server", "client"]
     pins: tuple[Pin, ...] = ()
 
 
-class Rule(Table):
-    """What the server does with the clients' mean change."""
+class ServerRule(ConfigTable):
+    """How the server applies the clients' mean update."""
 
-    kind: Literal["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = "fedavg"
-    rate: Positive | None = None  # η_s; None: 1, or 0.001 of the adaptive ones
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9  # of fedavgm
-    floor: Positive = 1e-3  # τ
-    first: Annotated[float, Field(ge=0, lt=1)] = 0.9  # β₁
-    second: Annotated[float, Field(ge=0, lt=1)] = 0.99  # β₂
+    kind: Literal["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = "fedavg"  # rule
+    # Learning rate η_s of the server; absent: 1, or 0.001 for the adaptive kinds.
+    rate: Positive | None = None
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9  # momentum of fedavgm
+    tau: Positive = 1e-3  # constant τ in the denominator of the adaptive kinds
+    # Decay β₁ of the mean update, for fedadam and fedyogi.
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    # Decay β₂ of the mean squared update, for fedadam and fedyogi.
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    # Form of the adaptive kinds: of the source paper, of Reddi et al., or of the program that was
+    # released with the paper.
     form: Literal["paper", "reddi", "code"] = "paper"
 
 
-class Teaching(Table):
+class RoundSettings(ConfigTable):
     """Rounds of federated averaging."""
 
     rounds: Count = 100
-    share: Fraction = 1.0  # of the clients that take part in a round
-    quorum: Fraction = 0.8  # of these that must answer, or the round stops the run
-    epochs: Count = 1  # of a client in a round
+    share: Fraction = 1.0  # share of the clients that take part in a round
+    quorum: Fraction = 0.8  # share of these that must reply, or the run stops
+    epochs: Count = 1  # local epochs of a client in a round
     batch: Count = 64
     learning_rate: Positive = 0.05
-    decay: Fraction = 1.0  # of the learning rate, a round
+    decay: Fraction = 1.0  # factor of the learning rate per round
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    proximal: Annotated[float, Field(ge=0)] = 0.0  # μ of FedProx
-    rule: Rule = Rule()
+    proximal: Annotated[float, Field(ge=0)] = 0.0  # weight μ of the proximal term of FedProx
+    rule: ServerRule = ServerRule()
 
 
-class Asked(Table):
-    """What every request to forget has."""
+class RequestBase(ConfigTable):
+    """A deletion request: the keys of both modes."""
 
     name: Name
-    client: Name | None = None  # None: every client, as far as its rows are meant
-    fraction: Fraction = 1.0  # of the rows that are meant
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    client: Name | None = None  # client whose rows are forgotten; absent: all clients
+    fraction: Fraction = 1.0  # fraction of the chosen rows that are forgotten
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # seed of the drawn fraction
 
     @property
     def leaver(self) -> str | None:
-        """The client that leaves with all its rows, where one does."""
+        """The client that leaves with all its rows; None if no client leaves."""
         return self.client if self.fraction == 1 else None
 
 
-class SecureAggregation(Table):
-    """Whether the server sees single updates."""
+class SecureAggregation(ConfigTable):
+    """Secure aggregation: whether the server sees single clients' updates."""
 
+    # none: the server sees every update. masks: updates are masked. ckks: updates are encrypted.
     kind: Literal["none", "masks", "ckks"] = "none"
-    least: Annotated[int, Field(ge=3)] = 3  # contributors of a sum, or it is not made
-    keepers: tuple[Name, ...] = ()  # clients that may hold the keys of ckks; none named: all
+    # Smallest number of clients in a sum; with fewer contributors no sum is computed.
+    min_contributors: Annotated[int, Field(ge=3)] = 3
+    key_holders: tuple[Name, ...] = ()  # clients that may hold the keys of ckks; empty: all
 
 
-class Simulation(Table):
-    """Where simulated clients are computed."""
+class SimulationSettings(ConfigTable):
+    """Where simulated clients run."""
 
-    backend: Literal["processes", "ray"] = "processes"
-    workers: Count | None = None  # processes; None: as many as there are cores
-    address: str | None = None  # of a Ray cluster; None: one on this machine
+    backend: Literal["processes", "ray"] = "processes"  # local processes, or Ray workers
+    workers: Count | None = None  # number of processes; absent: one per core
+    address: str | None = None  # address of a Ray cluster; absent: one on this machine
 
     @model_validator(mode="after")
-    def _of_a_cluster(self) -> Self:
+    def _address_is_of_a_cluster(self) -> Self:
         if self.address is not None and (self.backend != "ray" or self.workers is not None):
-            raise ValueError("address goes with backend 'ray' alone; a cluster has its own workers")
+            raise ValueError(
+                "address goes with backend = 'ray' and without workers: a cluster has its own "
+                "workers"
+            )
         return self
 
 
-class Federated(Table):
-    """What the agreements of networks on rows and of language models have in common."""
+class FederatedAgreement(ConfigTable):
+    """Agreement of a run with a server; each mode adds its model, data and methods."""
 
     federation: Name
     mode: str
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    parties: dict[Name, Seated] = Field(default={})
-    # So many simulated clients beside those named, client-0 and so on, all with [seats.client].
+    parties: dict[Name, FederatedPartyEntry] = Field(default={})
+    # Number of simulated clients besides the named parties; their names are client-0, client-1,
+    # ..., and their settings are [settings.client].
     clients: Annotated[int, Field(ge=0, le=100_000)] = 0
-    training: Teaching = Teaching()
+    training: RoundSettings = RoundSettings()
     aggregation: SecureAggregation = SecureAggregation()
-    unlearn: tuple[Asked, ...] = ()
-    limits: Limits = Limits()
-    simulation: Simulation = Simulation()
+    unlearn: tuple[RequestBase, ...] = ()
+    limits: LimitSettings = LimitSettings()
+    simulation: SimulationSettings = SimulationSettings()
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """What a trained model must have in common with those who use it, as JSON."""
+        """The settings, as JSON, in which a saved model and its users must agree.
+
+        Raises:
+            NotImplementedError: always, in this base class.
+        """
         raise NotImplementedError
 
     @property
     def hub(self) -> str:
-        """The server."""
+        """Name of the party to which all others connect: the server."""
         return next(name for name, each in self.parties.items() if each.role == "server")
 
     @property
     def spokes(self) -> tuple[str, ...]:
-        """The clients, by name."""
+        """Names of the clients: the named ones, sorted, then the simulated ones."""
         named = (name for name, each in self.parties.items() if each.role == "client")
         return (*sorted(named), *(f"client-{number}" for number in range(self.clients)))
 
     @model_validator(mode="after")
-    def _one_server(self) -> Self:
+    def _has_one_server(self) -> Self:
         servers = [name for name, each in self.parties.items() if each.role == "server"]
         if len(servers) != 1 or len(self.spokes) < 2:
             raise ValueError(
-                f"a run has one server and two clients or more; here {len(servers)} and "
-                f"{len(self.spokes)}"
+                f"a run needs one server and two clients or more; here {len(servers)} servers and "
+                f"{len(self.spokes)} clients"
             )
         if len(set(self.spokes)) < len(self.spokes):
-            raise ValueError("a named client bears the name of a simulated one")
+            raise ValueError("a named client has the name of a simulated client: rename it")
         return self
 
     @model_validator(mode="after")
     def _requests_name_clients(self) -> Self:
         names = [each.name for each in self.unlearn]
         if len(set(names)) < len(names):
-            raise ValueError("two requests bear one name")
+            raise ValueError("two requests have the same name")
         for each in self.unlearn:
             if each.client is not None and each.client not in self.spokes:
-                raise ValueError(f"request {each.name!r} names client {each.client!r}, who is none")
+                raise ValueError(
+                    f"request {each.name!r} names client {each.client!r}, which does not exist"
+                )
         if {each.leaver for each in self.unlearn} >= {*self.spokes}:
-            raise ValueError("the requests have every client leave: name fewer, or a part of rows")
-        return self
-
-    @model_validator(mode="after")
-    def _enough_for_a_sum(self) -> Self:
-        sums, gone = self.aggregation, {each.leaver for each in self.unlearn} - {None}
-        stay = len(self.spokes) - len(gone)
-        taught = ceil(self.training.share * stay - 1e-9)
-        if sums.kind != "none" and taught < sums.least:
             raise ValueError(
-                f"training.share has {taught} of the {stay} clients that stay take part in a "
-                f"round, and aggregation.least is {sums.least}"
+                "the requests remove every client: name fewer clients, or a fraction of rows"
             )
         return self
 
     @model_validator(mode="after")
-    def _keepers_are_clients(self) -> Self:
-        named, sums = self.aggregation.keepers, self.aggregation
+    def _sums_have_enough_contributors(self) -> Self:
+        sums, gone = self.aggregation, {each.leaver for each in self.unlearn} - {None}
+        stay = len(self.spokes) - len(gone)
+        chosen = ceil(self.training.share * stay - 1e-9)
+        if sums.kind != "none" and chosen < sums.min_contributors:
+            raise ValueError(
+                f"with training.share {chosen} of the {stay} remaining clients take part in a "
+                f"round, and aggregation.min_contributors is {sums.min_contributors}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _key_holders_are_clients(self) -> Self:
+        named, sums = self.aggregation.key_holders, self.aggregation
         if not named:
             return self
         if sums.kind != "ckks":
-            raise ValueError("aggregation.keepers goes with aggregation.kind = 'ckks'")
+            raise ValueError("aggregation.key_holders goes with aggregation.kind = 'ckks'")
         if len(set(named)) < 2 or not {*named} <= {*self.spokes}:
-            raise ValueError("aggregation.keepers must name two clients or more, and nobody else")
+            raise ValueError(
+                "aggregation.key_holders must name two clients or more, and clients only"
+            )
         gone = {each.leaver for each in self.unlearn}
         if len({*named} - gone) < 2:
-            raise ValueError("of aggregation.keepers two at least must stay: name others, or more")
-        # In the worst round the keepers that leave are gone, and all others are here.
+            raise ValueError(
+                "at least two of aggregation.key_holders must remain after the requests: name "
+                "other clients, or more"
+            )
+        # In the worst round the leaving key holders are gone and all other clients are there.
         here = len(self.spokes) - len({*named} & gone)
         left_out = here - ceil(self.training.share * here - 1e-9)
         if len({*named} - gone) - left_out < 2:
             raise ValueError(
-                "of aggregation.keepers fewer than two may be in a round whose clients are drawn: "
-                "training.share = 1, more keepers, or none named, and all are"
+                "a round with drawn clients may have fewer than two of aggregation.key_holders: "
+                "set training.share = 1, name more key holders, or none, which makes all clients "
+                "key holders"
             )
         return self

@@ -1,84 +1,98 @@
-"""A config of a server and its clients: the agreement, and the seats that stand in it or beside."""
+"""Config files of the modes with a server: the agreement, and the settings of the parties."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from configs.errors import ConfigError
-from configs.federated import Federated
-from configs.horizontal import Horizontal
-from configs.language import Language
-from configs.language_seat import LanguageServerSeat, MuseTexts, TextSeat, TofuTexts
-from configs.schema import changed, checked, refusal, validated
-from configs.seat import Chair, RowSeat
+from configs.federated import FederatedAgreement
+from configs.horizontal import HorizontalAgreement
+from configs.language import LanguageAgreement
+from configs.language_party_settings import (
+    LanguageClientSettings,
+    LanguageServerSettings,
+    MuseTexts,
+    TofuTexts,
+)
+from configs.party_settings import PartySettingsBase, RowPartySettings
+from configs.schema import apply_change, config_error, validate_or_collect, validate_table
 from configs.toml_file import read_toml
 
-SIMULATED = "client"  # the seat of all simulated clients
-MODES: dict[str, type[Horizontal | Language]] = {"horizontal": Horizontal, "llm": Language}
+SIMULATED = "client"  # the table [settings.client] is for all simulated clients
+MODES: dict[str, type[HorizontalAgreement | LanguageAgreement]] = {
+    "horizontal": HorizontalAgreement,
+    "llm": LanguageAgreement,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class FederatedConfig:
-    """One file.
+    """One config file of a mode with a server.
 
     Attributes:
-        notices: what was accepted in the files read so far, but deserves a word.
+        path: the file.
+        agreement: the settings that all parties share.
+        inline: party settings that stand in the same file, by name.
+        notices: warnings about the files that were read so far.
     """
 
     path: Path
-    agreement: Federated
-    inline: Mapping[str, Chair]
+    agreement: FederatedAgreement
+    inline: Mapping[str, PartySettingsBase]
     notices: list[str] = field(default_factory=list)
 
-    def seat(self, name: str) -> Chair:
-        """The seat of party ``name``: inline, beside the config, or that of all simulated clients.
+    def settings(self, name: str) -> PartySettingsBase:
+        """The settings of party ``name``.
+
+        They stand in the config, in ``<name>.party.toml`` beside it, or, for a simulated client,
+        in ``[settings.client]``.
 
         Raises:
-            ConfigError: no such party, or no such seat.
+            ConfigError: there is no such party, or its settings are missing or invalid.
         """
         known = (self.agreement.hub, *self.agreement.spokes)
         if name not in known:
             raise ConfigError(
-                f"no seat {name!r} in {self.path}", f"the seats are {', '.join(known[:20])}"
+                f"no party {name!r} in {self.path}", f"the parties are {', '.join(known[:20])}"
             )
         if name in self.inline:
             return self.inline[name]
-        beside = self.path.with_name(f"{name}.seat.toml")
+        beside = self.path.with_name(f"{name}.party.toml")
         if beside.exists():
-            kind = _kind(self.agreement, name)
-            return validated(kind, read_toml(beside, self.notices), beside, "")
+            kind = _settings_class(self.agreement, name)
+            return validate_table(kind, read_toml(beside, self.notices), beside, "")
         if name not in self.agreement.parties and SIMULATED in self.inline:
             return self.inline[SIMULATED]
         raise ConfigError(
-            f"{self.path} has no [seats.{name}] and {beside} does not exist",
-            "the seat of a party is private: write it there",
+            f"{self.path} has no [settings.{name}] and {beside} does not exist",
+            f"write the settings of party {name} into {beside.name}: they are private",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class HorizontalConfig(FederatedConfig):
-    """A file whose clients learn a network on rows."""
+    """A config file of the horizontal mode: clients train a network on rows."""
 
-    agreement: Horizontal
+    agreement: HorizontalAgreement
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageConfig(FederatedConfig):
-    """A file whose clients learn a language model."""
+    """A config file of the LLM mode: clients train a language model on texts."""
 
-    agreement: Language
+    agreement: LanguageAgreement
 
 
 def is_federated(path: Path, changes: Sequence[str] = ()) -> bool:
-    """Whether a config is of these modes; what is wrong with it is told when it is read."""
+    """Whether ``mode`` in the config ``path`` names a mode with a server."""
     raw = read_toml(path, [])
     for change in changes:
-        changed(raw, change)
+        apply_change(raw, change)
     return raw.get("mode") in MODES
 
 
 def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig | LanguageConfig:
-    """Read ``path``; ``changes`` are settings like ``training.rounds=5``.
+    """Read the config ``path``; ``changes`` are settings like ``training.rounds=5``.
 
     Raises:
         ConfigError: all problems of the file, at most 20, each with its place.
@@ -87,33 +101,36 @@ def read_federated(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig 
     problems: list[str] = []
     raw = read_toml(path, notices)
     for change in changes:
-        changed(raw, change)
-    seats = raw.pop("seats", {})
-    if not isinstance(seats, dict):
-        raise ConfigError(f"{path}: seats must be tables, [seats.<party>]")
-    agreement = checked(MODES.get(str(raw.get("mode")), Horizontal), raw, "", problems)
+        apply_change(raw, change)
+    tables = raw.pop("settings", {})
+    if not isinstance(tables, dict):
+        raise ConfigError(f"{path}: settings must be tables, [settings.<party>]")
+    mode = MODES.get(str(raw.get("mode")), HorizontalAgreement)
+    agreement = validate_or_collect(mode, raw, "", problems)
     inline = {
-        name: checked(_kind(agreement, name), each, f"seats.{name}.", problems)
-        for name, each in seats.items()
+        name: validate_or_collect(
+            _settings_class(agreement, name), each, f"settings.{name}.", problems
+        )
+        for name, each in tables.items()
     }
     if agreement is None or problems:
-        raise refusal(path, problems)
-    strangers = sorted(set(seats) - {agreement.hub, *agreement.spokes, SIMULATED})
+        raise config_error(path, problems)
+    strangers = sorted(set(tables) - {agreement.hub, *agreement.spokes, SIMULATED})
     if strangers:
-        raise refusal(path, [f"[seats.{name}] is no party" for name in strangers])
-    known = {n: each for n, each in inline.items() if each}
-    if apart := _forgets_other(agreement, known):
-        raise refusal(path, [apart])
-    if isinstance(agreement, Language):
+        raise config_error(path, [f"[settings.{name}] is no party" for name in strangers])
+    known = {name: each for name, each in inline.items() if each}
+    if mismatch := _benchmark_mismatch(agreement, known):
+        raise config_error(path, [mismatch])
+    if isinstance(agreement, LanguageAgreement):
         return LanguageConfig(path, agreement, known, notices)
     return HorizontalConfig(path, agreement, known, notices)
 
 
 def read_horizontal(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig:
-    """Read a config whose clients learn a network on rows.
+    """Read a config of the horizontal mode.
 
     Raises:
-        ConfigError: it is of another mode, or see ``read_federated``.
+        ConfigError: the config is of another mode, or has problems, each with its place.
     """
     config = read_federated(path, changes)
     if not isinstance(config, HorizontalConfig):
@@ -122,10 +139,10 @@ def read_horizontal(path: Path, changes: Sequence[str] = ()) -> HorizontalConfig
 
 
 def read_language(path: Path, changes: Sequence[str] = ()) -> LanguageConfig:
-    """Read a config whose clients learn a language model.
+    """Read a config of the LLM mode.
 
     Raises:
-        ConfigError: it is of another mode, or see ``read_federated``.
+        ConfigError: the config is of another mode, or has problems, each with its place.
     """
     config = read_federated(path, changes)
     if not isinstance(config, LanguageConfig):
@@ -133,28 +150,31 @@ def read_language(path: Path, changes: Sequence[str] = ()) -> LanguageConfig:
     return config
 
 
-def _forgets_other(agreement: Federated, seats: Mapping[str, Chair]) -> str | None:
-    """Whether the server would measure on other texts than those that clients forget."""
-    server = seats.get(agreement.hub)
-    asks = isinstance(agreement, Language) and agreement.evaluation.benchmark != "none"
-    if not asks or not isinstance(server, LanguageServerSeat) or server.benchmark is None:
+def _benchmark_mismatch(
+    agreement: FederatedAgreement, settings: Mapping[str, PartySettingsBase]
+) -> str | None:
+    """A message where the server's benchmark is about other texts than the clients forget."""
+    server = settings.get(agreement.hub)
+    asks = isinstance(agreement, LanguageAgreement) and agreement.evaluation.benchmark != "none"
+    if not asks or not isinstance(server, LanguageServerSettings) or server.benchmark is None:
         return None
-    for name, seat in seats.items():
-        data = seat.data if isinstance(seat, TextSeat) else None
+    for name, each in settings.items():
+        data = each.data if isinstance(each, LanguageClientSettings) else None
         if isinstance(data, TofuTexts | MuseTexts) and data.kind == server.benchmark.kind:
             field = "forget" if data.kind == "tofu" else "corpus"
             theirs, ours = getattr(data, field), getattr(server.benchmark, field)
             if theirs != ours:
                 return (
-                    f"seats.{name}.data.{field} is {theirs!r}, and seats.{agreement.hub}."
-                    f"benchmark.{field} is {ours!r}: figures would be of other texts"
+                    f"settings.{name}.data.{field} is {theirs!r}, and settings.{agreement.hub}."
+                    f"benchmark.{field} is {ours!r}: the benchmark would measure other texts than "
+                    "those that are forgotten; give both the same value"
                 )
     return None
 
 
-def _kind(agreement: Federated | None, name: str) -> type[Chair]:
-    """What a party's seat has; the server's of networks on rows has no data."""
+def _settings_class(agreement: FederatedAgreement | None, name: str) -> type[PartySettingsBase]:
+    """The class of a party's settings; the server of the horizontal mode has no data."""
     hub = agreement is not None and name == agreement.hub
-    if isinstance(agreement, Language):
-        return LanguageServerSeat if hub else TextSeat
-    return Chair if hub else RowSeat
+    if isinstance(agreement, LanguageAgreement):
+        return LanguageServerSettings if hub else LanguageClientSettings
+    return PartySettingsBase if hub else RowPartySettings

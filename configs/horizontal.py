@@ -1,27 +1,27 @@
-"""The agreement of a horizontal run: a server, and clients with the same columns, other people."""
+"""Agreement of a horizontal run: clients hold different rows with the same columns."""
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from configs.agreement import Labels, Split, Widths
+from configs.agreement import LabelSettings, SplitSettings, Widths
 from configs.client_unlearning import ClientMethod, ClientUnlearning
-from configs.federated import Asked, Federated, Teaching
-from configs.hidden_updates import refused, told_classes
-from configs.table import Count, Fraction, Name, Positive, Table
+from configs.federated import FederatedAgreement, RequestBase, RoundSettings
+from configs.secagg_rules import gate_problems, method_problems
+from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
 Shape: TypeAlias = Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)]
 
 
-class WholeMlp(Table):
-    """Fully connected layers with ReLU between; no hidden layer makes it linear."""
+class WholeMlp(ConfigTable):
+    """Fully connected layers with ReLU between them; without a hidden layer a linear model."""
 
     kind: Literal["mlp"] = "mlp"
-    hidden: Widths = (400, 400)
+    hidden: Widths = (400, 400)  # widths of the hidden layers
 
 
-class WholeNetwork(Table):
-    """A network of the literature for images."""
+class WholeNetwork(ConfigTable):
+    """A known network for images."""
 
     kind: Literal["lenet5", "cnn", "resnet18"]
 
@@ -29,168 +29,174 @@ class WholeNetwork(Table):
 Network: TypeAlias = Annotated[WholeMlp | WholeNetwork, Field(discriminator="kind")]
 
 
-class OneForAll(Table):
-    """All clients share one model."""
+class SharedModel(ConfigTable):
+    """No personalisation: all clients share one model."""
 
     kind: Literal["none"] = "none"
 
 
-class FedPer(Table):
-    """The last layer is each client's own."""
+class FedPer(ConfigTable):
+    """FedPer: each client has its own last layer."""
 
     kind: Literal["fedper"]
 
 
-class PerFedAvg(Table):
-    """A model that one step makes the client's own (first order)."""
+class PerFedAvg(ConfigTable):
+    """Per-FedAvg (first order): one local step adapts the shared model to the client."""
 
     kind: Literal["per-fedavg"]
-    inner: Positive = 0.01  # α
+    inner: Positive = 0.01  # learning rate α of the adapting step
 
 
-class MimirPrompts(Table):
-    """A prompt for every client, generated from its own descriptor."""
+class MimirPrompts(ConfigTable):
+    """Mimir: a prompt per client, generated from the client's own descriptor."""
 
     kind: Literal["mimir"]
-    decay: Annotated[float, Field(ge=0)] = 0.1  # λ₁ and λ₂
-    keys: Count = 8  # l_k
-    values: Count = 8  # l_v
-    spread: Positive = 1.0  # standard deviation of what each client draws for its descriptor
+    decay: Annotated[float, Field(ge=0)] = 0.1  # weight decay λ₁ and λ₂ of the generator
+    keys: Count = 8  # number l_k of keys
+    values: Count = 8  # number l_v of values
+    spread: Positive = 1.0  # standard deviation of the clients' random descriptors
 
 
-class Gpfl(Table):
-    """Features split by a conditional valve; heads are the clients' own."""
+class Gpfl(ConfigTable):
+    """GPFL: features split by a conditional valve, and each client has its own head."""
 
     kind: Literal["gpfl"]
-    weight: Annotated[float, Field(ge=0)] = 0.01  # of the distance to the class embeddings
+    weight: Annotated[float, Field(ge=0)] = 0.01  # weight of the distance to the class embeddings
 
 
 PersonalPlan: TypeAlias = Annotated[
-    OneForAll | FedPer | PerFedAvg | MimirPrompts | Gpfl, Field(discriminator="kind")
+    SharedModel | FedPer | PerFedAvg | MimirPrompts | Gpfl, Field(discriminator="kind")
 ]
 
 
-class Own(Table):
-    """Every client brings its own data."""
+class OwnData(ConfigTable):
+    """Every client reads its own data."""
 
     kind: Literal["own"] = "own"
 
 
-class Iid(Table):
-    """One data set, dealt in equal parts at random."""
+class Iid(ConfigTable):
+    """One data set, divided at random into equal parts."""
 
     kind: Literal["iid"]
 
 
-class Pathological(Table):
-    """Every client holds a part of the classes: Pat-10, Pat-20, Pat-50."""
+class Pathological(ConfigTable):
+    """Every client holds rows of some classes only: Pat-10, Pat-20, Pat-50."""
 
     kind: Literal["pathological"]
-    share: Fraction = 0.2  # of the classes
+    share: Fraction = 0.2  # share of the classes at each client
 
 
-class Dirichlet(Table):
-    """Each class dealt in proportions drawn from a Dirichlet distribution."""
+class Dirichlet(ConfigTable):
+    """Each class is divided in proportions drawn from a Dirichlet distribution."""
 
     kind: Literal["dirichlet"]
-    concentration: Positive = 0.1  # ζ
-    least: Count = 20  # rows of every client
+    concentration: Positive = 0.1  # concentration ζ of the distribution
+    min_rows: Count = 20  # smallest number of rows of a client
 
 
-Partition: TypeAlias = Annotated[Own | Iid | Pathological | Dirichlet, Field(discriminator="kind")]
+Partition: TypeAlias = Annotated[
+    OwnData | Iid | Pathological | Dirichlet, Field(discriminator="kind")
+]
 
 
-class Rounds(Teaching):
-    """Federated averaging by gradient descent."""
+class HorizontalRoundSettings(RoundSettings):
+    """Federated averaging of networks, trained with SGD."""
 
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    clusters: Count = (
-        1  # of clients that learn apart, with the method 'knot'; their mean is delivered
-    )
+    # Number of clusters of clients that train separate models, for the method 'knot'; the result
+    # is the mean of the models.
+    clusters: Count = 1
 
 
-class Trigger(Table):
-    """A backdoor that the leaving client plants in its own rows, to measure whether it goes."""
+class TriggerSettings(ConfigTable):
+    """A backdoor that the leaving client plants in its own rows, to measure its removal."""
 
-    pattern: Literal["square", "random", "cross"] = "random"  # 3x3 pixels at the bottom right
-    share: Fraction = 0.8  # of its rows
-    shift: Count = 5  # a row of class y learns y + shift, modulo the number of classes
-    target: str | None = None  # or every one this class
-    # While the client is unlearned all its rows bear it, as in FedOSD's program: otherwise the rows
-    # without it are forgotten, too, and the others, which may not go back to their class, to a
-    # planted one.
+    # Pattern of 3x3 pixels at the bottom right.
+    pattern: Literal["square", "random", "cross"] = "random"
+    share: Fraction = 0.8  # share of the client's rows that get the trigger
+    shift: Count = 5  # a row of class y is trained as class y + shift, modulo the number of classes
+    target: str | None = None  # class of all rows with the trigger; absent: see shift
+    # Whether all rows of the client get the trigger during unlearning, as in FedOSD's program.
+    # Otherwise unlearning works on the clean rows, too, and moves rows with the trigger to other
+    # classes than their own, among them the planted class.
     everywhere: bool = False
 
 
-class Leaving(Asked):
-    """Who or what must be forgotten."""
+class ClientRequest(RequestBase):
+    """A deletion request: a client, or classes of its rows."""
 
-    classes: tuple[str, ...] = ()  # of the client's rows; none: all
-    trigger: Trigger | None = None
+    classes: tuple[str, ...] = ()  # classes of the rows that are forgotten; empty: all classes
+    trigger: TriggerSettings | None = None  # backdoor that the leaving client plants; absent: none
 
     @property
     def leaver(self) -> str | None:
-        """See ``Asked``."""
+        """The client that leaves with all its rows; None if no client leaves."""
         return None if self.classes else super().leaver
 
     @model_validator(mode="after")
-    def _something(self) -> Self:
+    def _names_a_client_or_classes(self) -> Self:
         if self.client is None and not self.classes:
-            raise ValueError("name the client that leaves, or the classes that must be forgotten")
+            raise ValueError("a request needs client, classes, or both")
         if self.trigger and (self.client is None or self.classes or self.fraction != 1):
             raise ValueError("a trigger goes with a client that leaves with all its rows")
         return self
 
 
-class History(Table):
-    """What the server keeps of the training for ways that need it: every so many rounds."""
+class HistorySettings(ConfigTable):
+    """History of the training at the server, for methods that need the clients' updates."""
 
-    every: Annotated[int, Field(ge=0)] = 0  # 0: nothing
+    # The clients' updates are saved once in this number of rounds; 0: never.
+    every: Annotated[int, Field(ge=0)] = 0
 
 
-class ClientEvaluation(Table):
-    """What is measured beside accuracy, the trigger and membership."""
+class ClientEvaluation(ConfigTable):
+    """Measurements beyond accuracy, trigger and membership inference."""
 
-    # Reverting test: so many further plain rounds of those who stay, then everything once more.
+    # Reverting test: number of plain rounds of the remaining clients after unlearning, before all
+    # measurements are repeated; 0: no test.
     revert: Annotated[int, Field(ge=0, le=100_000)] = 0
-    # Have those who stay say in every round of unlearning whether its step goes against them.
+    # Whether the remaining clients report, in each round of unlearning, if the step conflicts with
+    # their gradient.
     conflicts: bool = False
-    # A client that stays and lends its whole model, its own parameters included, to be measured on
-    # the leaving clients' rows, too.
-    by: Name | None = None
+    # Remaining client whose whole model, personal parameters included, is also measured on the
+    # leaving clients' rows; absent: none.
+    evaluator: Name | None = None
 
 
-class ClientSplit(Split):
-    """Which of a client's rows are for what."""
+class ClientSplit(SplitSettings):
+    """Which of a client's rows are for training, validation and test."""
 
-    validation: Fraction = 0.05
-    test: Fraction | None = 0.15
+    validation: Fraction = 0.05  # fraction of the rows for validation
+    test: Fraction | None = 0.15  # fraction of the rows for the test; not with kind = "official"
 
 
-class Horizontal(Federated):
-    """One run, as all parties must describe it."""
+class HorizontalAgreement(FederatedAgreement):
+    """One horizontal run: the file that all parties share."""
 
     mode: Literal["horizontal"]
-    labels: Labels
-    shape: Shape  # of one row: columns, or channels, height and width
-    model: Network = WholeMlp()
-    personal: PersonalPlan = OneForAll()
-    partition: Partition = Own()
+    labels: LabelSettings
+    shape: Shape  # shape of one row: [columns], or [channels, height, width]
+    model: Network = WholeMlp()  # network that the clients train
+    personal: PersonalPlan = SharedModel()  # personalisation of the clients' models
+    partition: Partition = OwnData()  # how simulated clients get their rows
     split: ClientSplit = ClientSplit()
-    training: Rounds = Rounds()
-    history: History = History()
-    unlearn: tuple[Leaving, ...] = ()
+    training: HorizontalRoundSettings = HorizontalRoundSettings()
+    history: HistorySettings = HistorySettings()
+    unlearn: tuple[ClientRequest, ...] = ()
     unlearning: ClientUnlearning = ClientUnlearning()
     evaluation: ClientEvaluation = ClientEvaluation()
 
     @property
     def architecture(self) -> dict[str, Any]:
-        """What a trained model must have in common with those who use it, as JSON."""
+        """The settings, as JSON, in which a saved model and its users must agree."""
         fields = {"federation", "labels", "shape", "model", "personal"}
         return self.model_dump(mode="json", include=fields)
 
     @model_validator(mode="after")
-    def _requests_name_classes(self) -> Self:
+    def _requests_name_known_classes(self) -> Self:
         for each in self.unlearn:
             target = each.trigger.target if each.trigger else None
             for unknown in {*each.classes, *filter(None, [target])} - set(self.labels.classes):
@@ -201,144 +207,181 @@ class Horizontal(Federated):
         planted = [each.name for each in self.unlearn if each.trigger]
         if len(planted) > 1:
             raise ValueError(
-                f"requests {', '.join(planted)} plant triggers, and a run measures one of them"
+                f"requests {', '.join(planted)} plant triggers, and a run measures one trigger only"
             )
         for each in self.unlearn:
             plan, count = each.trigger, len(self.labels.classes)
             if plan and plan.target is None and not plan.shift % count:
                 raise ValueError(
-                    f"trigger.shift {plan.shift} of {count} classes leaves every row its class: no "
-                    "trigger"
+                    f"trigger.shift {plan.shift} is a multiple of the {count} classes, so every "
+                    "row keeps its class: choose another shift"
                 )
         if planted and len(self.shape) != 3:
-            raise ValueError(f"request {planted[0]!r} plants a trigger, which takes images")
+            raise ValueError(
+                f"request {planted[0]!r} plants a trigger, which needs images: shape must be "
+                "[channels, height, width]"
+            )
         return self
 
     @model_validator(mode="after")
-    def _sums_are_enough(self) -> Self:
+    def _secure_aggregation_suffices(self) -> Self:
         sums, plan = self.aggregation, self.unlearning
         if sums.kind == "none":
             return self
         if self.history.every:
             raise ValueError(
-                "history.every keeps single clients' updates, which aggregation.kind = "
-                f"{sums.kind!r} hides; set it to 0"
+                "history.every saves single clients' updates, which aggregation.kind = "
+                f"{sums.kind!r} hides: set it to 0"
             )
         if self.evaluation.conflicts:
-            raise ValueError("evaluation.conflicts asks clients one by one, which sums hide")
+            raise ValueError(
+                "evaluation.conflicts needs single clients' replies, which aggregation.kind = "
+                f"{sums.kind!r} hides: set it to false"
+            )
         chosen: list[tuple[str, ClientMethod]] = [("unlearning.method", plan.method)]
         chosen += [("unlearning.compare", each) for each in plan.compare]
-        chosen += [("unlearning.also", each.method) for each in plan.also]
-        if not self.unlearn:  # nothing is run that was not asked for
+        chosen += [("unlearning.variants", each.method) for each in plan.variants]
+        if not self.unlearn:  # without a request only explicit settings are checked
             chosen = [each for each in chosen if each[0].split(".")[1] in plan.model_fields_set]
         alone = any(each.client is not None for each in self.unlearn)
-        hidden = refused(sums.kind, chosen, one_leaves=alone)
-        for problem in (*hidden, *told_classes(sums.kind, plan)):
+        hidden = method_problems(sums.kind, chosen, one_leaves=alone)
+        for problem in (*hidden, *gate_problems(sums.kind, plan)):
             raise ValueError(problem)
         return self
 
     @property
-    def _ways(self) -> set[str]:
-        """What a request has run; nothing without one."""
+    def _methods(self) -> set[str]:
+        """Names of the methods that the requests run; empty without a request."""
         plan = self.unlearning
-        ways: set[str] = {plan.method, *plan.compare, *(each.method for each in plan.also)}
-        return ways if self.unlearn else set()
+        methods: set[str] = {
+            plan.method, *plan.compare, *(each.method for each in plan.variants)
+        }  # fmt: skip
+        return methods if self.unlearn else set()
 
     @model_validator(mode="after")
-    def _histories_tell_steps(self) -> Self:
+    def _history_suffices(self) -> Self:
         rule = self.training.rule
-        for name in sorted(self._ways & {"federaser", "fedrecovery"}):
+        for name in sorted(self._methods & {"federaser", "fedrecovery"}):
             if not self.history.every:
                 raise ValueError(f"{name} needs the history of the training: history.every = 1")
             if rule.kind != "fedavg" or rule.rate not in (None, 1.0):
                 raise ValueError(
-                    f"{name} takes the mean change for the step that was made: "
+                    f"{name} needs rounds that apply the clients' mean update as it is: "
                     "training.rule = {kind = 'fedavg'}, rate 1"
                 )
-        if "fedrecovery" in self._ways and any(each.leaver is None for each in self.unlearn):
-            raise ValueError("fedrecovery takes out whole clients: name them, without classes")
+        if "fedrecovery" in self._methods and any(each.leaver is None for each in self.unlearn):
+            raise ValueError(
+                "fedrecovery removes whole clients: requests must name a client, without classes "
+                "or fraction"
+            )
         return self
 
     @model_validator(mode="after")
-    def _models_fit_the_ways(self) -> Self:
+    def _models_fit_the_methods(self) -> Self:
         if self.personal.kind in ("fedper", "mimir", "gpfl"):
-            for name in sorted(self._ways & {"fedforget", "mode"}):
+            for name in sorted(self._methods & {"fedforget", "mode"}):
                 raise ValueError(
-                    f"{name} guides one model by another one, and personal = "
-                    f"{self.personal.kind!r} leaves clients one set of own parameters for both"
+                    f"{name} trains one model with the help of another model, and personal = "
+                    f"{self.personal.kind!r} gives clients one set of personal parameters for both"
                 )
         if len(self.shape) != 3 or any(side % 4 for side in self.shape[1:]):
-            for name in sorted(self._ways & {"mimir", "fedgkt"}):
+            for name in sorted(self._methods & {"mimir", "fedgkt"}):
                 raise ValueError(
-                    f"{name} draws images with sides of multiples of four, and shape is "
+                    f"{name} generates images whose sides are multiples of four, and shape is "
                     f"{list(self.shape)}"
                 )
         return self
 
     @model_validator(mode="after")
-    def _ways_have_what_they_need(self) -> Self:
-        plan, ways = self.unlearning, self._ways
-        if self.personal.kind == "mimir" or not ways:
+    def _methods_have_prompts(self) -> Self:
+        plan, methods = self.unlearning, self._methods
+        if self.personal.kind == "mimir" or not methods:
             return self
         prompts = 'personal = {kind = "mimir"}'
-        if "mimir" in ways:
-            raise ValueError(f"mimir forgets prompted networks: {prompts}")
-        gates = [plan.at(each) for each in plan.also if each.method == "fedgkt"]
-        gates += [plan] if "fedgkt" in (plan.method, *plan.compare) else []
-        if any(each.fedgkt.by == "features" for each in gates):
+        if "mimir" in methods:
+            raise ValueError(f"the method mimir unlearns networks with prompts: {prompts}")
+        plans = [plan.at(each) for each in plan.variants if each.method == "fedgkt"]
+        plans += [plan] if "fedgkt" in (plan.method, *plan.compare) else []
+        if any(each.fedgkt.gate == "features" for each in plans):
             raise ValueError(
-                f"fedgkt's gate goes by features of prompted networks: {prompts}, or "
-                'unlearning.fedgkt.by = "classes"'
+                f"fedgkt's gate compares features of networks with prompts: {prompts}, or "
+                'unlearning.fedgkt.gate = "classes"'
             )
         return self
 
     @model_validator(mode="after")
-    def _who_stays_is_named(self) -> Self:
-        by, gone = self.evaluation.by, {each.client for each in self.unlearn}
-        for place, name in (("evaluation.by", by), ("unlearning.peer", self.unlearning.peer)):
+    def _named_clients_remain(self) -> Self:
+        evaluator, gone = self.evaluation.evaluator, {each.client for each in self.unlearn}
+        named = (
+            ("evaluation.evaluator", evaluator),
+            ("unlearning.target_client", self.unlearning.target_client),
+        )
+        for place, name in named:
             if name is None:
                 continue
             if name not in self.spokes or gone & {name, None}:
-                raise ValueError(f"{place} must name a client that stays, and {name!r} does not")
+                raise ValueError(f"{place} must name a remaining client, and {name!r} is not one")
             if self.aggregation.kind != "none":
-                raise ValueError(f"{place} is about one client, which sums hide: aggregation none")
-        ways = self._ways
-        if self.unlearning.peer and ways and not ways & {"mimir", "fedmm", "fedgkt"}:
-            raise ValueError("unlearning.peer is for mimir, fedmm and fedgkt, and none is run")
-        if by is not None and self.personal.kind in ("per-fedavg", "gpfl"):
-            raise ValueError("evaluation.by lends parameters, and these clients' models need rows")
+                raise ValueError(
+                    f"{place} needs a single client's model, which aggregation.kind = "
+                    f"{self.aggregation.kind!r} hides: aggregation.kind = 'none'"
+                )
+        methods = self._methods
+        if self.unlearning.target_client and methods and not methods & {"mimir", "fedmm", "fedgkt"}:
+            raise ValueError(
+                "unlearning.target_client is for mimir, fedmm and fedgkt, and the run has none of "
+                "them: remove it"
+            )
+        if evaluator is not None and self.personal.kind in ("per-fedavg", "gpfl"):
+            raise ValueError(
+                f"evaluation.evaluator sends parameters, and with personal.kind = "
+                f"{self.personal.kind!r} a client's model also depends on its rows: remove it"
+            )
         return self
 
-    def _clusters_are_hidden(self) -> None:
-        """Their rounds are sums of enough clients, and are repeated with all of them."""
-        fewest, least = len(self.spokes) // self.training.clusters, self.aggregation.least
-        if fewest < least:
+    def _check_clusters_with_sums(self) -> None:
+        """Refuse clusters whose rounds, or repeated rounds, sum too few clients.
+
+        Raises:
+            ValueError: a cluster is too small, or clients are drawn.
+        """
+        fewest = len(self.spokes) // self.training.clusters
+        smallest = self.aggregation.min_contributors
+        if fewest < smallest:
             raise ValueError(
-                f"rounds of a cluster have {fewest} clients, and aggregation.least is {least}: "
-                "fewer clusters, or more clients"
+                f"a round of a cluster has {fewest} clients, and aggregation.min_contributors is "
+                f"{smallest}: fewer clusters, or more clients"
             )
         if self.training.share < 1:
             raise ValueError(
-                "knot repeats rounds from the first with a client that leaves, and where clients "
-                "are drawn that is a sum without one: training.share = 1"
+                "knot repeats all rounds after the first with a leaving client; if clients are "
+                "drawn, the two sums of a round reveal one update: training.share = 1"
             )
 
     @model_validator(mode="after")
-    def _clusters_can_go_back(self) -> Self:
+    def _clusters_can_repeat_rounds(self) -> Self:
         plan, count = self.training, self.training.clusters
-        ways = (self.unlearning.method, *self.unlearning.compare)
-        if (count > 1) is not ("knot" in ways):
+        methods = (self.unlearning.method, *self.unlearning.compare)
+        if (count > 1) is not ("knot" in methods):
             raise ValueError("training.clusters above 1 and the method 'knot' go together")
         if count == 1:
             return self
         if count > len(self.spokes):
             raise ValueError(f"{count} clusters are too many for {len(self.spokes)} clients")
         if self.aggregation.kind != "none":
-            self._clusters_are_hidden()
+            self._check_clusters_with_sums()
         if plan.rule.kind != "fedavg":
-            raise ValueError("clusters go back to a model, which has no moments: rule 'fedavg'")
+            raise ValueError(
+                "clusters return to an earlier model, for which the server has no moments: "
+                "training.rule.kind = 'fedavg'"
+            )
         if self.personal.kind not in ("none", "per-fedavg"):
-            raise ValueError("clusters go back, and what is a client's own cannot: personal 'none'")
+            raise ValueError(
+                "clusters return to an earlier model, and clients keep no earlier personal "
+                "parameters: personal.kind = 'none'"
+            )
         if self.history.every:
-            raise ValueError("the history is of clients that learn together: history.every = 0")
+            raise ValueError(
+                "the history is of one model, and clusters train several: history.every = 0"
+            )
         return self

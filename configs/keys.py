@@ -1,4 +1,4 @@
-"""Which keys a table of a config may have, and which one was probably meant."""
+"""Legal keys of the tables of a config, and suggestions for misspelt keys."""
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
@@ -7,20 +7,20 @@ from typing import Any
 from pydantic import BaseModel
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
-    """The end of a sentence that says what was meant, or what is legal."""
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """The end of an error message: the most similar known word, or all known words."""
     near = get_close_matches(word, known, 1)
     return f"; did you mean {near[0]!r}?" if near else f"; legal: {', '.join(known)}"
 
 
 def keys_at(model: type[BaseModel], place: Sequence[str]) -> list[str]:
-    """The legal keys of the table at ``place``, as the model's own JSON schema has them."""
+    """The legal keys of the table at ``place``, from the JSON schema of the model."""
     schema = model.model_json_schema()
     return sorted(_walk(schema, schema, list(place)))
 
 
 def places_of(model: type[BaseModel], key: str) -> list[str]:
-    """Every place where the model has a setting of this name: ``training.epochs``."""
+    """The full names of all settings of the model called ``key``, such as ``training.epochs``."""
     schema = model.model_json_schema()
     return sorted(set(_places(schema, schema, "", key)))
 
@@ -57,7 +57,7 @@ def _walk(schema: Any, node: Any, place: list[str]) -> set[str]:
 
 
 def _inside(node: Any, name: str) -> list[Any]:
-    """The schemas of what stands under ``name``: a property, an entry of a table, or of a list."""
+    """The schemas under ``name``: of a property, an entry of a table, or an entry of a list."""
     named = node.get("properties", {}).get(name)
     entries = (named, node.get("items"), *_entries(node))
     return [inner for inner in entries if isinstance(inner, dict)]

@@ -1,12 +1,12 @@
-"""The settings of unlearning by language models: one table a method, and what is compared."""
+"""Unlearning in the LLM mode: one table of settings per method, and the methods to compare."""
 
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from configs.federated import Rule
-from configs.table import Count, Fraction, Positive, Table
-from configs.variants import Unlearning, Variant
+from configs.federated import ServerRule
+from configs.table import ConfigTable, Count, Fraction, Positive
+from configs.variants import MethodVariant, UnlearningSettingsBase
 
 TextMethod: TypeAlias = Literal[
     "fine-tune", "grad-ascent", "grad-diff", "npo", "simnpo", "rmu", "primal-dual"
@@ -17,112 +17,122 @@ def _absent(value: object) -> bool:
     return value is None
 
 
-class TextStage(Table):
-    """Rounds of one stage; what is absent is the training's."""
+class TextStage(ConfigTable):
+    """Rounds of one stage; an absent key has the value of training."""
 
     rounds: Annotated[int, Field(ge=0, lt=2**31)] = 5
-    # Of those who take part; in a round that unlearns one at least has forgotten texts.
+    # Share of the chosen clients that take part in a round, in a round that unlearns at least one
+    # client with forgotten texts; absent: the value of training.
     share: Fraction | None = Field(default=None, exclude_if=_absent)
+    # Weight μ of the proximal term of FedProx; absent: the value of training.
     proximal: Annotated[float, Field(ge=0)] | None = Field(default=None, exclude_if=_absent)
-    learning_rate: Positive | None = None
-    epochs: Count = 1
-    batch: Count | None = None
+    learning_rate: Positive | None = None  # learning rate; absent: the value of training
+    epochs: Count = 1  # local epochs in a round
+    batch: Count | None = None  # rows of a batch; absent: the value of training
 
 
-class Forgetting(Table):
-    """What all methods have: the rounds that unlearn, and those that recover."""
+class ForgettingPlan(ConfigTable):
+    """Stages of a method that unlearns texts."""
 
-    unlearn: TextStage = TextStage()
-    recover: TextStage = TextStage(rounds=0)
-    # In a round that unlearns: everybody, those without forgotten texts learning theirs; or the
-    # leaving alone, as the released program of Oblivionis does it.
-    who: Literal["all", "leaving"] = "all"
+    unlearn: TextStage = TextStage()  # rounds that unlearn
+    recover: TextStage = TextStage(rounds=0)  # rounds of recovery
+    # Clients in a round that unlearns. all: clients without forgotten texts train on their texts.
+    # leaving: only clients with forgotten texts, as in the released program of Oblivionis.
+    participants: Literal["all", "leaving"] = "all"
 
     @model_validator(mode="after")
-    def _something_is_unlearned(self) -> Self:
+    def _has_rounds_that_unlearn(self) -> Self:
         if not self.unlearn.rounds:
-            raise ValueError("unlearn.rounds = 0 unlearns nothing; 0 is for recover.rounds alone")
+            raise ValueError("unlearn.rounds must be at least 1; only recover.rounds may be 0")
         return self
 
 
-class ByRulePlan(Forgetting):
-    """What those have that descend an objective without a price."""
+class ServerRulePlan(ForgettingPlan):
+    """A method with an objective and no dual variable."""
 
-    # The server's, with its memory, in the rounds that unlearn and recover; None: the plain mean.
-    rule: Rule | None = None
-
-
-class GradAscentPlan(ByRulePlan):
-    """Gradient ascent on forgotten texts."""
-
-    # A client's ascent ends at the loss of a uniform guess; the paper's goes on.
-    stops: bool = Field(default=True, exclude_if=bool)
+    # Server's rule in the rounds that unlearn and recover; absent: the plain mean.
+    rule: ServerRule | None = None
 
 
-class GradDiffPlan(ByRulePlan):
-    """Gradient ascent on forgotten texts beside descent on those that stay."""
+class GradAscentPlan(ServerRulePlan):
+    """Gradient ascent on the forgotten texts."""
 
-    gamma: Positive = 1.0
-    alpha: Annotated[float, Field(ge=0)] = 1.0
+    # Whether a client's ascent ends at the loss of a uniform guess; the paper's ascent does not.
+    stop_at_uniform: bool = Field(default=True, exclude_if=bool)
+
+
+class GradDiffPlan(ServerRulePlan):
+    """Gradient ascent on the forgotten texts and descent on the remaining texts."""
+
+    gamma: Positive = 1.0  # weight γ of the forgotten texts
+    alpha: Annotated[float, Field(ge=0)] = 1.0  # weight α of the remaining texts
+    # Loss on the remaining texts: negative log-likelihood, or KL divergence to the trained model.
     retain: Literal["nll", "kl"] = "nll"
 
 
 class NpoPlan(GradDiffPlan):
     """Negative preference optimisation (Zhang et al. 2024)."""
 
-    beta: Positive = 0.1
+    beta: Positive = 0.1  # inverse temperature β
 
 
 class SimNpoPlan(GradDiffPlan):
-    """Negative preference without a reference model (Fan et al. 2024)."""
+    """Negative preference optimisation without a reference model (Fan et al. 2024)."""
 
-    beta: Positive = 4.5
-    delta: Annotated[float, Field(ge=0)] = 0.0
-    gamma: Positive = 0.125
-
-
-class RmuPlan(ByRulePlan):
-    """Representation misdirection (Li et al. 2024)."""
-
-    layer: Count | None = None  # whose outputs are steered, from 1; None: the one in the middle
-    steering: Positive = 2.0  # c
-    gamma: Positive = 1.0
-    alpha: Annotated[float, Field(ge=0)] = 1.0
+    beta: Positive = 4.5  # inverse temperature β
+    delta: Annotated[float, Field(ge=0)] = 0.0  # reward margin δ
+    gamma: Positive = 0.125  # weight γ of the forgotten texts
 
 
-class PrimalDualPlan(Forgetting):
-    """FedORA's constraint on forgotten texts, priced by a dual variable."""
+class RmuPlan(ServerRulePlan):
+    """Representation misdirection for unlearning (Li et al. 2024)."""
 
-    # γ: the nats a token that forgotten texts must reach, none of which counts for more than 1.5 γ;
-    # None: what texts have from which nobody learned, at the clients that are still concerned.
-    threshold: Annotated[float, Field(gt=0, le=11)] | None = None  # clients tell up to 11.8
-    step_size: Positive = 0.5  # σ
-    price: Annotated[float, Field(ge=0)] = 0.5  # Ω before the first round
-    most: Positive = 10.0  # Ω, whatever the clients tell
-    alpha: Annotated[float, Field(ge=0)] = 1.0
+    # Layer whose outputs are steered, counted from 1; absent: the middle layer.
+    layer: Count | None = None
+    steering: Positive = 2.0  # norm c of the steering vector
+    gamma: Positive = 1.0  # weight γ of the forgotten texts
+    alpha: Annotated[float, Field(ge=0)] = 1.0  # weight α of the remaining texts
+
+
+class PrimalDualPlan(ForgettingPlan):
+    """FedORA's constraint on the forgotten texts, weighted by a dual variable."""
+
+    # Loss γ, in nats per token, that the forgotten texts must reach; a text counts for at most
+    # 1.5 γ. Absent: the loss of held-out texts at the clients of the request. It is at most 11,
+    # because clients report losses up to 11.8.
+    threshold: Annotated[float, Field(gt=0, le=11)] | None = None
+    step_size: Positive = 0.5  # dual step σ
+    # Dual variable Ω before the first round.
+    initial_multiplier: Annotated[float, Field(ge=0)] = 0.5
+    max_multiplier: Positive = 10.0  # largest value of Ω
+    alpha: Annotated[float, Field(ge=0)] = 1.0  # weight α of the remaining texts
+    # Loss on the remaining texts: negative log-likelihood, or KL divergence to the trained model.
     retain: Literal["nll", "kl"] = "nll"
 
     @model_validator(mode="after")
-    def _begins_below_the_most(self) -> Self:
-        if self.price > self.most:
-            raise ValueError(f"price {self.price} is above the most that it may be, {self.most}")
+    def _multiplier_begins_below_its_maximum(self) -> Self:
+        if self.initial_multiplier > self.max_multiplier:
+            raise ValueError(
+                f"initial_multiplier {self.initial_multiplier} is above max_multiplier, "
+                f"{self.max_multiplier}"
+            )
         return self
 
 
-class TextVariant(Variant):
-    """Of one of the ways of language models."""
+class TextVariant(MethodVariant):
+    """A method of the LLM mode with other settings."""
 
     method: TextMethod
 
 
-class TextUnlearning(Unlearning):
-    """What is run for every request."""
+class TextUnlearning(UnlearningSettingsBase):
+    """Unlearning of texts: the methods that are run for every request, and their settings."""
 
-    method: TextMethod = "npo"
-    compare: tuple[TextMethod, ...] = ("fine-tune",)
-    also: tuple[TextVariant, ...] = ()
-    retrains: Annotated[int, Field(ge=1)] = 1
-    fine_tune: TextStage = TextStage()
+    method: TextMethod = "npo"  # method whose model the run ends with
+    compare: tuple[TextMethod, ...] = ("fine-tune",)  # further methods to run and compare
+    variants: tuple[TextVariant, ...] = ()  # methods to run once more with other settings
+    retrains: Annotated[int, Field(ge=1)] = 1  # number of Retrains
+    fine_tune: TextStage = TextStage()  # rounds of the baseline fine-tune
     grad_ascent: GradAscentPlan = GradAscentPlan()
     grad_diff: GradDiffPlan = GradDiffPlan()
     npo: NpoPlan = NpoPlan()
@@ -130,24 +140,24 @@ class TextUnlearning(Unlearning):
     rmu: RmuPlan = RmuPlan()
     primal_dual: PrimalDualPlan = PrimalDualPlan()
 
-    def chosen(self) -> list[Forgetting]:
-        """The settings of all ways that a request has run, but for going on (fine-tune)."""
-        return [plan for plan in self._plans() if isinstance(plan, Forgetting)]
+    def chosen(self) -> list[ForgettingPlan]:
+        """The settings of all methods that a request runs, without fine-tune."""
+        return [plan for plan in self._plans() if isinstance(plan, ForgettingPlan)]
 
     def stages(self) -> list[TextStage]:
-        """All rounds of the ways that a request has run, but for the Retrains'."""
+        """The stages of all methods that a request runs, without those of Retrain."""
         found = []
         for plan in self._plans():
             found += [plan] if isinstance(plan, TextStage) else [plan.unlearn, plan.recover]
         return found
 
-    def _plans(self) -> list[Forgetting | TextStage]:
-        ways = [(name, self) for name in (self.method, *self.compare)]
-        ways += [(each.method, self.at(each)) for each in self.also]
-        return [getattr(own, name.replace("-", "_")) for name, own in ways]
+    def _plans(self) -> list[ForgettingPlan | TextStage]:
+        methods = [(name, self) for name in (self.method, *self.compare)]
+        methods += [(each.method, self.at(each)) for each in self.variants]
+        return [getattr(own, name.replace("-", "_")) for name, own in methods]
 
     @model_validator(mode="after")
-    def _it_goes_on(self) -> Self:
+    def _fine_tune_has_rounds(self) -> Self:
         if not self.fine_tune.rounds:
             raise ValueError("fine_tune.rounds = 0 would leave the model as it was")
         return self

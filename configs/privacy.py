@@ -1,66 +1,66 @@
-"""Noise on what crosses the wire: the modes that carry an (ε, δ) and those that carry none.
+"""Noise on the tensors that parties send: modes with an (ε, δ), and modes without.
 
-Which is which, and why, is worked out in `parties/vertical/privacy/claims.py`. A mode is on when its table
-stands in the agreement.
+`parties/vertical/privacy/claims.py` states which mode has which guarantee, and why. A mode is on
+when its table is in the agreement.
 """
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from configs.table import Count, Positive, Table
+from configs.table import ConfigTable, Count, Positive
 
 Multiplier: TypeAlias = Annotated[float, Field(ge=0.05, le=1e6)]  # below, ε is in the hundreds
 Delta: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 
-class EmbedOnce(Table):
-    """Frozen bottoms; every row's clipped, noised embedding is released once, and no gradient.
+class EmbedOnce(ConfigTable):
+    """Frozen bottoms: each row's clipped, noised embedding is released once, and no gradient.
 
-    The bottoms are drawn from the seed, so they know nothing of any row: each passive party's
-    features have an (ε, δ) against the active party, for any number of epochs.
+    The bottoms are drawn from the seed, so they contain no information about any row. Each passive
+    party's features have an (ε, δ) against the active party, for any number of epochs.
     """
 
-    clip: Positive = 1.0  # C: largest Euclidean norm of a row's embedding
-    noise_multiplier: Multiplier  # z: the noise of each number has standard deviation z C
-    delta: Delta = 1e-5  # a party refuses to run where it is not below 1 / common rows
-    # Replace one: the row's features become any others, sensitivity 2 C. Zero out: they become
-    # nothing (an embedding of zeros), sensitivity C.
+    clip: Positive = 1.0  # largest Euclidean norm C of a row's embedding
+    noise_multiplier: Multiplier  # multiplier z: the noise has standard deviation z C
+    delta: Delta = 1e-5  # δ; a party stops where δ is not below 1 / (number of common rows)
+    # Neighbouring data sets. replace_one: the row's features become any others, sensitivity 2 C.
+    # zero_out: the row's embedding becomes zeros, sensitivity C.
     relation: Literal["replace_one", "zero_out"] = "replace_one"
-    budget: Positive | None = None  # ε that all releases of a row may reach; None: no end
+    budget: Positive | None = None  # largest ε of all releases of a row; absent: no limit
 
 
-class EmbedTrain(Table):
-    """Gaussian noise on the embeddings of every visit, while the bottoms are trained.
+class EmbedTrain(ConfigTable):
+    """Gaussian noise on the embeddings of every batch, while the bottoms are trained.
 
-    No (ε, δ) goes with it: the bottoms are trained on the raw rows.
+    This mode has no (ε, δ): the bottoms are trained on the raw rows.
     """
 
     sigma: Positive  # standard deviation of the noise of each number
-    clip: Positive | None = None  # largest Euclidean norm of a row's embedding; None: any
-    visits: Count | None = None  # releases of one row after which a party stops; None: no end
+    clip: Positive | None = None  # largest Euclidean norm of a row's embedding; absent: no clipping
+    visits: Count | None = None  # releases of one row after which a party stops; absent: no limit
 
 
-class GradNoise(Table):
-    """Gaussian noise on the gradients that the active party sends; no (ε, δ) goes with it."""
+class GradNoise(ConfigTable):
+    """Gaussian noise on the gradients that the active party sends; this mode has no (ε, δ)."""
 
-    sigma: Positive
-    clip: Positive | None = None  # largest Euclidean norm of a row's gradient; None: any
-    visits: Count | None = None
+    sigma: Positive  # standard deviation of the noise of each number
+    clip: Positive | None = None  # largest Euclidean norm of a row's gradient; absent: no clipping
+    visits: Count | None = None  # releases of one row after which a party stops; absent: no limit
 
 
-class LabelDp(Table):
+class LabelDp(ConfigTable):
     """Randomised response: training and validation labels are flipped once, before any use.
 
-    Everything that the active party sends follows from the flipped labels: pure ε for the labels.
+    Every message of the active party depends on the flipped labels only: the labels have a pure ε.
     """
 
-    epsilon: Annotated[float, Field(gt=0, le=50)]
-    budget: Positive | None = None  # ε that all releases of a label may reach; None: no end
+    epsilon: Annotated[float, Field(gt=0, le=50)]  # ε of the labels
+    budget: Positive | None = None  # largest ε of all releases of a label; absent: no limit
 
 
-class Privacy(Table):
-    """The modes that are on; none of them unless named."""
+class PrivacySettings(ConfigTable):
+    """Noise modes; a mode is on when its table is present."""
 
     embed_once: EmbedOnce | None = None
     embed_train: EmbedTrain | None = None
@@ -69,16 +69,16 @@ class Privacy(Table):
 
     @property
     def of_embeddings(self) -> dict[str, Any]:
-        """How embeddings leave a passive party, in prediction as in training, as JSON."""
+        """The modes for embeddings, in training and in prediction, as JSON without limits."""
         limits: dict[str, Any] = {"embed_once": {"budget"}, "embed_train": {"visits"}}
         modes = {"embed_once", "embed_train"}
         return self.model_dump(mode="json", include=modes, exclude=limits, exclude_none=True)
 
     @model_validator(mode="after")
-    def _fit_together(self) -> Self:
+    def _modes_are_compatible(self) -> Self:
         if self.embed_once and (self.embed_train or self.grad_noise):
             other = "embed_train" if self.embed_train else "grad_noise"
             raise ValueError(
-                f"embed_once sends each embedding once and no gradient: {other} cannot go with it"
+                f"embed_once sends each embedding once and no gradient: remove {other}"
             )
         return self

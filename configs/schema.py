@@ -1,4 +1,4 @@
-"""The door of the configs: TOML in, a checked agreement and seats out, or a sentence that helps."""
+"""Config files: validation of a TOML file, overrides by --set, digest of an agreement."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,81 +9,88 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 from configs.errors import LISTED, ConfigError
-from configs.problems import problem
-from configs.seat import Seat
+from configs.messages import issue_message
+from configs.party_settings import VerticalPartySettings
 from configs.toml_file import DEEPEST, read_toml, toml_value
 
 MAX_PROBLEMS = 20
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-class Dumped(Protocol):
-    """What can be written as plain values: an agreement of any mode."""
+class Dumpable(Protocol):
+    """A pydantic model that can be written as JSON values: an agreement of any mode."""
 
     def model_dump(self, *, mode: str) -> dict[str, Any]:
-        """All settings, defaults included."""
+        """All settings with their defaults, as a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
-    """One config file: the agreement, and the seats that stand in it or beside it.
+class VerticalConfig:
+    """One config file of the vertical mode.
 
     Attributes:
-        notices: what was accepted in the files read so far, but deserves a word.
+        path: the file.
+        agreement: the settings that all parties share.
+        inline: party settings that stand in the same file, by name.
+        notices: warnings about the files that were read so far.
     """
 
     path: Path
-    agreement: Agreement
-    inline: Mapping[str, Seat]
+    agreement: VerticalAgreement
+    inline: Mapping[str, VerticalPartySettings]
     notices: list[str] = field(default_factory=list)
 
-    def seat(self, name: str) -> Seat:
-        """The seat of party ``name``: inline, or the file ``<name>.seat.toml`` beside the config.
+    def settings(self, name: str) -> VerticalPartySettings:
+        """The settings of party ``name``, from the config or ``<name>.party.toml`` beside it.
 
         Raises:
-            ConfigError: no such party, or no such seat.
+            ConfigError: there is no such party, or its settings are missing or invalid.
         """
         if name not in self.agreement.parties:
             raise ConfigError(
-                f"no seat {name!r} in {self.path}",
-                f"the seats are {', '.join(sorted(self.agreement.parties))}",
+                f"no party {name!r} in {self.path}",
+                f"the parties are {', '.join(sorted(self.agreement.parties))}",
             )
         if name in self.inline:
-            return self._fitting(name, self.inline[name], self.path)
-        beside = self.path.with_name(f"{name}.seat.toml")
+            return self._checked(name, self.inline[name], self.path)
+        beside = self.path.with_name(f"{name}.party.toml")
         if not beside.exists():
             raise ConfigError(
-                f"{self.path} has no [seats.{name}] and {beside} does not exist",
-                "the seat of a party is private: write it there",
+                f"{self.path} has no [settings.{name}] and {beside} does not exist",
+                f"write the settings of party {name} into {beside.name}: they are private",
             )
-        seat = validated(Seat, read_toml(beside, self.notices), beside, "")
-        return self._fitting(name, seat, beside)
+        settings = validate_table(
+            VerticalPartySettings, read_toml(beside, self.notices), beside, ""
+        )
+        return self._checked(name, settings, beside)
 
-    def _fitting(self, name: str, seat: Seat, path: Path) -> Seat:
-        """The seat, unless it sets what only the other role has."""
+    def _checked(
+        self, name: str, settings: VerticalPartySettings, path: Path
+    ) -> VerticalPartySettings:
+        """The settings, once it is clear that they go with the role and the agreement."""
         role = self.agreement.parties[name].role
         others = ("hub",) if role == "active" else ("listen", "unlearn")
         for key in others:
-            if getattr(seat, key):
+            if getattr(settings, key):
                 other = "passive" if role == "active" else "active"
                 raise ConfigError(
-                    f"{path}: {key} in the seat of {name}, which is {role}",
+                    f"{path}: {key} is not legal in the settings of {name}, which is {role}",
                     f"only the {other} party has {key}",
                 )
-        if seat.statistics and self.agreement.preprocessing == "declared":
+        if settings.statistics and self.agreement.preprocessing == "declared":
             raise ConfigError(
-                f"{path}: statistics in the seat of {name}, but the agreement says "
-                "preprocessing = 'declared', which does not look at them",
-                "ranges and vocabulary of the seat's data are used: take statistics out, or agree "
-                "on preprocessing = 'fitted'",
+                f"{path}: statistics in the settings of {name}, but the agreement has "
+                "preprocessing = 'declared', which does not use them",
+                "declared preprocessing uses ranges and vocabulary of the party's data: remove "
+                "statistics, or agree on preprocessing = 'fitted'",
             )
-        return seat
+        return settings
 
 
-def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
-    """Read ``path``; ``changes`` are settings like ``training.epochs=5``, or of a seat in the file.
+def read_config(path: Path, changes: Sequence[str] = ()) -> VerticalConfig:
+    """Read the config ``path``; ``changes`` are settings like ``training.epochs=5``.
 
     Raises:
         ConfigError: all problems of the file, at most 20, each with its place.
@@ -92,37 +99,43 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
     problems: list[str] = []
     raw = read_toml(path, notices)
     for change in changes:
-        changed(raw, change)
-    seats = raw.pop("seats", {})
-    if not isinstance(seats, dict):
-        raise ConfigError(f"{path}: seats must be tables, [seats.<party>]")
-    agreement = checked(Agreement, raw, "", problems)
-    inline = {name: checked(Seat, seat, f"seats.{name}.", problems) for name, seat in seats.items()}
+        apply_change(raw, change)
+    tables = raw.pop("settings", {})
+    if not isinstance(tables, dict):
+        raise ConfigError(f"{path}: settings must be tables, [settings.<party>]")
+    agreement = validate_or_collect(VerticalAgreement, raw, "", problems)
+    inline = {
+        name: validate_or_collect(VerticalPartySettings, each, f"settings.{name}.", problems)
+        for name, each in tables.items()
+    }
     if agreement is not None:
         parties = ", ".join(sorted(agreement.parties))
-        strangers = sorted(set(seats) - set(agreement.parties))
-        problems += [f"[seats.{name}] is no party; the parties are {parties}" for name in strangers]
+        strangers = sorted(set(tables) - set(agreement.parties))
+        problems += [
+            f"[settings.{name}] is no party; the parties are {parties}" for name in strangers
+        ]
     if agreement is None or problems:
-        raise refusal(path, problems)
-    return Config(path, agreement, {name: seat for name, seat in inline.items() if seat}, notices)
+        raise config_error(path, problems)
+    known = {name: each for name, each in inline.items() if each}
+    return VerticalConfig(path, agreement, known, notices)
 
 
-def canonical(agreement: Dumped) -> str:
-    """The agreement with its defaults as canonical JSON: the text whose digest is compared."""
+def canonical_agreement(agreement: Dumpable) -> str:
+    """The agreement with its defaults as canonical JSON, the input of ``agreement_digest``."""
     content = agreement.model_dump(mode="json")
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def digest(agreement: Dumped) -> bytes:
-    """SHA-256 of the canonical agreement."""
-    return sha256(canonical(agreement).encode()).digest()
+def agreement_digest(agreement: Dumpable) -> bytes:
+    """SHA-256 of the canonical agreement, which all parties of a run must have in common."""
+    return sha256(canonical_agreement(agreement).encode()).digest()
 
 
-def differences(ours: str, theirs: str) -> list[tuple[str, Any, Any]]:
-    """Fields that differ between two canonical agreements: (field, ours, theirs).
+def agreement_differences(ours: str, theirs: str) -> list[tuple[str, Any, Any]]:
+    """Fields that differ between two canonical agreements, as (field, our value, their value).
 
     Raises:
-        ConfigError: theirs is not a JSON object.
+        ConfigError: ``theirs`` is not a JSON object.
     """
     try:
         other = json.loads(theirs)
@@ -141,11 +154,16 @@ def _differences(field: str, ours: Any, theirs: Any) -> Iterator[tuple[str, Any,
         yield field, ours, theirs
 
 
-def changed(raw: dict[str, Any], change: str) -> None:
-    """Carry out one change, like ``training.epochs=5``."""
+def apply_change(raw: dict[str, Any], change: str) -> None:
+    """Set one value in the tables ``raw`` of a config, from a text like ``training.epochs=5``.
+
+    Raises:
+        ConfigError: the text has no ``=``, the key is no setting, or the value cannot be one.
+    """
     key, equals, text = change.partition("=")
     if not equals:
-        known = key.split(".")[0] in Agreement.model_fields  # else it may be anything: not shown
+        # An unknown word may be a secret that was typed by mistake, so it is not repeated.
+        known = key.split(".")[0] in VerticalAgreement.model_fields
         shown = repr(key) if known else "a change without '='"
         raise ConfigError(f"{shown} is no setting", "write it as training.epochs=5")
     *tables, last = key.strip().split(".")
@@ -157,27 +175,33 @@ def changed(raw: dict[str, Any], change: str) -> None:
     table[last] = toml_value(key, text)
 
 
-def validated(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
-    """The model of what a file has; raises ``ConfigError`` with all its problems."""
+def validate_table(model: type[_Model], raw: Any, path: Path, prefix: str) -> _Model:
+    """Validate the tables ``raw`` of the file ``path``; ``prefix`` begins the names of keys.
+
+    Raises:
+        ConfigError: all problems, at most 20, each with its place.
+    """
     problems: list[str] = []
-    found = checked(model, raw, prefix, problems)
+    found = validate_or_collect(model, raw, prefix, problems)
     if found is None:
-        raise refusal(path, problems)
+        raise config_error(path, problems)
     return found
 
 
-def checked(model: type[_Model], raw: Any, prefix: str, problems: list[str]) -> _Model | None:
-    """The model of ``raw``; None where something is wrong, which is added to ``problems``."""
+def validate_or_collect(
+    model: type[_Model], raw: Any, prefix: str, problems: list[str]
+) -> _Model | None:
+    """Validate the tables ``raw``; None, and messages in ``problems``, where they are invalid."""
     try:
-        # JSON mode: TOML has lists where the model has tuples; numbers and texts stay strict.
+        # JSON mode turns TOML's lists into the model's tuples; numbers and texts stay strict.
         return model.model_validate_json(json.dumps(raw), strict=True)
     except ValidationError as error:
         issues = error.errors(include_url=False)
-        problems += [problem(model, issue, prefix) for issue in issues[:MAX_PROBLEMS]]
+        problems += [issue_message(model, issue, prefix) for issue in issues[:MAX_PROBLEMS]]
         return None
 
 
-def refusal(path: Path, problems: list[str]) -> ConfigError:
-    """An error that lists the problems of a file."""
+def config_error(path: Path, problems: list[str]) -> ConfigError:
+    """An error that lists the problems of the file ``path``, at most 20."""
     shown = [f"{path}: {each}" for each in problems[:MAX_PROBLEMS]]
     return ConfigError(shown, LISTED)

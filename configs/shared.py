@@ -1,43 +1,43 @@
-"""What the agreements of all modes have in common."""
+"""Protocol classes for the agreement of any mode."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from configs.agreement import Limits
-from configs.schema import Dumped
+from configs.agreement import LimitSettings
+from configs.schema import Dumpable
 
 
-class Pinned(Protocol):
-    """A party as an agreement describes it."""
+class AnyPartyEntry(Protocol):
+    """A party of the agreement of any mode."""
 
     @property
     def role(self) -> str:
-        """What it does."""
+        """Role of the party."""
 
     @property
     def pins(self) -> Sequence[str]:
-        """Of its key."""
+        """Pins of the party's key."""
 
 
-class Shared(Dumped, Protocol):
-    """What the agreements of all modes have."""
+class AnyAgreement(Dumpable, Protocol):
+    """An agreement of any mode."""
 
     @property
     def federation(self) -> str:
-        """Its name."""
+        """Name of the federation."""
 
     @property
-    def parties(self) -> Mapping[str, Pinned]:
-        """Who takes part."""
+    def parties(self) -> Mapping[str, AnyPartyEntry]:
+        """The parties by name."""
 
     @property
-    def limits(self) -> Limits:
-        """When a party gives up."""
+    def limits(self) -> LimitSettings:
+        """Timeouts and bounds."""
 
     @property
     def hub(self) -> str:
-        """Whom the others dial."""
+        """Name of the party to which all others connect."""
 
     @property
     def spokes(self) -> Sequence[str]:
-        """Who dials."""
+        """Names of the parties that connect to the hub."""

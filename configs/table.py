@@ -1,4 +1,4 @@
-"""A table of a config, and the kinds of values that several tables have."""
+"""Base class of the tables of a config, and types of values that several tables use."""
 
 from typing import Annotated, TypeAlias
 
@@ -11,7 +11,7 @@ Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**31)]
 Pin: TypeAlias = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
-class Table(BaseModel):
-    """A table of a config: unknown keys and silent casts are refused, nothing changes later."""
+class ConfigTable(BaseModel):
+    """A table of a config: immutable, without unknown keys and without implicit casts."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""The bytes of a config file as TOML tables, or a sentence that says what is wrong where."""
+"""TOML files: bounded reading, and error messages with the place of the problem."""
 
 import re
 import stat
@@ -10,8 +10,8 @@ from typing import Any
 
 from configs.errors import LISTED, ConfigError
 
-LARGEST = 2**20  # bytes of a file
-DEEPEST = 32  # tables in tables
+LARGEST = 2**20  # largest size of a config file in bytes
+DEEPEST = 32  # deepest nesting of tables
 _OTHERS = {".yaml": "YAML", ".yml": "YAML", ".json": "JSON", ".ini": "INI", ".cfg": "INI"}
 _TOML = "a config is a TOML file: key = value under [table]"
 _CHAIN = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++[ \t]*\.[ \t]*){{{DEEPEST}}}""")
@@ -19,40 +19,41 @@ _PLACE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 def read_toml(path: Path, notices: list[str]) -> dict[str, Any]:
-    """The tables of ``path``; what was accepted but deserves a word is added to ``notices``.
+    """The tables of the TOML file ``path``; warnings are added to ``notices``.
 
     Raises:
         ConfigError: the file cannot be read, or is not TOML.
     """
     text = _text(path, notices)
-    if _CHAIN.search(text):  # a longer chain takes the parser quadratic time
-        raise ConfigError(f"{path}: tables stand more than {DEEPEST} deep in each other")
+    if _CHAIN.search(text):  # the parser takes quadratic time for it
+        raise ConfigError(f"{path}: tables are nested more than {DEEPEST} deep")
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        said = str(error).replace("end of document)", f"the end, line {len(text.splitlines())})")
-        raise ConfigError(f"{path}: {said}{_first(text, said)}", _TOML) from error
+        message = str(error)
+        message = message.replace("end of document)", f"the end, line {len(text.splitlines())})")
+        raise ConfigError(f"{path}: {message}{_first_definition(text, message)}", _TOML) from error
     except RecursionError:
         raise ConfigError(f"{path}: values are nested too deeply") from None
     except ValueError as error:  # Python reads no number of more than 4300 digits
         raise ConfigError(f"{path}: a number has too many digits") from error
-    problems = [f"{path}: {problem}" for problem in _oddities("", raw, DEEPEST)]
+    problems = [f"{path}: {problem}" for problem in _illegal_values("", raw, DEEPEST)]
     if problems:
         raise ConfigError(problems[:20], LISTED)
     return raw
 
 
 def toml_value(key: str, text: str) -> Any:
-    """The value that ``text`` writes; what is not TOML is text.
+    """The TOML value ``text``; a text that is not TOML is itself the value.
 
     Raises:
-        ConfigError: no setting may have such a value.
+        ConfigError: no setting can have such a value.
     """
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         value = text
-    problems = list(_oddities(key, value, DEEPEST))
+    problems = list(_illegal_values(key, value, DEEPEST))
     if problems:
         raise ConfigError(problems[:20], LISTED)
     return value
@@ -62,7 +63,7 @@ def _text(path: Path, notices: list[str]) -> str:
     content = _content(path)
     if content.startswith(b"\xef\xbb\xbf"):
         content = content[3:]
-        notice = f"{path} begins with a byte order mark, which was passed over"
+        notice = f"{path} begins with a byte order mark, which was ignored"
         notices += [] if notice in notices else [notice]
     try:
         text = content.decode()
@@ -80,44 +81,46 @@ def _text(path: Path, notices: list[str]) -> str:
 
 def _content(path: Path) -> bytes:
     if path.suffix.lower() in _OTHERS:
-        raise ConfigError(f"{path} is a {_OTHERS[path.suffix.lower()]} file by its name", _TOML)
+        raise ConfigError(f"{path} has the name of a {_OTHERS[path.suffix.lower()]} file", _TOML)
     try:
         state = path.stat()
         if not stat.S_ISREG(state.st_mode) and not stat.S_ISDIR(state.st_mode):
-            raise ConfigError(f"cannot read {path}: it is no regular file", _TOML)
+            raise ConfigError(f"cannot read {path}: it is not a regular file", _TOML)
         if state.st_size > LARGEST:
-            raise ConfigError(f"{path} has {state.st_size} bytes; a config has at most {LARGEST}")
+            raise ConfigError(
+                f"{path} has {state.st_size} bytes; a config has at most {LARGEST} bytes"
+            )
         with path.open("rb") as file:
             return file.read(LARGEST)
     except PermissionError as error:
         raise ConfigError(
             f"cannot read {path}: {error.strerror}{_permissions(path)}",
-            "make it readable for the account that runs this",
+            "make the file readable for the account that runs this program",
         ) from error
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", _TOML) from error
     except ValueError as error:  # a NUL in the path
-        raise ConfigError("the path of the config is no path") from error
+        raise ConfigError("the path of the config contains a NUL character") from error
 
 
 def _permissions(path: Path) -> str:
-    """The permission bits, where they can be seen."""
+    """A text with the permission bits and the owner of the file, if they can be read."""
     try:
         state = path.stat()
     except OSError:
         return ""
-    return f"; it is {stat.filemode(state.st_mode)} of user {state.st_uid}"
+    return f"; its mode is {stat.filemode(state.st_mode)}, its owner is user {state.st_uid}"
 
 
-def _first(text: str, said: str) -> str:
-    """Where the key stood first, if the parser stumbled over its second appearance."""
-    place = _PLACE.search(said)
-    if place is None or not re.search("overwrite|twice|mutate|redefine|extend", said):
+def _first_definition(text: str, message: str) -> str:
+    """A text with the line of the first definition, if the error is a second definition."""
+    place = _PLACE.search(message)
+    if place is None or not re.search("overwrite|twice|mutate|redefine|extend", message):
         return ""
     keys = dict(_keys(text.splitlines()[: int(place[1])]))
     wanted = keys.pop(int(place[1]), None)
     before = [line for line, key in keys.items() if key == wanted]
-    return f"; it stands first at line {before[-1]}" if wanted and before else ""
+    return f"; the first definition is at line {before[-1]}" if wanted and before else ""
 
 
 def _keys(lines: list[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -135,22 +138,22 @@ def _parts(chain: str) -> tuple[str, ...]:
     return tuple(part.strip(" \t\"'") for part in chain.split("."))
 
 
-def _oddities(place: str, value: Any, depth: int) -> Iterator[str]:
-    """What is legal TOML and never legal in a config: depth, dates, NUL, private keys."""
+def _illegal_values(place: str, value: Any, depth: int) -> Iterator[str]:
+    """Messages for legal TOML that no config may contain: deep nesting, dates, NUL, keys."""
     if depth == 0:
-        yield f"{place[:80]}: values stand more than {DEEPEST} deep in each other"
+        yield f"{place[:80]}: values are nested more than {DEEPEST} deep"
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _oddities(f"{place}.{key}".lstrip("."), inner, depth - 1)
+            yield from _illegal_values(f"{place}.{key}".lstrip("."), inner, depth - 1)
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _oddities(f"{place}.{number}", inner, depth - 1)
+            yield from _illegal_values(f"{place}.{number}", inner, depth - 1)
     elif isinstance(value, date | time):
-        yield f"{place}: a date or time; no setting is one, and text stands in quotes"
+        yield f"{place}: a date or time, which no setting is; put text in quotes"
     elif isinstance(value, str) and "\0" in value:
-        yield f"{place}: text with a NUL character"
+        yield f"{place}: the text contains a NUL character"
     elif isinstance(value, str) and "-----BEGIN" in value:
         yield (
-            f"{place}: a key or certificate stands in the config; "
-            "keep it in a file of its own, in the folder that certificates names"
+            f"{place}: the config contains a key or certificate; write it into a file of its own, "
+            "in the folder that certificates names"
         )

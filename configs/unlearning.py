@@ -1,192 +1,212 @@
-"""The settings of unlearning: one table a method, and what is compared."""
+"""Unlearning in a vertical run: one table of settings per method, and the methods to compare."""
 
 import math
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from configs.table import Count, Fraction, Name, Positive, Table
+from configs.table import ConfigTable, Count, Fraction, Name, Positive
 
-Top: TypeAlias = Literal["keep", "shrink", "fresh"]  # what becomes of the top where bottoms shrink
+ShrinkTop: TypeAlias = Literal["keep", "shrink", "fresh"]
 
 
 def _none_if_false(value: Any) -> Any:
-    """TOML has no word for nothing."""
+    """None for False, because TOML cannot write None."""
     return None if value is False else value
 
 
-class Adaptive(Table):
-    """How the step sizes follow the change of the parameters (FedORA, Eq. 30-33).
+class AdaptiveStepSettings(ConfigTable):
+    """Step sizes that follow the change of the parameters (FedORA, Eq. 30-33).
 
-    With α = 1 they shrink whenever an iteration moves more than the one before: the noise of the
-    last iterates is what keeps a model away from Retrain (docs/decisions.md).
+    With α = 1 the steps shrink whenever an iteration moves the parameters more than the iteration
+    before; the noise of the last iterations then keeps the model away from Retrain
+    (docs/decisions.md).
     """
 
-    slow: Positive = 0.5  # β: below this ratio of changes the steps grow
-    fast: Positive = 1.0  # α: above it they shrink
-    growth: Annotated[float, Field(gt=1)] = 1.05  # κ_i
-    decay: Fraction = 0.7  # κ_d
-    largest: Positive = 10.0  # times the initial step sizes
-    smallest: Positive = 0.001
+    beta: Positive = 0.5  # ratio β of successive changes below which the steps grow
+    alpha: Positive = 1.0  # ratio α of successive changes above which the steps shrink
+    growth: Annotated[float, Field(gt=1)] = 1.05  # factor κ_i of a growing step
+    decay: Fraction = 0.7  # factor κ_d of a shrinking step
+    largest: Positive = 10.0  # largest step, as a multiple of the initial step
+    smallest: Positive = 0.001  # smallest step, as a multiple of the initial step
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not (self.slow < self.fast and self.decay < 1 and self.smallest <= 1 <= self.largest):
-            raise ValueError("needs slow < fast, decay < 1 and smallest <= 1 <= largest")
+    def _bounds_are_ordered(self) -> Self:
+        if not (self.beta < self.alpha and self.decay < 1 and self.smallest <= 1 <= self.largest):
+            raise ValueError("needs beta < alpha, decay < 1 and smallest <= 1 <= largest")
         return self
 
 
-class Anneal(Table):
-    """How the primal step goes up and down over all sub-steps: it rises, stays, falls as a cosine.
+class AnnealSettings(ConfigTable):
+    """Schedule of the primal step over all sub-steps: linear warm-up, hold, cosine decay.
 
-    High steps lose what the start still remembers; the low ones at the end leave the noise that
-    training leaves.
+    Large steps remove what the first model still remembers of the forgotten rows; small steps at
+    the end leave as much noise in the parameters as training does.
     """
 
-    rise: Annotated[float, Field(ge=0, lt=1)] = 0.15  # part of the sub-steps
-    stay: Annotated[float, Field(ge=0, lt=1)] = 0.5  # until this part of them
-    lowest: Fraction = 0.2  # part of primal_step at the beginning and at the end
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.15  # fraction of the sub-steps for the warm-up
+    # Fraction of the sub-steps at which the full step ends and the cosine decay begins.
+    hold: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    floor: Fraction = 0.2  # smallest step, as a fraction of primal_step
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.rise > self.stay:
-            raise ValueError("the step stays until later than it rises: needs rise <= stay")
+    def _hold_ends_after_warmup(self) -> Self:
+        if self.warmup > self.hold:
+            raise ValueError("the full step ends after the warm-up: needs warmup <= hold")
         return self
 
     def factor(self, progress: float) -> float:
-        """Part of ``primal_step`` at ``progress``, from 0 to 1."""
-        if progress < self.rise:
-            return max(self.lowest, progress / self.rise)
-        if progress < self.stay:
+        """Fraction of ``primal_step`` at ``progress``, which runs from 0 to 1."""
+        if progress < self.warmup:
+            return max(self.floor, progress / self.warmup)
+        if progress < self.hold:
             return 1.0
-        fallen = (progress - self.stay) / (1.0 - self.stay)
-        return self.lowest + (1.0 - self.lowest) * (1.0 + math.cos(math.pi * fallen)) / 2.0
+        fallen = (progress - self.hold) / (1.0 - self.hold)
+        return self.floor + (1.0 - self.floor) * (1.0 + math.cos(math.pi * fallen)) / 2.0
 
 
-class Fedora(Table):
+class FedoraSettings(ConfigTable):
     """Primal-dual unlearning (FedORA, Algorithms 1 and 2).
 
-    The defaults depart from the paper where docs/threshold.md measured that they come nearer to
-    Retrain; ``start = "original"``, ``primal = "plain"``, ``anneal = false``, ``calibrate = false``
-    and a table ``adaptive`` are the paper's own.
+    The defaults differ from the paper where docs/threshold.md measured models closer to Retrain.
+    The paper's own settings are ``start = "original"``, ``primal = "plain"``, ``anneal = false``,
+    ``calibrate = false`` and a table ``adaptive``.
     """
 
-    # γ: the level of held-out rows of D_u's classes under the original (`heldout`) or, where that
-    # is lower, the model of the moment (`present`); a small reference's (`proxy`); near the top.
+    # How the threshold γ of the forgetting score is chosen. heldout: the level of held-out rows
+    # of the forgotten classes under the trained model. present: that level, or the lower level
+    # under the current model. proxy: the level under a small reference model. uniform: the level
+    # of a nearly uniform prediction.
     policy: Literal["present", "heldout", "proxy", "uniform"] = "present"
-    margin: Annotated[float, Field(ge=0)] = (
-        2.0  # standard errors: γ stays so many below a held-out level; `calibrate` heeds more
-    )
+    # Number of standard errors by which γ stays below a held-out level; calibrate uses it, too.
+    margin: Annotated[float, Field(ge=0)] = 2.0
+    # scalar: one dual variable at the active party. literal: one per parameter (paper, Eq. 25).
     dual: Literal["scalar", "literal"] = "scalar"
-    weight: Positive = 2.0  # ω
-    iterations: Count = 20  # K
-    retain_share: Annotated[float, Field(ge=0, le=1)] = 0.25  # δ
-    batch: Count | None = None  # B; None: the training's
-    # τ; None: twice the training's learning rate, or 0.1 in plain steps.
+    weight: Positive = 2.0  # weight ω in the forgetting score
+    iterations: Count = 20  # largest number K of iterations
+    # Fraction δ of the remaining rows that each iteration passes over.
+    retain_share: Annotated[float, Field(ge=0, le=1)] = 0.25
+    batch: Count | None = None  # rows B of a batch; absent: the value of training
+    # Primal step τ; absent: twice the learning rate of training, or 0.1 for primal = "plain".
     primal_step: Positive | None = None
-    dual_step: Positive = 0.1  # σ
-    proximal: Annotated[float, Field(ge=0)] = 0.0  # ρ: above 0 it holds on to what θ₀ remembers
-    price_cap: Positive = 1.0  # largest Ω
-    score_rows: Count | None = 1024  # most rows of D_u in one iteration; None: all
-    check_every: Count = 7  # iterations between two looks at the validation rows
-    utility_loss: Positive = 0.05  # validation accuracy that may be lost before it rolls back
-    tolerance: Positive = 1e-3
-    # The direction of Eq. 34 moves the parameters by itself, or through the training's optimiser.
+    dual_step: Positive = 0.1  # dual step σ
+    # Weight ρ of the proximal term, which keeps the model near the model of the first iteration.
+    proximal: Annotated[float, Field(ge=0)] = 0.0
+    max_multiplier: Positive = 1.0  # largest value of the dual variable Ω
+    # Largest number of forgotten rows in one iteration; absent: all.
+    score_rows: Count | None = 1024
+    check_every: Count = 7  # iterations between two evaluations on the validation rows
+    # Loss of validation accuracy above which the method returns to an earlier model.
+    utility_loss: Positive = 0.05
+    tolerance: Positive = 1e-3  # score and parameter change that count as converged
+    # plain: parameters move along the direction of Eq. 34. optimiser: the direction is the
+    # gradient of the optimiser of training.
     primal: Literal["plain", "optimiser"] = "optimiser"
-    anneal: Annotated[Anneal | None, BeforeValidator(_none_if_false)] = Anneal()  # false: off
-    adaptive: Annotated[Adaptive | None, BeforeValidator(_none_if_false)] = None  # false: off
-    calibrate: bool = True  # in the end, make the top as sure of held-out rows as the original's
-    score: bool = True  # false: Ω stays 0, so nothing pushes D_u out (the paper's "w/o UL")
-    extrapolate: bool = False  # ascend the dual at 2 Θ_k - Θ_(k-1), as primal-dual hybrid gradient
-    # Where the first iteration begins: at a copy that every party kept after the part ``early`` of
-    # its training, at the original, at the original with a fresh top, or with all bottoms moved by
-    # ``shrink`` towards a fresh initialisation.
-    start: Literal["early", "original", "fresh-top", "shrink"] = "early"
-    early: Fraction = 0.2
-    shrink: Fraction = 0.3
-    shrink_top: Top = "keep"  # of the start ``shrink``
-    entropy_factor: Positive = 0.75  # policy `proxy` asks for this part of its mean entropy
-    reference_share: Fraction = 0.1  # of D_r, for policy `proxy`
-    reference_epochs: Count = 10
-    reference_batch: Count = 32
-    reference_learning_rate: Positive = 5e-3
+    # Schedule of the primal step; false: constant.
+    anneal: Annotated[AnnealSettings | None, BeforeValidator(_none_if_false)] = AnnealSettings()
+    # Adaptive step sizes; false: off.
+    adaptive: Annotated[AdaptiveStepSettings | None, BeforeValidator(_none_if_false)] = None
+    # After the last iteration, scale the top model's logits so that its confidence on held-out
+    # rows is that of the trained model.
+    calibrate: bool = True
+    # Whether the forgetting score is used; false keeps Ω = 0 (the paper's "w/o UL").
+    score: bool = True
+    # Whether the dual ascends at 2 Θ_k - Θ_(k-1), as in the primal-dual hybrid gradient method.
+    extrapolate: bool = False
+    # Model of the first iteration. rewind: the early checkpoint that every party saved during
+    # training. original: the trained model. fresh-top: the trained model with a new top. shrink:
+    # the trained model with all bottoms moved towards a new initialisation.
+    start: Literal["rewind", "original", "fresh-top", "shrink"] = "rewind"
+    rewind: Fraction = 0.2  # fraction of the training epochs before the early checkpoint
+    shrink: Fraction = 0.3  # fraction of the way to the new initialisation, for start = "shrink"
+    # Top model for start = "shrink": keep leaves it, shrink moves it like the bottoms, fresh
+    # replaces it.
+    shrink_top: ShrinkTop = "keep"
+    # Fraction of the mean entropy of the reference that policy "proxy" asks for.
+    entropy_factor: Positive = 0.75
+    reference_share: Fraction = 0.1  # fraction of the remaining rows that train the reference
+    reference_epochs: Count = 10  # epochs of the reference
+    reference_batch: Count = 32  # rows of a batch of the reference
+    reference_learning_rate: Positive = 5e-3  # learning rate of the reference
 
     def first_step(self, learning_rate: float) -> float:
-        """Return τ to begin with, where training has this learning rate."""
+        """The primal step τ of the first iteration, after training with ``learning_rate``."""
         if self.primal_step is not None:
             return self.primal_step
         return 2 * learning_rate if self.primal == "optimiser" else 0.1
 
     @model_validator(mode="after")
-    def _score_is_priced(self) -> Self:
+    def _literal_dual_uses_the_score(self) -> Self:
         if self.dual == "literal" and not (self.score and not self.extrapolate):
             raise ValueError("score = false and extrapolate = true go with dual = 'scalar'")
         return self
 
     @model_validator(mode="after")
-    def _one_rule(self) -> Self:
+    def _one_rule_moves_the_step(self) -> Self:
         if self.anneal and self.adaptive:
             raise ValueError("adaptive and anneal both move the primal step: set one to false")
         return self
 
 
-class FineTune(Table):
-    """Baseline: go on training on the rows that stay."""
+class FineTuneSettings(ConfigTable):
+    """Baseline: continue training on the remaining rows."""
 
     learning_rate: Positive = 1e-3
     epochs: Count = 2
 
 
-class Ascent(Table):
-    """Baseline: gradient ascent on the rows to forget."""
+class AscentSettings(ConfigTable):
+    """Baseline: gradient ascent on the forgotten rows."""
 
     learning_rate: Positive = 0.005
     steps: Count = 10
-    clip: Positive = 1.0  # norm of the gradient of all parties together
+    clip: Positive = 1.0  # largest norm of the gradient of all parties together
 
 
-class Relabel(Table):
-    """Baseline: teach wrong labels for the rows to forget, beside the rows that stay."""
+class RelabelSettings(ConfigTable):
+    """Baseline: train on the remaining rows, and on the forgotten rows with wrong labels."""
 
     learning_rate: Positive = 1e-3
     epochs: Count = 2
 
 
-class TopOnly(Table):
-    """Baseline: a fresh top on embeddings of the rows that stay, which cross once."""
+class TopOnlySettings(ConfigTable):
+    """Baseline: train a new top model on embeddings of the remaining rows, sent once."""
 
     learning_rate: Positive = 2e-3
     epochs: Count = 20
 
 
-class ShrinkPerturb(Table):
-    """Baseline: move every bottom towards a fresh initialisation, then fine-tune."""
+class ShrinkPerturbSettings(ConfigTable):
+    """Baseline: move every bottom towards a new initialisation, then fine-tune."""
 
-    share: Fraction = 0.3  # s: θ <- (1 - s) θ + s θ_fresh
-    top: Top = "keep"
+    share: Fraction = 0.3  # share s in θ <- (1 - s) θ + s θ_new
+    # Top model: keep leaves it, shrink moves it like the bottoms, fresh replaces it.
+    top: ShrinkTop = "keep"
     learning_rate: Positive = 1e-3
     epochs: Count = 6
 
 
-class IcoLike(Table):
-    """Baseline: take one estimated contribution of D_u out, then correct on a part of D_r."""
+class IcoLikeSettings(ConfigTable):
+    """Baseline: subtract the estimated contribution of D_u, then correct on a part of D_r."""
 
-    step: Positive = 20.0  # η_c: the contribution is (η_c n_u / n) ∇CE(D_u)
-    limit: Positive = 0.05  # r: its norm is at most r times that of all parameters
-    share: Fraction = 0.25  # ν: of D_r, fixed
-    steps: Count = 100  # K
-    learning_rate: Positive = 0.05  # of plain SGD
+    step: Positive = 20.0  # step η_c: the contribution is (η_c n_u / n) ∇CE(D_u)
+    limit: Positive = 0.05  # largest norm r of the contribution, relative to all parameters
+    share: Fraction = 0.25  # fraction ν of D_r that the correction uses
+    steps: Count = 100  # steps K of the correction
+    learning_rate: Positive = 0.05  # learning rate of plain SGD
 
 
-class Cvfu(Table):
-    """Baseline for a sum of votes: gradients at a cached sum, from which D_u is gone."""
+class CvfuSettings(ConfigTable):
+    """Baseline for a sum of votes: gradients at a cached sum without the forgotten rows."""
 
-    learning_rate: Positive = 0.1  # η of epoch i is this / √i
+    learning_rate: Positive = 0.1  # learning rate η; epoch i uses η / √i
     batch: Count = 64
-    epochs: Count = 8  # each passes over D_r twice
-    ascent: Annotated[float, Field(ge=0)] = 1.0  # of ∇CE(D_u), subtracted in the first step
-    patience: Count = 3  # epochs without progress
-    noise: Annotated[float, Field(ge=0)] = 0.0  # deviation, added to gradients of the sum
+    epochs: Count = 8  # each epoch passes over D_r twice
+    ascent: Annotated[float, Field(ge=0)] = 1.0  # weight of ∇CE(D_u), subtracted in the first step
+    patience: Count = 3  # epochs without progress after which the method ends
+    # Standard deviation of the noise on the gradients of the sum.
+    noise: Annotated[float, Field(ge=0)] = 0.0
     offline: tuple[Name, ...] = ()  # passive parties that take no part; their change is estimated
 
 
@@ -194,14 +214,14 @@ Baseline: TypeAlias = Literal[
     "fine-tune", "gradient-ascent", "relabel", "top-only", "shrink-perturb", "ico-like", "cvfu"
 ]
 MethodName: TypeAlias = Literal["fedora", "newton-cg", "sharded", "retrain-paired"] | Baseline
-ALWAYS: tuple[Baseline, ...] = ("fine-tune", "relabel")  # trivial, so in every table
+ALWAYS: tuple[Baseline, ...] = ("fine-tune", "relabel")  # trivial baselines, in every comparison
 
 
-class Unlearning(Table):
-    """How rows are forgotten, and what the result is compared with."""
+class UnlearningSettings(ConfigTable):
+    """Unlearning method, and the baselines that its result is compared with."""
 
-    method: MethodName = "fedora"  # whose model the run ends with
-    compare: tuple[Baseline, ...] = (  # beside the Retrains, in this order
+    method: MethodName = "fedora"  # method whose model the run ends with
+    compare: tuple[Baseline, ...] = (  # baselines to run besides the Retrains, in this order
         "fine-tune",
         "gradient-ascent",
         "relabel",
@@ -209,22 +229,22 @@ class Unlearning(Table):
         "shrink-perturb",
         "ico-like",
     )
-    fedora: Fedora = Fedora()
-    fine_tune: FineTune = FineTune()
-    ascent: Ascent = Ascent()
-    relabel: Relabel = Relabel()
-    top_only: TopOnly = TopOnly()
-    shrink_perturb: ShrinkPerturb = ShrinkPerturb()
-    ico_like: IcoLike = IcoLike()
-    cvfu: Cvfu = Cvfu()
-    retrains: Annotated[int, Field(ge=2, le=10)] = 3  # independent ones
+    fedora: FedoraSettings = FedoraSettings()
+    fine_tune: FineTuneSettings = FineTuneSettings()
+    ascent: AscentSettings = AscentSettings()
+    relabel: RelabelSettings = RelabelSettings()
+    top_only: TopOnlySettings = TopOnlySettings()
+    shrink_perturb: ShrinkPerturbSettings = ShrinkPerturbSettings()
+    ico_like: IcoLikeSettings = IcoLikeSettings()
+    cvfu: CvfuSettings = CvfuSettings()
+    retrains: Annotated[int, Field(ge=2, le=10)] = 3  # number of independent Retrains
 
     @model_validator(mode="after")
-    def _trivial_rows_are_there(self) -> Self:
+    def _trivial_baselines_are_compared(self) -> Self:
         lacking = [name for name in ALWAYS if name not in (self.method, *self.compare)]
         if lacking and self.method != "sharded":  # no baseline works on shards
             raise ValueError(
-                f"compare lacks {', '.join(lacking)}: every table carries the trivial baselines"
+                f"compare lacks {', '.join(lacking)}: every comparison has the trivial baselines"
             )
         if len(set(self.compare)) < len(self.compare):
             raise ValueError("compare names a method twice")

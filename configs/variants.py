@@ -1,35 +1,34 @@
-"""A method that is run once more with other settings, beside the methods of a request."""
+"""Variants: an unlearning method that is run once more with other settings."""
 
 import json
 from typing import Self, get_args
 
 from pydantic import JsonValue, ValidationError, model_validator
 
-from configs.merging import merged
-from configs.table import Name, Table
+from configs.table import ConfigTable, Name
 
 
-class Variant(Table):
-    """A method once more with other settings: an ablation, a mode."""
+class MethodVariant(ConfigTable):
+    """A method with other settings, such as an ablation."""
 
-    name: Name
-    method: str
-    settings: dict[str, JsonValue]  # of the method's own table
+    name: Name  # name of the variant in the results
+    method: str  # method that is run
+    settings: dict[str, JsonValue]  # keys of the method's own table that differ, with their values
 
 
-class Unlearning(Table):
-    """What is run for every request: each method has a table of its name, with underscores."""
+class UnlearningSettingsBase(ConfigTable):
+    """Methods that are run for every request; each has a table of its name, with underscores."""
 
-    method: str
-    compare: tuple[str, ...] = ()
-    also: tuple[Variant, ...] = ()  # beside method and what it is compared with
+    method: str  # method whose model the run ends with
+    compare: tuple[str, ...] = ()  # further methods to run and compare
+    variants: tuple[MethodVariant, ...] = ()  # methods to run once more with other settings
 
-    def at(self, variant: Variant) -> Self:
-        """These settings with those of a variant in their place."""
+    def at(self, variant: MethodVariant) -> Self:
+        """These settings with the settings of ``variant`` in the table of its method."""
         field = variant.method.replace("-", "_")
         own = self.model_dump(mode="json")
-        own["also"] = []
-        own[field] = merged(own.get(field), variant.settings)
+        own["variants"] = []
+        own[field] = merge_tables(own.get(field), variant.settings)
         return self.model_validate_json(json.dumps(own), strict=True)
 
     @model_validator(mode="after")
@@ -37,12 +36,12 @@ class Unlearning(Table):
         methods = get_args(type(self).model_fields["method"].annotation)
         if len(set(self.compare)) < len(self.compare):
             raise ValueError("compare names a method twice")
-        names = [*methods, *(each.name for each in self.also)]
+        names = [*methods, *(each.name for each in self.variants)]
         if len(set(names)) < len(names):
-            raise ValueError("a variant bears the name of another one, or of a method")
-        if any(each.name.startswith(("retrain", "original")) for each in self.also):
-            raise ValueError("a variant bears the name of a Retrain, or of the original")
-        for each in self.also:
+            raise ValueError("a variant has the name of another variant or of a method")
+        if any(each.name.startswith(("retrain", "original")) for each in self.variants):
+            raise ValueError("a variant has the name of a Retrain or of the trained model")
+        for each in self.variants:
             try:
                 self.at(each)
             except ValidationError as error:
@@ -50,3 +49,11 @@ class Unlearning(Table):
                 place = ".".join(map(str, first["loc"]))
                 raise ValueError(f"variant {each.name!r}: {place}: {first['msg']}") from None
         return self
+
+
+def merge_tables(ours: JsonValue, theirs: JsonValue) -> JsonValue:
+    """``ours`` with the values of ``theirs``; tables are merged, everything else is replaced."""
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return theirs
+    changed = {name: merge_tables(ours.get(name), each) for name, each in theirs.items()}
+    return {**ours, **changed}

@@ -1,1 +1,1 @@
-"""The networks: bottoms and tops of the split model, and arithmetic on their parameters."""
+"""Networks: bottom and top models of the split model, full networks, and language models."""

@@ -8,50 +8,73 @@ from torch import Tensor
 
 
 def snapshot(parameters: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """Copy the values, detached, so that later steps leave the copy alone."""
+    """Return detached copies of ``parameters``, tensors of any shape."""
     return tuple(parameter.detach().clone() for parameter in parameters)
 
 
 @torch.no_grad()
 def restore(parameters: Iterable[Tensor], saved: Sequence[Tensor]) -> None:
-    """Write ``saved`` back into ``parameters`` in place; shapes must agree pairwise."""
+    """Copy the values of ``saved`` into ``parameters`` in place.
+
+    Both hold tensors of any shape, pairwise the same.
+
+    Raises:
+        ValueError: a tensor of ``saved`` has another shape than its parameter.
+    """
     for parameter, value in zip(parameters, saved, strict=True):
         if parameter.shape != value.shape:
-            shapes = f"{tuple(value.shape)} into {tuple(parameter.shape)}"
-            raise ValueError(f"cannot restore {shapes}: the snapshot is of another model")
+            raise ValueError(
+                f"cannot restore a tensor of shape {tuple(value.shape)} into a parameter of shape "
+                f"{tuple(parameter.shape)}: the copy is of another model"
+            )
         parameter.copy_(value)
 
 
 @torch.no_grad()
-def mix(parameters: Iterable[Tensor], others: Iterable[Tensor], shares: Iterable[float]) -> None:
-    """Move every parameter in place: θ ← (1 − s) θ + s θ', one share s for each."""
+def interpolate(
+    parameters: Iterable[Tensor], others: Iterable[Tensor], shares: Iterable[float]
+) -> None:
+    """Move each parameter in place: θ ← (1 − s) θ + s θ', with one share s per parameter.
+
+    ``parameters`` and ``others`` hold tensors of any shape, pairwise the same.
+    """
     for parameter, other, share in zip(parameters, others, shares, strict=True):
         parameter.mul_(1 - share).add_(other, alpha=share)
 
 
 def take_gradients(parameters: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """Take every ``.grad`` away; a parameter that took no part in the loss has gradient zero."""
+    """Return the gradient of each parameter and set its ``.grad`` to None.
+
+    ``parameters`` hold tensors of any shape, and so does the result. A parameter that took no part
+    in the loss has gradient zero.
+    """
     return tuple(_take_gradient(parameter) for parameter in parameters)
 
 
 def squared_norm(tensors: Iterable[Tensor]) -> float:
-    """Return the sum of squares of all entries, accumulated in float64."""
+    """Return the sum of squares of all entries of tensors of any shape, summed in float64."""
     return sum(float(tensor.detach().double().square().sum()) for tensor in tensors)
 
 
 def squared_distance(left: Iterable[Tensor], right: Iterable[Tensor]) -> float:
-    """Return the squared Euclidean distance of two lists of tensors, in float64."""
+    """Return the squared Euclidean distance of two lists of tensors, in float64.
+
+    ``left`` and ``right`` hold tensors of any shape, pairwise the same.
+    """
     pairs = zip(left, right, strict=True)
     return squared_norm(a.detach().double() - b.detach().double() for a, b in pairs)
 
 
-def bounded(tensors: Iterable[Tensor], limit: float) -> bool:
-    """Return whether every entry is a number of magnitude ``limit`` at most; NaN is none."""
+def all_within(tensors: Iterable[Tensor], limit: float) -> bool:
+    """Return whether every entry of tensors of any shape is at most ``limit`` in magnitude.
+
+    NaN is not.
+    """
     return all(bool(tensor.detach().abs().max() <= limit) for tensor in tensors if tensor.numel())
 
 
-def digest(tensors: Iterable[Tensor]) -> bytes:
-    """Return the SHA-256 of types, shapes and bits of all entries, in their order."""
+def parameter_digest(tensors: Iterable[Tensor]) -> bytes:
+    """Return the SHA-256 of types, shapes and bits of tensors of any shape, in their order."""
     found = sha256()
     for tensor in tensors:
         found.update(f"{tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -60,7 +83,7 @@ def digest(tensors: Iterable[Tensor]) -> bytes:
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:
-    """Return whether no entry is NaN or infinite."""
+    """Return whether tensors of any shape hold no NaN and no infinite entry."""
     return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
 

@@ -1,13 +1,13 @@
-"""Backbones: the image networks of the literature as bottom models of one party's part of images.
+"""Backbones: ResNet and DenseNet as bottom models for one party's part of the images.
 
-ResNet (He et al., arXiv 1512.03385) and DenseNet (Huang et al., arXiv 1608.06993) as torchvision
-builds them, without its weights, and with three changes:
+ResNet (He et al., arXiv 1512.03385) and DenseNet (Huang et al., arXiv 1608.06993) are built by
+torchvision, without its weights, and with three changes:
 
-* GroupNorm (Wu and He, arXiv 1803.08494) in place of BatchNorm, whose running statistics would
-  remember forgotten rows. So there are no buffers, and no dropout either.
-* A stem for small images: a 3x3 convolution and no pooling, with stride 1 up to 32 pixels and 2
-  above. A party often holds only a strip of each image, and a stem made for 224 pixels would leave
-  nothing of it.
+* GroupNorm (Wu and He, arXiv 1803.08494) replaces BatchNorm, whose running statistics would
+  remember forgotten rows. So there are no buffers, and there is no dropout.
+* The stem is for small images: a 3x3 convolution and no pooling, with stride 1 up to 32 pixels and
+  stride 2 above. A party often holds only a strip of each image, and a stem for 224 pixels would
+  reduce such a strip to nothing.
 * The last layer is linear and as wide as the party's embeddings.
 """
 
@@ -16,41 +16,41 @@ from math import gcd
 
 from torch import nn
 
-from models.torchvision_ops import declare_absent
+from models.torchvision_ops import declare_missing_operators
 
-declare_absent()
+declare_missing_operators()
 
 from torchvision.models.densenet import DenseNet  # noqa: E402  needs the declarations
 from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet  # noqa: E402
 
 GROUPS = 32
-SMALL = 32  # pixels of the longer side up to which the stem keeps the size
-_HALVINGS = 3  # of a DenseNet after its stem, each of which needs two pixels
+SMALL_IMAGE = 32  # pixels of the longer side; up to this size the stem has stride 1
+_HALVINGS = 3  # of a DenseNet after its stem; each halving needs two pixels
 
 Shape = tuple[int, int, int]  # channels, height, width
 
 
 def resnet18(shape: Shape, width: int) -> nn.Module:
-    """Build ``[batch, *shape] -> [batch, width]``: 18 layers in basic blocks."""
+    """Return a ResNet of 18 layers in basic blocks, ``[batch, *shape] -> [batch, width]``."""
     return _resnet(ResNet(BasicBlock, [2, 2, 2, 2], num_classes=width, norm_layer=_norm), shape)
 
 
 def resnet50(shape: Shape, width: int) -> nn.Module:
-    """Build ``[batch, *shape] -> [batch, width]``: 50 layers in bottleneck blocks."""
+    """Return a ResNet of 50 layers in bottleneck blocks, ``[batch, *shape] -> [batch, width]``."""
     return _resnet(ResNet(Bottleneck, [3, 4, 6, 3], num_classes=width, norm_layer=_norm), shape)
 
 
 def densenet121(shape: Shape, width: int) -> nn.Module:
-    """Build ``[batch, *shape] -> [batch, width]``: 121 layers in four dense blocks.
+    """Return a DenseNet of 121 layers in four dense blocks, ``[batch, *shape] -> [batch, width]``.
 
     Raises:
-        ValueError: a side is too short for the network's halvings.
+        ValueError: a side of the images is too short for the network's halvings.
     """
     shortest = _stride(shape) * 2**_HALVINGS
     if min(shape[1:]) < shortest:
         raise ValueError(
-            f"densenet121 needs {shortest} pixels a side, and this part of the images has "
-            f"{shape[1]} x {shape[2]}"
+            f"densenet121 needs {shortest} or more pixels per side (this part of the images has "
+            f"{shape[1]} x {shape[2]}); take a ResNet"
         )
     network: nn.Module = DenseNet(growth_rate=32, block_config=(6, 12, 24, 16), num_classes=width)
     features = network.get_submodule("features")
@@ -72,14 +72,14 @@ def _resnet(network: nn.Module, shape: Shape) -> nn.Module:
 
 
 def _stem(shape: Shape) -> nn.Module:
-    """[batch, channels, h, w] → [batch, 64, h / stride, w / stride], drawn as torchvision does."""
+    """Return the first convolution, initialised as in torchvision, to 64 channels."""
     stem = nn.Conv2d(shape[0], 64, kernel_size=3, stride=_stride(shape), padding=1, bias=False)
     nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")
     return stem
 
 
 def _stride(shape: Shape) -> int:
-    return 1 if max(shape[1:]) <= SMALL else 2
+    return 1 if max(shape[1:]) <= SMALL_IMAGE else 2
 
 
 def _norm(channels: int) -> nn.Module:
@@ -87,7 +87,7 @@ def _norm(channels: int) -> nn.Module:
 
 
 def _replace_norms(module: nn.Module) -> None:
-    """Torchvision's DenseNet names BatchNorm itself, so it is exchanged where it stands."""
+    """Replace BatchNorm by GroupNorm in place: torchvision's DenseNet takes no norm argument."""
     for name, child in module.named_children():
         if isinstance(child, nn.BatchNorm2d):
             setattr(module, name, _norm(child.num_features))

@@ -1,4 +1,4 @@
-"""Bottom models: what one party computes on its own columns before anything crosses the wire."""
+"""Bottom models: the networks that a party applies to its own columns."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,11 +7,15 @@ from math import gcd, prod
 import torch
 from torch import Tensor, nn
 
-GROUPS = 4  # GroupNorm, never BatchNorm: running statistics would remember the forget set
+GROUPS = 4  # of GroupNorm; BatchNorm has running statistics, which remember the forget set
 
 
 def mlp(inputs: int, hidden: Sequence[int], width: int) -> nn.Module:
-    """Build ``[batch, inputs] -> [batch, width]`` with a ReLU after every hidden layer."""
+    """Return a perceptron ``[batch, inputs] -> [batch, width]``, a ReLU after each hidden layer.
+
+    Raises:
+        ValueError: a size is less than 1.
+    """
     _positive("mlp", inputs=inputs, width=width, smallest_hidden=min(hidden, default=1))
     layers: list[nn.Module] = []
     for before, after in pairwise([inputs, *hidden]):
@@ -20,10 +24,14 @@ def mlp(inputs: int, hidden: Sequence[int], width: int) -> nn.Module:
 
 
 def cnn(shape: tuple[int, int, int], channels: Sequence[int], width: int) -> nn.Module:
-    """Build ``[batch, *shape] -> [batch, width]``; ``shape`` is channels, height and width.
+    """Return a convolutional network ``[batch, *shape] -> [batch, width]``.
 
-    Every entry of ``channels`` is one stage: 3x3 convolution, GroupNorm, ReLU, halving.
-    Rows that arrive flat, ``[batch, prod(shape)]``, are accepted as well.
+    ``shape`` is channels, height and width. Each entry of ``channels`` is one stage: a 3x3
+    convolution, GroupNorm, ReLU and a halving of the sides. Flat rows, ``[batch, prod(shape)]``,
+    are accepted as well.
+
+    Raises:
+        ValueError: a size is less than 1, or there is no stage.
     """
     _positive("cnn", smallest_side=min(shape), width=width, stages=len(channels))
     _positive("cnn", smallest_channel=min(channels))
@@ -51,13 +59,17 @@ def _positive(network: str, **sizes: int) -> None:
     wrong = {name: size for name, size in sizes.items() if size < 1}
     if wrong:
         raise ValueError(
-            f"{network}: sizes must be 1 or more, got {wrong}; see [models] in the config"
+            f"{network}: sizes must be 1 or more (got {wrong}); change them in [models] of the "
+            "config"
         )
 
 
-class SideBySide(nn.ModuleList):
-    """The bottoms of several models that vote, side by side: ``[batch, models * width]``."""
+class ParallelBottoms(nn.ModuleList):
+    """Bottom models of several shards as one network, ``[batch, models * width]``."""
 
     def forward(self, features: Tensor) -> Tensor:
-        """Concatenate what each of them embeds."""
+        """Return the embeddings of all bottom models side by side, ``[batch, models * width]``.
+
+        ``features`` are ``[batch, ...]``, as each bottom model takes them.
+        """
         return torch.cat([bottom(features) for bottom in self], dim=1)

@@ -1,7 +1,8 @@
-"""Many models of one architecture as one tensor program: every parameter has a leading model axis.
+"""Ensemble: many models of one architecture, trained together with a leading model axis.
 
-Audits that need dozens of trainings of a small model are bound by the cost of starting operations,
-not by arithmetic. Here N models take one step together, each on its own batch.
+Audits that train dozens of small models are limited by the cost of starting operations, not by
+arithmetic. An ensemble of N models takes one step in one tensor program, each model on its own
+batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +15,13 @@ from torch.func import functional_call, stack_module_state, vmap
 
 
 class Ensemble:
-    """N copies of a module; ``parameters`` maps names to ``[N, *shape]``."""
+    """N copies of a module; ``parameters`` maps names to tensors ``[N, *shape]``."""
 
     def __init__(self, shape: nn.Module, parameters: Mapping[str, Tensor]) -> None:
-        """``shape`` lends its structure and none of its numbers."""
+        """Use the structure of ``shape``, but none of its values.
+
+        ``parameters`` are ``[N, *shape of the parameter]`` by name.
+        """
         self._shape = deepcopy(shape).to("meta")
         self.parameters = {
             name: tensor.detach().clone().requires_grad_() for name, tensor in parameters.items()
@@ -25,21 +29,28 @@ class Ensemble:
 
     @classmethod
     def of(cls, networks: Sequence[nn.Module]) -> "Ensemble":
-        """Stack networks that were built alike.
+        """Return the ensemble of networks of the same architecture.
 
         Raises:
-            ValueError: one has buffers, which would be shared.
+            ValueError: a network has buffers, which the models would share.
         """
         parameters, buffers = stack_module_state(list(networks))
         if buffers:
-            raise ValueError(f"buffers have no place in an ensemble: {', '.join(buffers)}")
+            raise ValueError(
+                f"an ensemble cannot hold buffers ({', '.join(buffers)}); take a network without "
+                "running statistics"
+            )
         return cls(networks[0], parameters)
 
     def __len__(self) -> int:
+        """Return the number of models."""
         return len(next(iter(self.parameters.values())))
 
     def __call__(self, inputs: Sequence[Tensor]) -> Tensor:
-        """Outputs, ``[N, batch, ...]``, of every model on its own ``[N, batch, ...]`` inputs."""
+        """Return the outputs of each model on its own inputs, ``[N, batch, ...]``.
+
+        ``inputs`` holds one tensor per party, ``[N, batch, ...]``.
+        """
         found: Tensor = vmap(self._one)(self.parameters, list(inputs))
         return found
 
@@ -47,50 +58,64 @@ class Ensemble:
         return functional_call(self._shape, parameters, (inputs,))
 
     def copy(self) -> "Ensemble":
-        """The same models, free to go their own way."""
+        """Return a copy whose parameters can change independently."""
         return Ensemble(self._shape, self.parameters)
 
-    def beginning(self, *prefixes: str) -> list[Tensor]:
-        """The parameters whose names begin with one of ``prefixes``; all without any."""
+    def with_prefix(self, *prefixes: str) -> list[Tensor]:
+        """Return the parameters whose names begin with one of ``prefixes``, ``[N, ...]`` each.
+
+        Without prefixes, return all parameters.
+        """
         chosen = self.parameters.items()
         return [each for name, each in chosen if not prefixes or name.startswith(prefixes)]
 
     @torch.no_grad()
     def blend(self, other: "Ensemble", share: float, *prefixes: str) -> None:
-        """θ ← (1 − s) θ + s θ_other, in place; parameters of other names stay."""
-        for mine, theirs in zip(self.beginning(*prefixes), other.beginning(*prefixes), strict=True):
-            mine.lerp_(theirs, share)
+        """Move parameters in place: θ ← (1 − s) θ + s θ_other; other names stay unchanged."""
+        for own, value in zip(
+            self.with_prefix(*prefixes), other.with_prefix(*prefixes), strict=True
+        ):
+            own.lerp_(value, share)
 
     @torch.no_grad()
     def add(self, directions: Sequence[Tensor], factors: Tensor) -> None:
-        """θ ← θ + a g, in place; ``factors`` is a, one per model, ``[N]``."""
+        """Move all parameters in place: θ ← θ + a g.
+
+        ``directions`` are g, ``[N, ...]`` each; ``factors`` are a, ``[N]``.
+        """
         for theta, direction in zip(self.parameters.values(), directions, strict=True):
-            theta.add_(per_model(factors, theta) * direction)
+            theta.add_(broadcast_per_model(factors, theta) * direction)
 
     @torch.no_grad()
-    def take(self, other: "Ensemble", number: int) -> None:
-        """One model becomes what it is in ``other``, in place."""
-        for mine, theirs in zip(self.beginning(), other.beginning(), strict=True):
-            mine[number] = theirs[number]
+    def copy_model(self, other: "Ensemble", number: int) -> None:
+        """Copy the parameters of model ``number`` from ``other``, in place."""
+        for own, value in zip(self.with_prefix(), other.with_prefix(), strict=True):
+            own[number] = value[number]
 
     @torch.no_grad()
     def scale(self, factors: Tensor, *prefixes: str) -> None:
-        """θ ← a θ, in place; ``factors`` is a, one per model, ``[N]``."""
-        for theta in self.beginning(*prefixes):
-            theta.mul_(per_model(factors, theta))
+        """Multiply parameters in place: θ ← a θ; ``factors`` are a, ``[N]``."""
+        for theta in self.with_prefix(*prefixes):
+            theta.mul_(broadcast_per_model(factors, theta))
 
     def networks(self) -> Iterator[dict[str, Tensor]]:
-        """The parameters of each model by itself."""
+        """Iterate over the parameters of each model by name, each of its own shape ``[...]``."""
         for number in range(len(self)):
             yield {name: each[number].detach() for name, each in self.parameters.items()}
 
 
-def per_model(numbers: Tensor, like: Tensor) -> Tensor:
-    """``[N]`` numbers in a shape that multiplies ``like``, ``[N, ...]``."""
+def broadcast_per_model(numbers: Tensor, like: Tensor) -> Tensor:
+    """Return ``numbers`` in a shape that multiplies ``like``, ``[N, 1, ...]``.
+
+    ``numbers`` are ``[N]`` and ``like`` is ``[N, ...]``.
+    """
     return numbers.to(like.dtype).reshape(-1, *[1] * (like.dim() - 1))
 
 
-def square_norms(tensors: Sequence[Tensor]) -> Tensor:
-    """Squared norms over all tensors together, ``[N]``, in float64."""
+def squared_norm_per_model(tensors: Sequence[Tensor]) -> Tensor:
+    """Return each model's squared norm over all tensors, in float64, ``[N]``.
+
+    ``tensors`` are ``[N, ...]`` each.
+    """
     parts = [each.detach().double().square().flatten(1).sum(dim=1) for each in tensors]
     return torch.stack(parts).sum(dim=0)

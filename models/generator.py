@@ -1,25 +1,29 @@
-"""A generator of images from noise, for distillation without data.
+"""Generator of images from noise, for data-free distillation.
 
-Of the lineage of ZSKT and GKT (Micaelli and Storkey 2019; Chundawat et al. 2023): a linear layer to
-a quarter of the side, two doublings with convolutions of 128 and 64, and one to the channels. The
-statistics of its batches are its own: it is thrown away with the distillation that it served.
+Architecture of ZSKT and GKT (Micaelli and Storkey 2019; Chundawat et al. 2023): a linear layer to a
+quarter of the side, two doublings with convolutions of 128 and 64 channels, and a convolution to
+the channels of the image. BatchNorm is allowed here: it uses only the statistics of the batch, and
+the generator is deleted after the distillation.
 """
 
 from collections.abc import Sequence
 
 from torch import nn
 
-NOISE = 100  # width of z
+NOISE = 100  # width of the noise z
 
 
-def generator(shape: Sequence[int]) -> nn.Module:
-    """``[batch, NOISE] -> [batch, *shape]``, pixels from 0 to 1; sides are multiples of four.
+def image_generator(shape: Sequence[int]) -> nn.Module:
+    """Return a generator ``[batch, NOISE] -> [batch, *shape]`` with pixels from 0 to 1.
 
     Raises:
-        ValueError: they are not.
+        ValueError: ``shape`` is not that of images whose sides are multiples of four.
     """
     if len(shape) != 3 or shape[1] % 4 or shape[2] % 4:
-        raise ValueError(f"needs images with sides of multiples of four, not {tuple(shape)}")
+        raise ValueError(
+            "the generator needs images [channels, height, width] whose sides are multiples of "
+            f"four (got {tuple(shape)})"
+        )
     channels, height, width = shape[0], shape[1] // 4, shape[2] // 4
     return nn.Sequential(
         nn.Linear(NOISE, 128 * height * width), nn.Unflatten(1, (128, height, width)),

@@ -1,8 +1,9 @@
-"""GPFL: features split into what is common and what is the client's, by a conditional valve.
+"""GPFL: a conditional valve separates features into global and personalised ones.
 
-Letters (Zhang et al., ICCV 2023): f = features ``[rows, l]`` of the backbone, C = embeddings of the
-classes, ``[classes, l]``, g = their mean, p_i = their mean by the client's label frequencies; the
-valve turns f and a condition into γ and β, and ReLU((1 + γ) f + β) is the split feature.
+Letters (Zhang et al., ICCV 2023): f = features of the backbone, ``[rows, l]``, C = embeddings of
+the classes, ``[classes, l]``, g = their mean, p_i = their mean weighted by the client's label
+frequencies. The valve computes γ and β from a condition (g or p_i); the separated feature is
+ReLU((1 + γ) f + β).
 """
 
 import torch
@@ -22,30 +23,36 @@ class GpflNetwork(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.register_buffer("_frequencies", torch.full((classes,), 1 / classes))
 
-    def knows(self, labels: Tensor) -> None:
-        """Take the client's own label frequencies for its condition."""
+    def set_label_frequencies(self, labels: Tensor) -> None:
+        """Compute the client's label frequencies, for p_i, from its ``labels``, ``[rows]``."""
         counts = torch.bincount(labels, minlength=self.head.out_features).float()
         self._frequencies = counts / counts.sum().clamp_min(1)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits, ``[rows, classes]``."""
+        """Return the logits of ``inputs``, ``[rows, ...] -> [rows, classes]``."""
         own = (self._frequencies[:, None] * self.classes.weight.detach()).sum(dim=0)
-        found: Tensor = self.head(self._split(self.backbone(inputs), own))
+        found: Tensor = self.head(self._separate(self.backbone(inputs), own))
         return found
 
     def objective(self, inputs: Tensor, labels: Tensor) -> Tensor:
-        """The loss that is learned from: the head's, the class embeddings', and their distance."""
+        """Return the training loss, a scalar.
+
+        ``inputs`` are ``[rows, ...]`` and ``labels`` are ``[rows]``.
+        """
+        # Zhang et al., ICCV 2023: cross entropy of the head on personalised features + cross
+        # entropy of the cosines of global features with C + weight · mean distance of the global
+        # features to the embedding of their class.
         features, embeddings = self.backbone(inputs), self.classes.weight
         own = (self._frequencies[:, None] * embeddings.detach()).sum(dim=0)
-        common = self._split(features, embeddings.detach().mean(dim=0))
+        common = self._separate(features, embeddings.detach().mean(dim=0))
         similar = normalize(common, dim=1) @ normalize(embeddings, dim=1).T
         near = (common - embeddings.detach()[labels]).norm(dim=1).mean()
-        logits = self.head(self._split(features, own))
+        logits = self.head(self._separate(features, own))
         found: Tensor = cross_entropy(logits, labels) + cross_entropy(similar, labels)
         total: Tensor = found + self.weight * near
         return total
 
-    def _split(self, features: Tensor, condition: Tensor) -> Tensor:
+    def _separate(self, features: Tensor, condition: Tensor) -> Tensor:
         given = self.norm(features * 0 + condition)
         found: Tensor = torch.relu((1 + self.scale(given)) * features + self.shift(given))
         return found

@@ -1,16 +1,17 @@
-"""Noise for privacy: per-row clipping, Gaussian noise and randomised response, as pure functions.
+"""Noise for differential privacy: per-row clipping, Gaussian mechanism and randomised response.
 
-Letters: C = largest norm of a row, σ = standard deviation of the noise, ε = privacy parameter,
+Letters: C = maximum norm of a row, σ = standard deviation of the noise, ε = privacy parameter,
 K = number of classes.
 
-Floating point: the sum of a number and of continuous noise betrays the number by its last bits
-(Mironov, CCS 2012; Haney et al., arXiv 2112.05307). `gaussian_mechanism` therefore puts values and
-noise on one grid, on which every sum is exact: which outputs are possible does not depend on the
-value. Values go to the grid towards zero, so that no norm grows. As the values lie on the grid,
-rounding the noise is rounding the sum, which is post-processing of the Gaussian mechanism. What
-remains is that a uniform of 53 bits becomes a normal by the inverse of its distribution function:
-nothing lies beyond 8.3 σ (probability 1e-16, to be held against δ), and that the generator is
-cryptographic, not truly random.
+Floating point: the last bits of a sum reveal a number to which continuous noise was added (Mironov,
+CCS 2012; Haney et al., arXiv 2112.05307). So ``gaussian_mechanism`` puts values and noise on one
+grid, on which every sum is exact; then the set of possible outputs does not depend on the value.
+Values are rounded towards zero, so that no norm grows. Since the values lie on the grid, rounding
+the noise is the same as rounding the sum, which is post-processing of the Gaussian mechanism.
+
+Two limits remain. A normal number is computed from 53 uniform bits by the inverse distribution
+function, so no noise lies beyond 8.3 σ (probability 1e-16, to be compared with δ). And the random
+numbers are cryptographic, not truly random.
 """
 
 import math
@@ -21,35 +22,36 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from torch import Tensor
 
-_GRID = 2.0**21  # steps that a number may be away from zero: exact in float32, which has 24 bits
-_FARTHEST = 9.0  # σ; no normal of a 53-bit uniform is farther from zero
+_GRID = 2.0**21  # grid steps from zero to the largest number; float32 is exact up to 2**24
+_FARTHEST = 9.0  # σ; no normal number from 53 uniform bits is farther from zero
 
 
 class Keystream:
-    """Random numbers that nobody can foretell who lacks the key of 32 bytes (AES-CTR)."""
+    """Random numbers from a secret key of 32 bytes; they are unpredictable without it (AES-CTR)."""
 
     def __init__(self, key: bytes) -> None:
         self._words = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 
     def uniform(self, shape: Sequence[int]) -> Tensor:
-        """Float64 of ``shape``, inside (0, 1)."""
+        """Return uniform numbers inside (0, 1), float64 of ``shape``, ``[...]``."""
         words = np.frombuffer(self._words.update(bytes(8 * math.prod(shape))), "<u8")
         return torch.from_numpy(((words >> 11) + 0.5) * 2.0**-53).reshape(tuple(shape))
 
     def normal(self, shape: Sequence[int]) -> Tensor:
-        """Float64 of ``shape``, mean 0 and variance 1."""
+        """Return normal numbers of mean 0 and variance 1, float64 of ``shape``, ``[...]``."""
         drawn: Tensor = torch.special.ndtri(self.uniform(shape))
         return drawn
 
 
 def clip_rows(rows: Tensor, largest: float) -> Tensor:
-    """Scale every row of ``[batch, width]`` whose Euclidean norm is above ``largest`` down to it.
+    """Return ``rows`` with every Euclidean norm at most ``largest``, ``[batch, width]``.
 
-    Norms are taken in float64. A row that is not finite becomes zero. Gradients pass through.
+    ``rows`` are ``[batch, width]``. Longer rows are scaled to norm ``largest``. Norms are computed
+    in float64. A row that is not finite becomes zero. Gradients pass through.
     """
     finite = torch.isfinite(rows).all(dim=1, keepdim=True)
     wide = torch.where(finite, rows, torch.zeros_like(rows)).double()
-    # Squares of very large or very small numbers leave float64: rows are first scaled to 1.
+    # Squares of very large or very small numbers overflow float64: rows are first scaled to 1.
     peak = wide.detach().abs().amax(dim=1, keepdim=True)
     scale = torch.where(peak > 0, peak, torch.ones_like(peak))
     unit = wide / scale
@@ -61,42 +63,50 @@ def clip_rows(rows: Tensor, largest: float) -> Tensor:
 
 
 def gaussian_mechanism(rows: Tensor, largest: float, sigma: float, noise: Keystream) -> Tensor:
-    """Clip every row of ``[batch, width]`` to norm ``largest``, then add noise of σ, on a grid.
+    """Return the rows after the Gaussian mechanism, on a grid, ``[batch, width]``.
 
-    The noise is absolute: for a noise multiplier z it is σ = z C.
+    ``rows`` are ``[batch, width]``; they are clipped to norm ``largest`` before the noise.
+    ``sigma`` is absolute: for a noise multiplier z it is σ = z C.
     """
-    step = grid(largest, sigma)
+    step = noise_grid(largest, sigma)
     clipped = clip_rows(rows.detach().double(), largest)
     drawn = noise.normal(rows.shape) * sigma
     return ((clipped / step).trunc() * step + (drawn / step).round() * step).to(rows.dtype)
 
 
-def grid(largest: float, sigma: float) -> float:
-    """The distance of two outputs: a power of two, fine beside σ, exact in float32."""
+def noise_grid(largest: float, sigma: float) -> float:
+    """Return the step of the grid: a power of two, small compared with σ and exact in float32."""
     return float(2.0 ** math.ceil(math.log2((largest + _FARTHEST * sigma) / _GRID)))
 
 
 def add_noise(rows: Tensor, sigma: float, noise: Keystream) -> Tensor:
-    """Add Gaussian noise of standard deviation ``sigma`` to every number; gradients pass through.
+    """Return ``rows`` with Gaussian noise of standard deviation ``sigma``, ``[batch, width]``.
 
-    Neither clipped nor on a grid: this is noise, and no mechanism with an (ε, δ).
+    ``rows`` are ``[batch, width]``. Gradients pass through. The rows are neither clipped nor put on
+    a grid, so this is not a mechanism with an (ε, δ).
     """
     return rows + (noise.normal(rows.shape) * sigma).to(rows.dtype)
 
 
 def keep_probability(epsilon: float, classes: int) -> float:
-    """Of a label under randomised response: e^ε / (e^ε + K - 1) (Warner 1965)."""
+    """Return the probability that randomised response keeps a label."""
+    # Warner 1965, for K classes: e^ε / (e^ε + K − 1).
     return 1 / (1 + (classes - 1) * math.exp(-epsilon))
 
 
 def randomised_response(labels: Tensor, classes: int, epsilon: float, noise: Keystream) -> Tensor:
-    """Keep each of ``labels`` [rows] with ``keep_probability``, else draw another one evenly.
+    """Return labels under randomised response, ``[rows]``.
+
+    ``labels`` are ``[rows]``. Each label is kept with probability ``keep_probability``, and
+    otherwise replaced by one of the other classes, drawn evenly.
 
     Raises:
-        ValueError: a label is no class.
+        ValueError: a label is not a class.
     """
     if len(labels) and not bool(((labels >= 0) & (labels < classes)).all()):
-        raise ValueError(f"labels must be from 0 to {classes - 1}")
+        raise ValueError(
+            f"randomised response over {classes} classes needs labels from 0 to {classes - 1}"
+        )
     first, second = noise.uniform([2, len(labels)])
     others = 1 + (second * (classes - 1)).long().clamp(max=classes - 2)  # steps to another class
     flipped = (labels + others) % classes

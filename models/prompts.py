@@ -1,13 +1,14 @@
-"""Prompted networks: one backbone for all, and for every client a prompt that scales its features.
+"""Prompted networks: a shared backbone, and for each client a prompt that scales its features.
 
-Letters of Mimir (paper 003): θ = backbone, φ = head, f = features ``[rows, l]``, d_i = the client's
-descriptor, P_base = the prompt of all, G_p = the prompt generator, P_i = the client's prompt; d_i,
-P_base and P_i are ``[l]``. d_i never leaves its client.
+Letters of Mimir (paper 003): θ = backbone, φ = head, f = features, ``[rows, l]``, d_i = the
+client's descriptor, P_base = the shared base prompt, G_p = the prompt generator, P_i = the client's
+prompt; d_i, P_base and P_i are ``[l]``. d_i never leaves its client.
 
-Where to begin the paper does not say, and it decides: with one number all over P_base, attention
-finds the same at every entry, P_i is a multiple of P_base, and Eq 8 takes multiples out. Then no
-descriptor has a gradient, and the network is one for all. So P_base begins at random, and the
-generator so that a descriptor counts from the first round.
+The paper does not give initial values, and they matter. With the same number in every entry of
+P_base, attention gives the same value for every entry, P_i is a multiple of P_base, and Eq 8
+removes multiples. Then no descriptor has a gradient, and the network is the same for all clients.
+So P_base starts at random, and the generator starts such that a descriptor has an effect from the
+first round.
 """
 
 from math import sqrt
@@ -20,18 +21,18 @@ from torch.nn.functional import normalize
 class PromptGenerator(nn.Module):
     """G_p: cross-attention of the descriptor's entries on those of the base prompt.
 
-    It begins with W_Q · W_K = √l_k and W_V · W_proj = 1, where the attention of a normal P_base is
-    about d_i, as long as d_i is small.
+    It starts with W_Q · W_K = √l_k and W_V · W_proj = 1. With these values and a P_base from a
+    normal distribution, the attention's output is about d_i for small d_i.
     """
 
     def __init__(self, keys: int = 8, values: int = 8) -> None:
         super().__init__()
-        query, value = _direction(keys) * keys**0.25, _direction(values)
+        query, value = _random_unit_vector(keys) * keys**0.25, _random_unit_vector(values)
         self.query, self.key = nn.Parameter(query), nn.Parameter(query.clone())
         self.value, self.projection = nn.Parameter(value), nn.Parameter(value.clone())
 
     def forward(self, descriptor: Tensor, base: Tensor) -> Tensor:
-        """P_i, ``[l]``, of d_i and P_base."""
+        """Return the client's prompt P_i, ``[l]``; d_i and P_base are ``[l]``."""
         # Mimir Eq 7: P_i = P_base + (softmax(Q Kᵀ / √l_k) V W_proj)ᵀ; Q, K and V are [l, width].
         scores = torch.outer(descriptor, base) * (self.query @ self.key) / sqrt(len(self.key))
         values = base * (self.value @ self.projection)
@@ -39,21 +40,24 @@ class PromptGenerator(nn.Module):
         return found
 
 
-def _direction(width: int) -> Tensor:
-    """A random vector of length 1."""
+def _random_unit_vector(width: int) -> Tensor:
     return normalize(torch.randn(width), dim=0)
 
 
-def prompted(features: Tensor, prompt: Tensor) -> Tensor:
-    """f_P = ‖f‖ (P ∘ f) / ‖P ∘ f‖ (Mimir Eq 8), ``[rows, l]``; a row of zeros stays one."""
+def apply_prompt(features: Tensor, prompt: Tensor) -> Tensor:
+    """Return the prompted features f_P, ``[rows, l]``; a row of zeros stays zero.
+
+    ``features`` are ``[rows, l]`` and ``prompt`` is ``[l]``.
+    """
+    # Mimir Eq 8: f_P = ‖f‖ (P ∘ f) / ‖P ∘ f‖.
     scaled = prompt * features
     sizes = scaled.norm(dim=1, keepdim=True)
     ratio = features.norm(dim=1, keepdim=True) / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
     return torch.where(sizes > 0, ratio * scaled, torch.zeros_like(scaled))
 
 
-class Prompted(nn.Module):
-    """Backbone, prompt and head; ``descriptor`` is the client's own."""
+class PromptedNetwork(nn.Module):
+    """Backbone, prompt and head; ``descriptor`` belongs to one client."""
 
     def __init__(self, backbone: nn.Module, head: nn.Linear, generator: PromptGenerator) -> None:
         super().__init__()
@@ -62,14 +66,14 @@ class Prompted(nn.Module):
         self.descriptor = nn.Parameter(torch.randn(head.in_features))
 
     def features(self, inputs: Tensor) -> Tensor:
-        """f_P, ``[rows, l]``."""
-        return self.refined(self.backbone(inputs))
+        """Return the prompted features f_P of ``inputs``, ``[rows, ...] -> [rows, l]``."""
+        return self.prompt_features(self.backbone(inputs))
 
-    def refined(self, features: Tensor) -> Tensor:
-        """f_P of f."""
-        return prompted(features, self.generator(self.descriptor, self.base))
+    def prompt_features(self, features: Tensor) -> Tensor:
+        """Return the prompted features f_P of the features f, both ``[rows, l]``."""
+        return apply_prompt(features, self.generator(self.descriptor, self.base))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits, ``[rows, classes]``."""
+        """Return the logits of ``inputs``, ``[rows, ...] -> [rows, classes]``."""
         found: Tensor = self.head(self.features(inputs))
         return found

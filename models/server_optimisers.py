@@ -1,12 +1,13 @@
-"""What the server does with the clients' mean change: FedAvg and its descendants.
+"""Server optimisers: update rules for the clients' mean change (FedAvg and its successors).
 
-Letters: φ = the model, Δ = Σ_k α_k (φ_k − φ) over those who took part, m and v = first and second
-moment, η_s = ``rate``, τ = ``floor``. A step takes φ and Δ, ``[d]`` each, and returns φ and the
-optimiser as it is next; nothing is changed in place. Forms of the adaptive ones:
+Letters: φ = the model, Δ = Σ_k α_k (φ_k − φ) over the participating clients, m and v = first and
+second moment, η_s = ``rate``, τ = ``tau``, β₁ and β₂ = decay of the moments. A step takes φ and Δ,
+``[d]`` each, and returns the next φ and the optimiser with its next moments; nothing is changed in
+place. The adaptive rules have three forms:
 
-* ``paper`` (Oblivionis, paper 000, Eq 24-33): m begins at Δ, v is of Δ²;
-* ``reddi`` (Reddi et al., arXiv 2003.00295, Alg 2): m begins at 0, v is of Δ²;
-* ``code`` (what Oblivionis' authors run): m begins at 0, v is of m².
+* ``paper`` (Oblivionis, paper 000, Eq 24-33): m starts at Δ, v is of Δ²;
+* ``reddi`` (Reddi et al., arXiv 2003.00295, Alg 2): m starts at 0, v is of Δ²;
+* ``code`` (the program of Oblivionis' authors): m starts at 0, v is of m².
 """
 
 from collections.abc import Mapping
@@ -20,96 +21,103 @@ Form: TypeAlias = Literal["paper", "reddi", "code"]
 
 
 class ServerOptimiser(Protocol):
-    """One rule."""
+    """An update rule of the server."""
 
     def step(self, model: Tensor, change: Tensor) -> tuple[Tensor, Self]:
-        """Return φ after Δ = ``change``, and the rule with its moments after it."""
+        """Return the model after one step, ``[d]``, and the rule with its moments after it.
+
+        ``model`` is φ and ``change`` is Δ, both ``[d]``.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class FedAvg:
-    """McMahan et al. 2017: φ + η_s Δ, where η_s is 1 in the paper."""
+    """FedAvg: add the mean change; η_s is 1 in the paper (McMahan et al. 2017)."""
 
     rate: float = 1.0
 
     def step(self, model: Tensor, change: Tensor) -> tuple[Tensor, "FedAvg"]:
-        """See ``ServerOptimiser``."""
+        """Return φ + η_s Δ, ``[d]``, and the rule; ``model`` φ and ``change`` Δ are ``[d]``."""
+        # McMahan et al. 2017, Alg 1: φ ← φ + η_s Δ.
         return model + self.rate * change, self
 
 
 @dataclass(frozen=True, slots=True)
 class FedAvgM:
-    """Hsu et al. 2019: momentum of the server, m ← β m + Δ."""
+    """FedAvgM: FedAvg with server momentum (Hsu et al. 2019)."""
 
     rate: float = 1.0
     momentum: float = 0.9
     m: Tensor | None = None
 
     def step(self, model: Tensor, change: Tensor) -> tuple[Tensor, "FedAvgM"]:
-        """See ``ServerOptimiser``."""
+        """Return φ + η_s m, ``[d]``, and the rule; ``model`` φ and ``change`` Δ are ``[d]``."""
+        # Hsu et al. 2019: m ← β m + Δ, with m = Δ in the first round.
         m = change if self.m is None else self.momentum * self.m + change
         return model + self.rate * m, replace(self, m=m)
 
 
 @dataclass(frozen=True, slots=True)
 class FedAdagrad:
-    """v ← v + Δ², without a first moment."""
+    """FedAdagrad: step sizes from the sum of squared changes, without a first moment."""
 
     rate: float = 1e-3
-    floor: float = 1e-3
+    tau: float = 1e-3
     v: Tensor | None = None
 
     def step(self, model: Tensor, change: Tensor) -> tuple[Tensor, "FedAdagrad"]:
-        """See ``ServerOptimiser``."""
-        v = _begun(self.v, change, self.floor) + change.square()
-        return model + self.rate * change / (v.sqrt() + self.floor), replace(self, v=v)
+        """Return φ + η_s Δ / (√v + τ), ``[d]``, and the rule; φ and Δ are ``[d]``."""
+        # Reddi et al. 2020 (arXiv 2003.00295) Alg 2: v ← v + Δ².
+        v = _second_moment(self.v, change, self.tau) + change.square()
+        return model + self.rate * change / (v.sqrt() + self.tau), replace(self, v=v)
 
 
 @dataclass(frozen=True, slots=True)
 class FedAdam:
-    """FedAdam, or with ``yogi`` FedYogi; nothing is corrected for bias.
+    """FedAdam, or FedYogi if ``yogi`` is set, without bias correction.
 
-    v₀ = τ², as Reddi et al. have it; the paper gives none.
+    v starts at τ², as in Reddi et al.; Oblivionis gives no initial value.
     """
 
     rate: float = 1e-3
-    floor: float = 1e-3
-    first: float = 0.9  # β₁
-    second: float = 0.99  # β₂
+    tau: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.99
     form: Form = "paper"
     yogi: bool = False
     m: Tensor | None = None
     v: Tensor | None = None
 
     def step(self, model: Tensor, change: Tensor) -> tuple[Tensor, "FedAdam"]:
-        """See ``ServerOptimiser``."""
-        m = self._momentum(change)
+        """Return φ + η_s m / (√v + τ), ``[d]``, and the rule; φ and Δ are ``[d]``."""
+        # Reddi et al. 2020 (arXiv 2003.00295) Alg 2, and Oblivionis (paper 000) Eq 24-33.
+        m = self._first_moment(change)
         square = (m if self.form == "code" else change).square()
-        v = _begun(self.v, change, self.floor)
+        v = _second_moment(self.v, change, self.tau)
         if self.yogi:
             # FedYogi: v ← v − (1 − β₂) Δ² sign(v − Δ²).
-            v = v - (1 - self.second) * square * torch.sign(v - square)
+            v = v - (1 - self.beta2) * square * torch.sign(v - square)
         else:
             # FedAdam: v ← β₂ v + (1 − β₂) Δ².
-            v = self.second * v + (1 - self.second) * square
-        return model + self.rate * m / (v.sqrt() + self.floor), replace(self, m=m, v=v)
+            v = self.beta2 * v + (1 - self.beta2) * square
+        return model + self.rate * m / (v.sqrt() + self.tau), replace(self, m=m, v=v)
 
-    def _momentum(self, change: Tensor) -> Tensor:
+    def _first_moment(self, change: Tensor) -> Tensor:
         if self.m is None:
-            return change if self.form == "paper" else (1 - self.first) * change
-        return self.first * self.m + (1 - self.first) * change
+            return change if self.form == "paper" else (1 - self.beta1) * change
+        return self.beta1 * self.m + (1 - self.beta1) * change
 
 
-def moments(rule: ServerOptimiser) -> dict[str, Tensor]:
-    """What a rule remembers of earlier rounds, by name."""
+def optimiser_moments(rule: ServerOptimiser) -> dict[str, Tensor]:
+    """Return the moments of earlier rounds by name, ``[d]`` each."""
     known = {name: getattr(rule, name, None) for name in ("m", "v")}
-    return {name: each for name, each in known.items() if each is not None}
+    return {name: moment for name, moment in known.items() if moment is not None}
 
 
-def with_moments(rule: ServerOptimiser, known: Mapping[str, Tensor]) -> ServerOptimiser:
-    """The rule as it was when ``moments`` gave these."""
+def restore_moments(rule: ServerOptimiser, known: Mapping[str, Tensor]) -> ServerOptimiser:
+    """Return ``rule`` with the moments that ``optimiser_moments`` returned, ``[d]`` each."""
     return replace(rule, **known) if known else rule  # type: ignore[type-var]
 
 
-def _begun(v: Tensor | None, like: Tensor, floor: float) -> Tensor:
-    return torch.full_like(like, floor**2) if v is None else v
+def _second_moment(v: Tensor | None, like: Tensor, tau: float) -> Tensor:
+    return torch.full_like(like, tau**2) if v is None else v

@@ -1,4 +1,4 @@
-"""Top models: what the active party computes on all parties' embeddings, in party order."""
+"""Top models: the networks that the active party applies to the embeddings of all parties."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from models.bottoms import mlp
 
 
 class ConcatHead(nn.Module):
-    """A perceptron over the concatenated embeddings; the top model of FedORA, Sec. IV-C."""
+    """Perceptron over the concatenated embeddings: the top model of FedORA (paper 004, IV-C)."""
 
     def __init__(self, widths: Sequence[int], hidden: Sequence[int], classes: int) -> None:
         super().__init__()
@@ -17,36 +17,48 @@ class ConcatHead(nn.Module):
         self.perceptron = mlp(sum(widths), hidden, classes)
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
-        """Map embeddings, each ``[batch, width of that party]``, to logits ``[batch, classes]``."""
-        _expect(embeddings, self.widths)
+        """Return logits, ``[batch, classes]``.
+
+        ``embeddings`` are those of each party in party order, ``[batch, width of the party]``.
+
+        Raises:
+            ValueError: the widths of the embeddings are not those of the parties.
+        """
+        _check_widths(embeddings, self.widths)
         logits: Tensor = self.perceptron(torch.cat(list(embeddings), dim=1))
         return logits
 
     @torch.no_grad()
-    def sharpen(self, factor: float) -> None:
-        """Multiply all logits by ``factor``, in place: a temperature that the weights bear."""
+    def scale_logits(self, factor: float) -> None:
+        """Multiply all logits by ``factor``, by scaling the last layer in place."""
         last = list(self.perceptron.children())[-1]
         for parameter in last.parameters():
             parameter.mul_(factor)
 
 
 class SumHead(nn.Module):
-    """The sum of the parties' logits plus a bias: additive, so convex over linear bottoms."""
+    """Sum of the parties' logits plus a bias; with linear bottom models its loss is convex."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(classes))
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
-        """Map embeddings, each ``[batch, classes]``, to logits ``[batch, classes]``."""
-        _expect(embeddings, [len(self.bias)] * max(1, len(embeddings)))
+        """Return logits, ``[batch, classes]``.
+
+        ``embeddings`` are the logits of each party, ``[batch, classes]``.
+
+        Raises:
+            ValueError: an embedding has another width than the number of classes.
+        """
+        _check_widths(embeddings, [len(self.bias)] * max(1, len(embeddings)))
         return torch.stack(list(embeddings)).sum(dim=0) + self.bias
 
 
-def _expect(embeddings: Sequence[Tensor], widths: Sequence[int]) -> None:
+def _check_widths(embeddings: Sequence[Tensor], widths: Sequence[int]) -> None:
     arrived = [embedding.shape[-1] for embedding in embeddings]
     if arrived != list(widths):
         raise ValueError(
-            f"the top model expects embeddings of widths {list(widths)} in party order, "
-            f"got {arrived}; check `width` of every party in the config"
+            f"the top model expects embeddings of widths {list(widths)} in party order "
+            f"(got {arrived}); check `width` of every party in the config"
         )

@@ -1,8 +1,9 @@
-"""Torchvision made importable: its pure networks beside a torch that lacks its compiled operators.
+"""Declaration of torchvision's operators for a torch build that cannot load them.
 
-A wheel of torchvision that was built for CUDA cannot load its operators next to torch's CPU build,
-and then ``import torchvision`` fails, because it describes two of them to torch without looking
-whether they are there. Their names and types are all it needs; no network here ever calls them.
+A torchvision wheel built for CUDA cannot load its compiled operators with a CPU build of torch.
+Then ``import torchvision`` fails, because it registers a shape function for two of them without
+checking that they exist. Declaring their names and types is enough to import it; no network here
+calls them.
 """
 
 import torch
@@ -12,14 +13,14 @@ _SCHEMAS = (
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
 _ABSENT = "operator torchvision::"
-DECLARED: list[torch.library.Library] = []  # kept alive: with it the declarations would go
+DECLARED: list[torch.library.Library] = []  # keeps the declarations alive
 
 
-def declare_absent() -> None:
-    """Declare the operators' schemas, only if importing torchvision fails for want of them.
+def declare_missing_operators() -> None:
+    """Declare the operators' schemas if importing torchvision fails because they are missing.
 
     Raises:
-        RuntimeError: it fails for another reason.
+        RuntimeError: the import fails for another reason.
     """
     try:
         import torchvision  # noqa: F401, PLC0415  to see whether it can be imported

@@ -1,9 +1,10 @@
-"""What the parties say to each other, in what order, and how the words travel.
+"""The wire protocol: messages, their order, their encoding, connections and identities.
 
-gRPC's Python API has no minimum TLS version. Naming only an RSA suite of TLS 1.2 leaves nothing
-that a P-256 certificate could use there, so that TLS 1.3 is all that is left. gRPC reads its
-variables once, when it is loaded: this is the one place outside the command line that touches the
-environment. Its own log is silenced because ``diagnose`` says what failed in words.
+gRPC's Python API has no setting for the smallest TLS version. The cipher suite below is an RSA
+suite of TLS 1.2, which no P-256 certificate can use, so only TLS 1.3 is left. gRPC reads its
+environment variables once, when it is loaded. This module is therefore the one place outside the
+command line that writes environment variables. gRPC's own log is silenced, because ``diagnose``
+reports why a connection failed.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A strict speaker on a line: turn, envelope, sequence, range, and the facts of what crossed."""
+"""A channel: sends and receives messages on one line, and checks every rule of the protocol."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -11,13 +11,13 @@ from time import monotonic
 
 from protocol import vfl_pb2
 from protocol.envelope import (
-    START,
-    VERSION,
-    Digest,
-    Terms,
+    PROTOCOL_VERSION,
+    START_PLACE,
+    ChannelTerms,
+    FrameDigest,
     Transcript,
-    check,
-    describe,
+    check_envelope,
+    describe_place,
     task_name,
 )
 from protocol.errors import (
@@ -28,96 +28,120 @@ from protocol.errors import (
     ProtocolError,
     RemoteProtocolError,
 )
-from protocol.frames import decode, encode
+from protocol.frames import decode_message, encode_message
 from protocol.line import Line
 from protocol.message import Body, Message
-from protocol.phases import Conversation, Phase, Side
+from protocol.phases import Phase, PhaseTracker, Side
 from protocol.tensors import Tensor, check_range
 
-_QUESTIONS = (vfl_pb2.Ask, vfl_pb2.Step, vfl_pb2.Show, vfl_pb2.Look)
+_BATCH_REQUESTS = (vfl_pb2.BatchRequest, vfl_pb2.Step, vfl_pb2.Evaluate, vfl_pb2.Predict)
 
 
-class Way(Enum):
-    """Whether we said it or heard it."""
+class MessageDirection(Enum):
+    """Whether this party sent or received a message."""
 
     OUT = "out"
     IN = "in"
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
-    """One message that crossed the wire: a fact, not a judgement."""
+class MessageRecord:
+    """Size and kind of one message that was sent or received.
+
+    Attributes:
+        kind: the message's name in ``vfl.proto``.
+        task: the task's name, for example ``fine-tune``.
+        rows: of the first tensor; 0 without a tensor.
+        payload: bytes of the tensors.
+        size: bytes of the frames.
+    """
 
     peer: str
-    way: Way
+    direction: MessageDirection
     kind: str
     task: str
-    rows: int  # of its first tensor; 0 without one
-    payload: int  # bytes of its tensors
-    size: int  # bytes of its frames
-    waited: float  # seconds until it came; 0 for what we said
+    rows: int
+    payload: int
+    size: int
 
 
 @dataclass
 class Channel:
-    """One conversation with one peer over ``line``; ``record`` is told every crossing."""
+    """One conversation with one peer over a line.
+
+    Attributes:
+        line: carries the frames.
+        side: this party's side.
+        terms: the fixed values that every message is compared with.
+        record: called with every message that was sent or received.
+        session: agreed on by the handshake; None before it.
+        place: position in the run; the next message carries it.
+    """
 
     line: Line
     side: Side
-    terms: Terms
-    record: Callable[[Crossing], None]
-    session: bytes | None = None  # agreed in Welcome; compared in every message from then on
-    place: vfl_pb2.Place = field(default_factory=lambda: START)
-    _said: Transcript = field(default_factory=Transcript)
-    _heard: Transcript = field(default_factory=Transcript)
-    _reply: list[bytes] = field(default_factory=list)  # a spoke's answer to what it heard last
-    _torn: bool = False  # a message of ours may be half said
+    terms: ChannelTerms
+    record: Callable[[MessageRecord], None]
+    session: bytes | None = None
+    place: vfl_pb2.Place = field(default_factory=lambda: START_PLACE)
+    _sent: Transcript = field(default_factory=Transcript)
+    _received: Transcript = field(default_factory=Transcript)
+    _reply: list[bytes] = field(default_factory=list)  # a spoke's reply to its last request
+    _torn: bool = False  # the last message was perhaps sent only in part
     _incarnation: int | None = None
-    _standing: vfl_pb2.Envelope | None = None
-    _questions: deque[vfl_pb2.Place] = field(default_factory=deque)  # whose embedding is to come
+    _next_envelope: vfl_pb2.Envelope | None = None
+    # Positions of the requests whose embeddings have not arrived yet.
+    _requested: deque[vfl_pb2.Place] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         if self.line.peer not in (None, self.terms.peer):
-            raise LocalProtocolError(f"the line leads to {self.line.peer}, not {self.terms.peer}")
-        self._conversation = Conversation(self.side)
+            raise LocalProtocolError(
+                f"the line is connected to {self.line.peer}; expected {self.terms.peer}"
+            )
+        self._phases = PhaseTracker(self.side)
 
     @property
     def phase(self) -> Phase:
-        """Where the conversation stands."""
-        return self._conversation.phase
+        """The present phase of the conversation."""
+        return self._phases.phase
 
     @property
     def incarnation(self) -> int | None:
-        """Which start of the peer this is, as its first message said."""
+        """Number of the peer's start, from its first message; None before it."""
         return self._incarnation
 
     def send(self, body: Body, *tensors: Tensor, timeout: float = 60.0) -> None:
-        """Say ``body`` with ``tensors``; its turn is checked before a byte leaves.
+        """Send ``body`` with ``tensors`` of any shape.
 
         Raises:
-            LocalProtocolError: it is not our turn, or the message is incomplete or too large.
-            PeerSilent: the peer takes nothing for ``timeout`` seconds.
+            LocalProtocolError: the message is illegal in this phase, incomplete or too large; no
+                byte was sent.
+            PeerSilent: the peer accepted no frame for ``timeout`` seconds.
+            LineBroken: the line is closed.
         """
         message = Message(body, tensors)
-        with self._blame():
-            self._conversation.sent(type(body))
+        with self._locate_errors():
+            self._phases.sent(type(body))
             self._reply = []
-            digest = self._say(encode(message, self._envelope(control=not tensors)), timeout)
-        if self.side is Side.HUB and isinstance(body, _QUESTIONS):
-            self._questions.append(self.place)
-        self._said.add(digest)
+            frames = encode_message(message, self._envelope(control=not tensors))
+            digest = self._send_frames(frames, timeout)
+        if self.side is Side.HUB and isinstance(body, _BATCH_REQUESTS):
+            self._requested.append(self.place)
+        self._sent.add(digest)
         self._torn = False
-        self._said.settle()  # while the network has the frames
-        self._note(Way.OUT, message, digest.size, 0.0)
+        self._sent.flush()  # while the network transmits the frames
+        self._record(MessageDirection.OUT, message, digest.size)
 
-    def _say(self, frames: Iterable[bytes], timeout: float) -> Digest:
-        """Send one message; until all of it is noted down it counts as torn.
+    def _send_frames(self, frames: Iterable[bytes], timeout: float) -> FrameDigest:
+        """Send the frames of one message; the caller resets ``_torn`` once it has recorded them.
 
-        If a signal or a deadline comes between, nothing can follow what was sent.
+        If a signal or a timeout interrupts the message, nothing may be sent after it.
         """
-        digest = Digest()
+        digest = FrameDigest()
         if self._torn:
-            raise LocalProtocolError("an earlier message is half said; the line can only be closed")
+            raise LocalProtocolError(
+                "an earlier message was sent only in part; the line can only be closed"
+            )
         for frame in frames:
             self._torn = True
             self.line.send(frame, timeout)
@@ -127,37 +151,38 @@ class Channel:
         return digest
 
     def receive(self, timeout: float) -> Message:
-        """The peer's next message, checked from the cheapest rule to the dearest.
+        """Return the peer's next message; the cheapest checks come first.
 
         Raises:
-            RemoteProtocolError: a rule is broken; it names peer, place and rule.
-            Aborted: the peer ended the conversation and said why.
+            RemoteProtocolError: the message breaks a rule; the error names peer, place and rule.
+            PeerSilent: no message arrived for ``timeout`` seconds.
+            LineBroken: the line is closed.
+            Aborted: the peer sent Abort.
         """
-        started = monotonic()
-        with self._blame():
-            self._heard.settle()  # while the peer has the word
+        with self._locate_errors():
+            self._received.flush()  # while this side waits for the peer
             digest, envelope, message = self._next(timeout)
-            check(
+            check_envelope(
                 envelope,
                 self.terms,
                 self.session,
                 self._incarnation,
-                self._heard,
+                self._received,
                 control=not message.tensors,
             )
-            self._arrive(envelope, message.body)
+            self._check_place(envelope, message.body)
             check_range(message.tensors, self.terms.magnitude)
-            self._conversation.received(type(message.body))
-            self._heard.add(digest)
-            self._reply = []  # what the peer has gone on from, it has heard
-            self._note(Way.IN, message, digest.size, monotonic() - started)
+            self._phases.received(type(message.body))
+            self._received.add(digest)
+            self._reply = []  # the peer has received the reply, because it sent the next message
+            self._record(MessageDirection.IN, message, digest.size)
             if isinstance(message.body, vfl_pb2.Abort):
                 reason = "".join(c if c.isprintable() else "?" for c in message.body.reason[:500])
-                raise Aborted(f"gave up: {reason}", message.body.code)
+                raise Aborted(f"aborted: {reason}", message.body.code)
         return message
 
     def abort(self, code: str, reason: str) -> None:
-        """Tell the peer, if it can still hear, that it is over and why."""
+        """Send Abort, if the peer can still receive it."""
         if self._torn:
             self.close()
             return
@@ -165,90 +190,104 @@ class Channel:
             self.send(vfl_pb2.Abort(code=code, reason=reason), timeout=1.0)
 
     def close(self) -> None:
-        """Say no more; what was said still arrives."""
+        """Stop sending; messages that were sent still arrive."""
         self.line.close()
 
     def cut(self) -> None:
-        """Drop the line at once, whatever was said."""
+        """Close both directions of the line at once."""
         self.line.cut()
 
-    def _next(self, timeout: float) -> tuple[Digest, vfl_pb2.Envelope, Message]:
-        """The next message that is not a repetition.
+    def _next(self, timeout: float) -> tuple[FrameDigest, vfl_pb2.Envelope, Message]:
+        """Return the next message that is not a repetition of the last one.
 
-        A spoke answers a repetition as before. The hub does not: its answer would be a repetition
-        to the spoke, which would repeat its own, and so on for ever.
+        A spoke sends its reply again after a repetition. The hub does not: its message would be a
+        repetition for the spoke, which would send its reply again, and so on for ever.
         """
         deadline = monotonic() + timeout
         while True:
-            digest = Digest()
-            envelope, message = decode(partial(self._hear, digest, timeout))
-            if envelope.seq != self._heard.seq or not self._heard.seq:
+            digest = FrameDigest()
+            envelope, message = decode_message(partial(self._receive_frame, digest, timeout))
+            if envelope.seq != self._received.seq or not self._received.seq:
                 return digest, envelope, message
-            if not compare_digest(digest.value(), self._heard.last):
-                raise Equivocation(f"said two things as message {envelope.seq}")
-            self._repeat(timeout)
+            if not compare_digest(digest.value(), self._received.last):
+                raise Equivocation(
+                    f"sent two different messages with sequence number {envelope.seq}"
+                )
+            self._repeat_reply(timeout)
             if monotonic() > deadline:
-                raise PeerSilent(f"said nothing new for {timeout:.3g} s")
+                raise PeerSilent(f"sent only repeated messages for {timeout:.3g} s")
 
-    def _hear(self, digest: Digest, timeout: float) -> bytes:
+    def _receive_frame(self, digest: FrameDigest, timeout: float) -> bytes:
         frame = self.line.receive(timeout)
         digest.add(frame)
         return frame
 
-    def _repeat(self, timeout: float) -> None:
-        said, self._reply = self._reply, []
-        self._say(said, timeout)  # which keeps it for the next time
+    def _repeat_reply(self, timeout: float) -> None:
+        frames, self._reply = self._reply, []
+        self._send_frames(frames, timeout)  # this fills ``_reply`` again
         self._torn = False
 
-    def _arrive(self, envelope: vfl_pb2.Envelope, body: Body) -> None:
-        """A spoke follows the hub's place; a reply must bear the place of its question.
+    def _check_place(self, envelope: vfl_pb2.Envelope, body: Body) -> None:
+        """Take over the hub's position at a spoke; at the hub, compare it with the request's.
 
-        An Abort bears the place that the spoke had reached, which may lie behind the hub's.
+        A spoke's Abort carries the spoke's position, which may lie behind the hub's.
         """
         if self.side is Side.SPOKE:
             self.place = envelope.place
             self.session = self.session or envelope.session or None
-        elif envelope.place != self._asked(body) and not isinstance(body, vfl_pb2.Abort):
-            raise RemoteProtocolError(f"answers for {describe(envelope.place)}")
+        else:
+            wanted = self._requested_place(body)
+            if envelope.place != wanted and not isinstance(body, vfl_pb2.Abort):
+                raise RemoteProtocolError(
+                    f"the reply is for {_whole(envelope.place)}; expected {_whole(wanted)}"
+                )
         self._incarnation = envelope.incarnation
 
-    def _asked(self, body: Body) -> vfl_pb2.Place:
-        """The place of the question that ``body`` answers; two may be on their way at once."""
-        if isinstance(body, vfl_pb2.Embedding) and self._questions:
-            return self._questions.popleft()
+    def _requested_place(self, body: Body) -> vfl_pb2.Place:
+        """Return the position of the request that ``body`` replies to; two may be under way."""
+        if isinstance(body, vfl_pb2.Embedding) and self._requested:
+            return self._requested.popleft()
         return self.place
 
     def _envelope(self, *, control: bool) -> vfl_pb2.Envelope:
-        """Of our next message; what does not change between messages is written once."""
-        if self._standing is None or self._standing.session != (self.session or b""):
-            self._standing = vfl_pb2.Envelope(
-                version=VERSION,
+        """Return the envelope of the next message; its constant fields are written only once."""
+        if self._next_envelope is None or self._next_envelope.session != (self.session or b""):
+            self._next_envelope = vfl_pb2.Envelope(
+                version=PROTOCOL_VERSION,
                 session=self.session,
                 agreement=self.terms.agreement,
                 sender=self.terms.me,
                 receiver=self.terms.peer,
                 incarnation=self.terms.incarnation,
             )
-        envelope = self._standing
-        envelope.seq = self._said.seq + 1
+        envelope = self._next_envelope
+        envelope.seq = self._sent.seq + 1
         envelope.place.CopyFrom(self.place)
         if control:
-            envelope.transcript = self._said.head
+            envelope.transcript = self._sent.head
         else:
             envelope.ClearField("transcript")
         return envelope
 
-    def _note(self, way: Way, message: Message, size: int, waited: float) -> None:
+    def _record(self, direction: MessageDirection, message: Message, size: int) -> None:
         rows = len(message.tensors[0]) if message.tensors else 0
         payload = sum(tensor.nbytes for tensor in message.tensors)
         task = task_name(self.place)
-        self.record(Crossing(self.terms.peer, way, message.kind, task, rows, payload, size, waited))
+        self.record(
+            MessageRecord(self.terms.peer, direction, message.kind, task, rows, payload, size)
+        )
 
     @contextmanager
-    def _blame(self) -> Iterator[None]:
-        """Name peer and place in every error."""
+    def _locate_errors(self) -> Iterator[None]:
+        """Add the peer and the position in the run to every error."""
         try:
             yield
         except ProtocolError as error:
-            error.peer, error.where = self.terms.peer, describe(self.place)
+            error.peer, error.where = self.terms.peer, describe_place(self.place)
             raise
+
+
+def _whole(place: vfl_pb2.Place) -> str:
+    """Return the position in words, with the micro-batch if there is one."""
+    part = f", micro-batch {place.microbatch}" if place.microbatch else ""
+    return describe_place(place) + part

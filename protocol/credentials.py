@@ -1,8 +1,9 @@
-"""Who is who: certificates, the rules for a party's leaf, and signatures with identity keys.
+"""Identities of parties: rules for their certificates, and signatures with identity keys.
 
-A party is the single URI name ``spiffe://<federation>/party/<name>`` in its certificate. gRPC
-checks the chain but not that name: it accepts two URIs, and an authority's certificate as a leaf.
-So every certificate that names a party, whether from TLS or from a message, passes ``check``.
+A certificate names its party by its only URI name, ``spiffe://<federation>/party/<name>``. gRPC
+checks the certificate chain, but not the name: it accepts a certificate with two URI names, and an
+authority's certificate as a party's. ``Trust.check`` therefore checks every certificate of a party,
+whether it comes from TLS or from a message.
 """
 
 import secrets
@@ -21,23 +22,23 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from protocol.denied import DenyFile
+from protocol.deny_list import DenyList
 from protocol.errors import IdentityError
 
-SKEW = timedelta(minutes=5)
+CLOCK_SKEW = timedelta(minutes=5)
 _CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 _HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
-_KEY_HINT = "make one with: openssl ecparam -name prime256v1 -genkey, and have it signed"
+_KEY_HINT = "make a key with: openssl ecparam -name prime256v1 -genkey, and have it signed"
 _EKU = (ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH)
 
 
 def party_uri(federation: str, name: str) -> str:
-    """The URI name of a party."""
+    """Return the URI name of a party."""
     return f"spiffe://{federation}/party/{name}"
 
 
 def fingerprint(holder: x509.Certificate | x509.CertificateSigningRequest) -> str:
-    """The pin of the key in a certificate or request: SHA-256 over its SubjectPublicKeyInfo."""
+    """Return the pin of a key: the SHA-256 of its SubjectPublicKeyInfo, as ``sha256:<hex>``."""
     spki = holder.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -45,47 +46,58 @@ def fingerprint(holder: x509.Certificate | x509.CertificateSigningRequest) -> st
 
 
 def is_party_key(key: object) -> TypeGuard[ec.EllipticCurvePublicKey]:
-    """Whether a public key is of the kind that a party must have, P-256."""
+    """Return whether a public key is a P-256 key, the only kind that a party may have."""
     return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whom we believe: the federation's own authority and, where given, pinned keys."""
+    """The trusted authority, the pinned keys and the denied keys of a federation.
+
+    Attributes:
+        federation: name of the federation.
+        authority: the certificate that issued the parties' certificates.
+        pins: per party, the pins of its keys; a party without an entry may have any key.
+        denied: pins of keys that are not trusted any more.
+        denied_file: a file with more such pins, read again when it changes.
+    """
 
     federation: str
     authority: x509.Certificate
-    pins: Mapping[str, Sequence[str]] = field(default_factory=dict)  # party -> its keys' pins
+    pins: Mapping[str, Sequence[str]] = field(default_factory=dict)
     denied: frozenset[str] = frozenset()
-    denied_file: DenyFile | None = None
+    denied_file: DenyList | None = None
 
     def denied_now(self) -> frozenset[str]:
-        """Pins of the keys that are no longer believed, as of this moment.
+        """Return the pins of all keys that are denied at this moment.
 
         Raises:
-            IdentityError: the file of denied keys cannot be read; then nobody is believed.
+            IdentityError: the file of denied keys cannot be read; no key is trusted then.
         """
         return self.denied if self.denied_file is None else self.denied | self.denied_file.pins()
 
     def check(self, certificate: x509.Certificate, now: datetime) -> str:
-        """The party that ``certificate`` names.
+        """Return the party that ``certificate`` names.
 
         Raises:
-            IdentityError: the first rule that the certificate breaks.
+            IdentityError: the certificate breaks a rule; the error names the first such rule.
         """
-        self._issued(certificate)  # first: nothing in it is believed, or even parsed, before
+        self._check_issuer(certificate)  # first, before any other field is parsed
         name = self._party(certificate)
         _check_validity(self.authority, now)
         _check_validity(certificate, now)
         _check_leaf(certificate)
         pin = fingerprint(certificate)
         if pin in self.denied_now():
-            raise IdentityError(f"the key of {name} was revoked ({pin})")
+            raise IdentityError(
+                f"the key of {name} is denied ({pin})",
+                f"{name} needs a new key and certificate",
+            )
         if name in self.pins and not any(compare_digest(pin, known) for known in self.pins[name]):
             raise IdentityError(
                 f"the key of {name} is {pin}; pinned: {', '.join(self.pins[name])}",
-                f"if the key was renewed, compare the new fingerprint with {name} by another way, "
-                f"add it to parties.{name}.pins at every party, and take the old one out later",
+                f"if {name} has a new key, compare its fingerprint over another channel, add "
+                f"it to parties.{name}.pins at every party, and remove the old one later",
             )
         return name
 
@@ -94,17 +106,20 @@ class Trust:
         uris = names.get_values_for_type(x509.UniformResourceIdentifier)
         if len(uris) != 1:
             raise IdentityError(
-                f"a certificate with {len(uris)} URI names; a party has exactly one"
+                f"a party's certificate has {len(uris)} URI names; expected exactly one"
             )
         prefix = party_uri(self.federation, "")
         name = uris[0].removeprefix(prefix)
         if not uris[0].startswith(prefix) or not name or "/" in name:
-            raise IdentityError(f"the certificate's URI name is no party of {self.federation!r}")
+            raise IdentityError(
+                f"the URI name of a party's certificate is not that of a party of federation "
+                f"{self.federation!r}; expected {prefix}NAME"
+            )
         if not names.get_values_for_type(x509.DNSName):
-            raise IdentityError("a certificate without a DNS name; a party has at least one")
+            raise IdentityError("a party's certificate has no DNS name; expected at least one")
         return name
 
-    def _issued(self, certificate: x509.Certificate) -> None:
+    def _check_issuer(self, certificate: x509.Certificate) -> None:
         _check_signature_hash(certificate)
         _check_authority_key(self.authority)
         try:
@@ -112,7 +127,7 @@ class Trust:
         except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm) as error:
             raise IdentityError(
                 f"the certificate was not issued by the authority of {self.federation!r}",
-                "every party must hold the same ca.pem",
+                "use the same ca.pem at every party",
             ) from error
 
 
@@ -120,16 +135,18 @@ def _alternative_names(certificate: x509.Certificate) -> x509.SubjectAlternative
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound as error:
-        raise IdentityError("a certificate without alternative names") from error
+        raise IdentityError(
+            "a party's certificate has no alternative names; expected a URI name and a DNS name"
+        ) from error
 
 
 def _check_validity(certificate: x509.Certificate, now: datetime) -> None:
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if not start - SKEW <= now <= end + SKEW:
+    if not start - CLOCK_SKEW <= now <= end + CLOCK_SKEW:
         raise IdentityError(
-            f"a certificate valid from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC; "
-            f"here it is {now:%Y-%m-%d %H:%M}",
-            "renew it, or set the clock",
+            f"a certificate is valid from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC; "
+            f"this machine's time is {now:%Y-%m-%d %H:%M} UTC",
+            "renew the certificate, or set the clock",
         )
 
 
@@ -142,38 +159,55 @@ def _check_leaf(certificate: x509.Certificate) -> None:
     except x509.ExtensionNotFound as error:
         raise IdentityError(f"a party's certificate lacks {error.oid._name}") from error
     if basic.ca or usage.value.key_cert_sign:
-        raise IdentityError("an authority's certificate is used as a party's")
+        raise IdentityError("an authority's certificate is used as a party's certificate")
     if not usage.critical or not usage.value.digital_signature:
-        raise IdentityError("key usage must be critical and allow signatures")
+        raise IdentityError(
+            "the key usage of a party's certificate must be critical and allow digital signatures"
+        )
     if not all(purpose in extended for purpose in _EKU):
-        raise IdentityError("extended key usage must allow client and server authentication")
+        raise IdentityError(
+            "the extended key usage of a party's certificate must allow client and server "
+            "authentication"
+        )
     check_party_key(certificate)
 
 
-def public_key(certificate: x509.Certificate) -> CertificatePublicKeyTypes:
-    """The key of a certificate; raises ``IdentityError`` for a curve that nobody knows."""
+def certificate_key(certificate: x509.Certificate) -> CertificatePublicKeyTypes:
+    """Return the public key of a certificate.
+
+    Raises:
+        IdentityError: the key is of an unknown kind.
+    """
     try:
         return certificate.public_key()
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise IdentityError("a certificate's key is of an unknown kind", _KEY_HINT) from error
+        raise IdentityError(
+            "the key of a certificate is of an unknown kind; expected P-256", _KEY_HINT
+        ) from error
 
 
 def check_party_key(certificate: x509.Certificate) -> None:
-    """Refuse every key but P-256: gRPC's TLS 1.3 takes no Ed25519, and the rest is weak or rare."""
-    key = public_key(certificate)
+    """Check that the key of a party's certificate is a P-256 key.
+
+    gRPC's TLS 1.3 does not support Ed25519, and the other kinds are weak or rare.
+
+    Raises:
+        IdentityError: the key is of another kind.
+    """
+    key = certificate_key(certificate)
     if not is_party_key(key):
-        raise IdentityError(f"a party's key must be P-256, and this is {_kind(key)}", _KEY_HINT)
+        raise IdentityError(f"a party's key must be P-256 (got {_kind(key)})", _KEY_HINT)
 
 
 def _check_authority_key(authority: x509.Certificate) -> None:
-    key = public_key(authority)
+    key = certificate_key(authority)
     strong = isinstance(key, rsa.RSAPublicKey) and key.key_size >= 3072
     if not strong and not (
         isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _CURVES)
     ):
         raise IdentityError(
-            f"the authority's key is {_kind(key)}; it must be P-256, P-384, P-521 or RSA-3072",
-            "make a new authority and have every party's certificate signed anew",
+            f"the authority's key must be P-256, P-384, P-521 or RSA-3072 (got {_kind(key)})",
+            "make a new authority, and sign every party's certificate again",
         )
 
 
@@ -184,9 +218,9 @@ def _check_signature_hash(certificate: x509.Certificate) -> None:
         found = None
     if not isinstance(found, _HASHES):
         raise IdentityError(
-            f"a certificate is signed with {found.name.upper() if found else 'an unknown hash'}; "
-            "it must be SHA-256, SHA-384 or SHA-512",
-            "have it signed anew",
+            "the hash of a certificate's signature must be SHA-256, SHA-384 or SHA-512 "
+            f"(got {found.name.upper() if found else 'an unknown hash'})",
+            "sign the certificate again",
         )
 
 
@@ -199,20 +233,23 @@ def _kind(key: CertificatePublicKeyTypes) -> str:
     return type(key).__name__.removeprefix("_").removesuffix("PublicKey")
 
 
-def hesitate() -> None:
-    """Wait a short, random time before a refusal: how long it took must not tell the reason."""
+def delay_refusal() -> None:
+    """Wait 50 to 250 ms before a refusal, so that its timing does not reveal the reason."""
     sleep(0.05 + secrets.randbelow(200) / 1000)
 
 
-def purpose_bytes(purpose: str, parts: Sequence[bytes]) -> bytes:
-    """What is signed: the purpose, so that no signature serves twice, and length-prefixed parts."""
+def signed_bytes(purpose: str, parts: Sequence[bytes]) -> bytes:
+    """Return the bytes to sign: the purpose and the length-prefixed parts.
+
+    The purpose prevents that a signature for one purpose is accepted for another one.
+    """
     framed = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return f"vfl/{purpose}/v1\n".encode() + framed
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Our own certificate and key."""
+    """This party's own certificate and private key."""
 
     name: str
     certificate: x509.Certificate
@@ -220,30 +257,30 @@ class Identity:
 
     @property
     def der(self) -> bytes:
-        """The certificate as it travels in messages."""
+        """The certificate in DER, as messages carry it."""
         return self.certificate.public_bytes(serialization.Encoding.DER)
 
     def sign(self, purpose: str, *parts: bytes) -> bytes:
-        """ECDSA over ``parts``, bound to ``purpose``."""
-        return self.key.sign(purpose_bytes(purpose, parts), ec.ECDSA(hashes.SHA256()))
+        """Return the ECDSA signature over ``purpose`` and ``parts``."""
+        return self.key.sign(signed_bytes(purpose, parts), ec.ECDSA(hashes.SHA256()))
 
 
-def verify(
+def verify_signature(
     trust: Trust, der: bytes, signature: bytes, now: datetime, purpose: str, *parts: bytes
 ) -> str:
-    """The party that signed ``parts``.
+    """Return the party that signed ``purpose`` and ``parts``; ``der`` is its certificate.
 
     Raises:
-        IdentityError: the certificate breaks a rule, or the signature is not by its key.
+        IdentityError: the certificate breaks a rule, or its key did not make the signature.
     """
     try:
         certificate = x509.load_der_x509_certificate(der)
     except (ValueError, x509.InvalidVersion) as error:
-        raise IdentityError("a message carries no readable certificate") from error
+        raise IdentityError("a message has no valid DER certificate") from error
     name = trust.check(certificate, now)
     key = cast(ec.EllipticCurvePublicKey, certificate.public_key())  # check() allows P-256 only
     try:
-        key.verify(signature, purpose_bytes(purpose, parts), ec.ECDSA(hashes.SHA256()))
+        key.verify(signature, signed_bytes(purpose, parts), ec.ECDSA(hashes.SHA256()))
     except InvalidSignature as error:
-        raise IdentityError(f"the signature of {name} for {purpose!r} does not hold") from error
+        raise IdentityError(f"the signature of {name} for {purpose!r} is invalid") from error
     return name

@@ -1,4 +1,7 @@
-"""Why a connection failed: one TLS handshake by hand, since gRPC says UNAVAILABLE to everything."""
+"""Diagnosis of a failed connection: repeats the TLS handshake to find the reason.
+
+gRPC reports every failed connection as UNAVAILABLE, without a reason.
+"""
 
 import re
 import socket
@@ -11,36 +14,46 @@ from cryptography import x509
 from protocol.errors import IdentityError, LineBroken, ProtocolError
 from protocol.keyring import Keyring
 
-_PATIENCE = 5.0  # seconds
+_TIMEOUT = 5.0  # seconds
 
 
-def diagnose(address: str, keyring: Keyring, hub: str) -> ProtocolError:
-    """What is wrong with the way to ``address``, in words; certificates are never worth a retry."""
+def diagnose_connection(address: str, keyring: Keyring, hub: str) -> ProtocolError:
+    """Return the error that explains why the connection to ``address`` failed.
+
+    It is an ``IdentityError`` if a certificate is at fault, and a ``LineBroken`` otherwise.
+    """
     try:
-        look(address, keyring, hub)
+        fetch_hub_certificate(address, keyring, hub)
     except ProtocolError as error:
         return error
-    return LineBroken(f"closed the connection at {address}", "it listens again; restarting?")
+    return LineBroken(
+        f"closed the connection at {address}",
+        "the hub accepts connections again; it was probably restarted",
+    )
 
 
-def look(address: str, keyring: Keyring, hub: str) -> x509.Certificate:
-    """The certificate of the hub that greets us at ``address``; it does not take our seat there.
+def fetch_hub_certificate(address: str, keyring: Keyring, hub: str) -> x509.Certificate:
+    """Return the certificate of the hub at ``address``; the hub does not count this connection.
 
     Raises:
-        LineBroken: there is no way to a hub.
-        IdentityError: one of the two certificates will not do.
+        LineBroken: no hub can be reached.
+        IdentityError: one side does not accept the other side's certificate.
     """
     try:
         with _connect(address) as plain:
             return _handshake(plain, address, keyring, hub)
     except (ConnectionRefusedError, FileNotFoundError):
         raise LineBroken(
-            f"nobody listens at {address}", f"start {hub} first, or check the port"
+            f"no process listens at {address}", f"start {hub}, or check the port"
         ) from None
     except socket.gaierror:
-        raise LineBroken(f"the name in {address} is unknown", "check the hub's host name") from None
+        raise LineBroken(
+            f"the host name in {address} cannot be resolved", "check the hub's host name"
+        ) from None
     except TimeoutError:
-        raise LineBroken(f"{address} does not answer", "is a firewall between?") from None
+        raise LineBroken(
+            f"{address} does not answer", "check whether a firewall blocks the connection"
+        ) from None
     except OSError as error:
         raise LineBroken(f"cannot reach {address}: {error.strerror or error}") from error
 
@@ -48,7 +61,7 @@ def look(address: str, keyring: Keyring, hub: str) -> x509.Certificate:
 def _connect(address: str) -> socket.socket:
     if address.startswith("unix:"):
         plain = socket.socket(socket.AF_UNIX)
-        plain.settimeout(_PATIENCE)
+        plain.settimeout(_TIMEOUT)
         try:
             plain.connect(address.removeprefix("unix:"))
         except OSError:
@@ -56,40 +69,50 @@ def _connect(address: str) -> socket.socket:
             raise
         return plain
     host, _, port = address.rpartition(":")
-    return socket.create_connection((host.strip("[]"), int(port)), _PATIENCE)
+    return socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT)
 
 
 def _handshake(plain: socket.socket, address: str, keyring: Keyring, hub: str) -> x509.Certificate:
-    plain.settimeout(_PATIENCE)
+    plain.settimeout(_TIMEOUT)
     try:
         with _context(keyring).wrap_socket(plain, server_hostname=hub) as secured:
-            _await_greeting(secured, address, keyring)
+            _await_first_byte(secured, address, keyring)
             leaf = secured.getpeercert(binary_form=True)
             return x509.load_der_x509_certificate(leaf or b"")
     except ssl.SSLCertVerificationError as error:
         raise IdentityError(
             f"the certificate at {address} is not that of {hub}: {error.verify_message}",
-            "is it the right address, and do both sides hold the same ca.pem?",
+            "check the address, and that both sides have the same ca.pem",
         ) from error
     except (ssl.SSLEOFError, ConnectionError):
-        raise LineBroken(f"{address} hung up", f"is {hub} ending, or is a proxy between?") from None
+        raise LineBroken(
+            f"{address} closed the connection during the TLS handshake",
+            f"check whether {hub} is shutting down, or whether a proxy is in between",
+        ) from None
     except ssl.SSLError as error:
         raise _alert(error, address) from error
     except TimeoutError:
-        raise LineBroken(f"{address} answers, but says nothing", "is it the hub's port?") from None
+        raise LineBroken(
+            f"{address} accepts connections but sends nothing", "check that this is the hub's port"
+        ) from None
 
 
-def _await_greeting(secured: ssl.SSLSocket, address: str, keyring: Keyring) -> None:
-    """Under TLS 1.3 the hub judges our certificate last: it greets us, or hangs up unexplained."""
+def _await_first_byte(secured: ssl.SSLSocket, address: str, keyring: Keyring) -> None:
+    """Wait for the hub's first byte.
+
+    Under TLS 1.3 the hub checks the spoke's certificate last. It sends its first HTTP/2 frame, or
+    closes the connection without a reason.
+    """
     try:
-        greeted = bool(secured.recv(1))
+        accepted = bool(secured.recv(1))
     except ConnectionError:
-        greeted = False
-    if not greeted:
+        accepted = False
+    if not accepted:
         end = keyring.identity.certificate.not_valid_after_utc
         raise IdentityError(
-            f"the hub at {address} hung up when it saw our certificate",
-            f"ours ends {end:%Y-%m-%d %H:%M} UTC; renew it, or compare the ca.pem of both sides",
+            f"the hub at {address} closed the connection after it received our certificate",
+            f"the certificate is valid until {end:%Y-%m-%d %H:%M} UTC; renew it, or compare the "
+            "ca.pem of both sides",
         )
 
 
@@ -98,10 +121,11 @@ def _alert(error: ssl.SSLError, address: str) -> ProtocolError:
     if alert := re.search(r"ALERT_(.+)", reason):
         word = alert[1].lower().replace("_", " ")
         return IdentityError(
-            f"the hub at {address} refused our certificate: {word}", "vfl certs, or renew it"
+            f"the hub at {address} refused this party's certificate: {word}",
+            "check the certificate with vfl certs, or renew it",
         )
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"):
-        return IdentityError(f"{address} does not speak TLS", "is it the hub's port?")
+        return IdentityError(f"{address} does not use TLS", "check that this is the hub's port")
     return IdentityError(f"TLS with {address} failed: {reason.lower().replace('_', ' ')}")
 
 
@@ -110,7 +134,7 @@ def _context(keyring: Keyring) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["h2"])
     context.load_verify_locations(cadata=keyring.authority_pem.decode())
-    with TemporaryDirectory() as folder:  # 0700; the ssl module takes keys from files only
+    with TemporaryDirectory() as folder:  # mode 0700; the ssl module reads keys from files only
         chain = Path(folder) / "chain.pem"
         chain.touch(0o600)
         chain.write_bytes(keyring.key_pem + keyring.certificate_pem)

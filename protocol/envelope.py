@@ -1,4 +1,4 @@
-"""The envelope of a message: who says it to whom, where in the run, after what."""
+"""The envelope of a message: sender, receiver, position in the run, and the transcript's hash."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -8,29 +8,37 @@ from typing import NamedTuple
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
-VERSION = 1
-START = vfl_pb2.Place(task=vfl_pb2.JOIN, epoch=0, step=0, microbatch=0)
+PROTOCOL_VERSION = 2
+START_PLACE = vfl_pb2.Place(task=vfl_pb2.JOIN, epoch=0, step=0, microbatch=0)
 _NEEDED = ("version", "agreement", "sender", "receiver", "incarnation", "seq", "place")
 _TASKS = {task: name.lower().replace("_", "-") for name, task in vfl_pb2.Task.items() if task}
 _PLACE = ("task", "epoch", "step", "microbatch")
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What both ends of a channel are held to."""
+class ChannelTerms:
+    """The fixed values of one channel, which every message is compared with.
+
+    Attributes:
+        me: name of this party.
+        peer: name of the other party.
+        agreement: digest of the agreement, 32 bytes.
+        incarnation: number of this process's start.
+        magnitude: largest absolute value of a floating-point element.
+    """
 
     me: str
     peer: str
-    agreement: bytes  # digest, 32 bytes
+    agreement: bytes
     incarnation: int = 1
-    magnitude: float = 1e4  # largest absolute value of a floating-point element
+    magnitude: float = 1e4
 
 
-class Digest:
-    """SHA-256 over the frames of one message, hashed when there is time.
+class FrameDigest:
+    """SHA-256 over the frames of one message, computed when ``value`` is called.
 
-    Hashing takes about as long as the network does, so it must not stand between a frame and who
-    waits for it. Until then the frames are kept: one message each way.
+    Hashing takes about as long as the network does. The frames are therefore kept and hashed while
+    this side waits for the network: at most one message in each direction.
     """
 
     def __init__(self) -> None:
@@ -42,7 +50,7 @@ class Digest:
         self.size += len(frame)
 
     def value(self) -> bytes:
-        """The digest of all frames."""
+        """Return the digest of all frames, 32 bytes."""
         hashed = sha256()
         for frame in self._frames:
             hashed.update(frame)
@@ -50,123 +58,127 @@ class Digest:
 
 
 class _Chain(NamedTuple):
-    """What went one way; ``newest`` is a message that counts already but is not yet hashed."""
+    """State of a transcript; ``pending`` is a message that is counted but not hashed yet."""
 
     seq: int = 0
     head: bytes = bytes(32)
     last: bytes = bytes(32)
-    newest: Digest | None = None
+    pending: FrameDigest | None = None
 
-    def settled(self) -> "_Chain":
-        if self.newest is None:
+    def hashed(self) -> "_Chain":
+        if self.pending is None:
             return self
-        last = self.newest.value()
+        last = self.pending.value()
         return _Chain(self.seq, sha256(self.head + last).digest(), last)
 
 
 class Transcript:
-    """The chain over all that went one way: each message's digest hashed onto those before.
+    """Hash chain over all messages of one direction.
 
-    A signal may raise in the middle of any method: each changes the whole chain in one assignment,
-    so that the goodbye which follows still bears the right head.
+    A signal may raise in the middle of any method. Each method therefore changes the whole state in
+    one assignment, so that a Goodbye after the signal still carries the right head.
     """
 
     def __init__(self) -> None:
         self._chain = _Chain()
 
-    def add(self, digest: Digest) -> None:
-        """Append a message; it is hashed when somebody asks, or by ``settle``."""
-        before = self._chain.settled()
+    def add(self, digest: FrameDigest) -> None:
+        """Append a message; it is hashed by ``flush`` or when a property is read."""
+        before = self._chain.hashed()
         self._chain = _Chain(before.seq + 1, before.head, before.last, digest)
 
-    def settle(self) -> None:
-        """Hash what waits; to be called when there is time."""
-        self._chain = self._chain.settled()
+    def flush(self) -> None:
+        """Hash the newest message, if that was not done yet."""
+        self._chain = self._chain.hashed()
 
     @property
     def seq(self) -> int:
-        """How many messages there were."""
+        """Number of messages."""
         return self._chain.seq
 
     @property
     def head(self) -> bytes:
-        """The chain's digest."""
-        self.settle()
+        """Digest of the chain, 32 bytes."""
+        self.flush()
         return self._chain.head
 
     @property
     def last(self) -> bytes:
-        """The digest of the newest message."""
-        self.settle()
+        """Digest of the newest message, 32 bytes."""
+        self.flush()
         return self._chain.last
 
 
-def check(
+def check_envelope(
     envelope: vfl_pb2.Envelope,
-    terms: Terms,
+    terms: ChannelTerms,
     session: bytes | None,
     incarnation: int | None,
-    heard: Transcript,
+    received: Transcript,
     *,
     control: bool,
 ) -> None:
-    """Compare every field with what it must be.
+    """Compare every field of a received envelope with its expected value.
 
     Args:
         envelope: as received.
-        terms: ours; the peer's are the same with the names exchanged.
-        session: None before it is agreed; agreements are compared from then on.
-        incarnation: the peer's, as its first message said; None before.
-        heard: what the peer said before this message.
-        control: the message has no tensor, so that its envelope must bear the transcript.
+        terms: of this side; the peer has the same terms with both names exchanged.
+        session: None before the handshake agrees on it; agreements are compared from then on.
+        incarnation: of the peer's first message; None before the first message.
+        received: the peer's messages before this one.
+        control: the message has no tensor, so its envelope must have the transcript's hash.
 
     Raises:
-        RemoteProtocolError: names the field.
+        RemoteProtocolError: a field is absent or has another value; the error names the field.
     """
-    _present(envelope, control=control)
-    if envelope.version != VERSION:
-        raise RemoteProtocolError(f"speaks version {envelope.version}; here it is {VERSION}")
-    _equal("sender", envelope.sender, terms.peer)
-    _equal("receiver", envelope.receiver, terms.me)
+    _check_present(envelope, control=control)
+    if envelope.version != PROTOCOL_VERSION:
+        raise RemoteProtocolError(
+            f"envelope.version is {envelope.version}; expected {PROTOCOL_VERSION}",
+            "install the same version of vfl at both parties",
+        )
+    _check_equal("sender", envelope.sender, terms.peer)
+    _check_equal("receiver", envelope.receiver, terms.me)
     if incarnation is not None:
-        _equal("incarnation", envelope.incarnation, incarnation)
+        _check_equal("incarnation", envelope.incarnation, incarnation)
     if session is not None:
-        _same("session", envelope.session, session)
-        _same("agreement", envelope.agreement, terms.agreement)
-    if envelope.seq != heard.seq + 1:
-        raise RemoteProtocolError(f"sent message {envelope.seq} after message {heard.seq}")
+        _check_bytes("session", envelope.session, session)
+        _check_bytes("agreement", envelope.agreement, terms.agreement)
+    _check_equal("seq", envelope.seq, received.seq + 1)
     if envelope.HasField("transcript"):
-        _same("transcript", envelope.transcript, heard.head)
+        _check_bytes("transcript", envelope.transcript, received.head)
 
 
-def _present(envelope: vfl_pb2.Envelope, *, control: bool) -> None:
+def _check_present(envelope: vfl_pb2.Envelope, *, control: bool) -> None:
     needed = (*_NEEDED, "transcript") if control else _NEEDED
     place = envelope.place
     missing = [name for name in needed if not envelope.HasField(name)]
     missing += [f"place.{name}" for name in _PLACE if not place.HasField(name)]
     if missing:
-        raise RemoteProtocolError(f"an envelope without {', '.join(missing)}")
+        raise RemoteProtocolError(f"the envelope lacks {', '.join(missing)}")
     if place.task not in _TASKS:
-        raise RemoteProtocolError(f"place.task is {place.task}, which is no task")
+        raise RemoteProtocolError(
+            f"envelope.place.task is {place.task}, which is no task of vfl.proto"
+        )
 
 
-def _equal(field: str, found: object, wanted: object) -> None:
+def _check_equal(field: str, found: object, wanted: object) -> None:
     if found != wanted:
-        raise RemoteProtocolError(f"{field} is {found!r:.80}; it must be {wanted!r}")
+        raise RemoteProtocolError(f"envelope.{field} is {found!r:.80}; expected {wanted!r}")
 
 
-def _same(field: str, found: bytes, wanted: bytes) -> None:
+def _check_bytes(field: str, found: bytes, wanted: bytes) -> None:
     if not compare_digest(found, wanted):
-        raise RemoteProtocolError(f"the {field} in the envelope is not ours")
+        raise RemoteProtocolError(f"envelope.{field} differs from this party's {field}")
 
 
 def task_name(place: vfl_pb2.Place) -> str:
-    """The task as a word: ``fine-tune``."""
+    """Return the name of the task, for example ``fine-tune``."""
     return _TASKS[place.task]
 
 
-def describe(place: vfl_pb2.Place) -> str:
-    """The place in words: ``train, epoch 3, step 17``."""
+def describe_place(place: vfl_pb2.Place) -> str:
+    """Return the position in words, for example ``train, epoch 3, step 17``."""
     words = [task_name(place)]
     words += [f"epoch {place.epoch}"] if place.epoch else []
     words += [f"step {place.step}"] if place.step or place.epoch else []

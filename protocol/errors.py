@@ -1,15 +1,15 @@
-"""What can go wrong between parties, and who is at fault."""
+"""Errors of the protocol: which side is at fault, the peer, and the position in the run."""
 
 import secrets
 
 
 class ProtocolError(Exception):
-    """Something between two parties is wrong.
+    """A message, a connection or a certificate breaks a rule of the protocol.
 
     Attributes:
         hint: what to do about it.
-        peer: the other party, once known.
-        where: the place in the run, once known.
+        peer: name of the other party; empty until it is known.
+        where: position in the run; empty until it is known.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -23,27 +23,27 @@ class ProtocolError(Exception):
 
 
 class LocalProtocolError(ProtocolError):
-    """We are wrong: this side was about to say what it must not."""
+    """This side is at fault: it was about to send an illegal message."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """They are wrong: the peer said what it must not, or said it badly."""
+    """The peer is at fault: it sent an illegal message."""
 
 
 class Equivocation(RemoteProtocolError):
-    """The peer said two different things under one sequence number."""
+    """The peer sent two different messages with one sequence number."""
 
 
 class PeerSilent(RemoteProtocolError):
-    """The peer did not answer in time."""
+    """The peer did not send or accept a message in time."""
 
 
 class LineBroken(RemoteProtocolError):
-    """The connection to the peer is gone."""
+    """The connection to the peer is closed or cannot be opened."""
 
 
 class Aborted(RemoteProtocolError):
-    """The peer ended the conversation and said why; ``code`` is a word of a closed list."""
+    """The peer ended the conversation with Abort; ``code`` is a word of a closed list."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -51,16 +51,16 @@ class Aborted(RemoteProtocolError):
 
 
 class IdentityError(ProtocolError):
-    """A certificate, key or signature is not what it must be.
+    """A certificate, key or signature breaks a rule.
 
-    Whoever is refused learns a ticket and no more; the reason stands beside it in our own log.
+    The refused peer receives only a ticket number. This party's log has the reason and the ticket.
     """
 
     _ticket = ""
 
     @property
     def ticket(self) -> str:
-        """A random word, the same at every look; once looked at, it stands in the message."""
+        """Eight random hexadecimal digits, drawn at the first call and then part of the message."""
         self._ticket = self._ticket or secrets.token_hex(4)
         return self._ticket
 

@@ -1,7 +1,7 @@
-"""Frames: a message as bytes, cut so that none is larger than a chunk, and put together again.
+"""Frames: encode a message as byte strings of bounded size, and decode it.
 
 first frame    u32 header length | Header (protobuf) | first part of the tensors' raw bytes
-next frames    the rest of the tensors' bytes, at most CHUNK each
+next frames    the rest of the tensors' bytes, at most CHUNK bytes each
 """
 
 from collections.abc import Callable, Iterator
@@ -11,10 +11,10 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from protocol import vfl_pb2
-from protocol.complete import require_complete
+from protocol.completeness import require_complete
 from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.message import FIELDS, Message
-from protocol.tensors import Tensor, describe, sizes, unpack
+from protocol.message import BODY_FIELDS, Message
+from protocol.tensors import Tensor, describe_tensor, tensor_sizes, unpack_tensors
 
 CHUNK = 2**20
 MAX_HEADER = 2**16
@@ -22,13 +22,13 @@ MAX_FRAME = CHUNK + MAX_HEADER + 4
 _LENGTH = Struct("<I")
 
 
-def encode(message: Message, envelope: vfl_pb2.Envelope) -> Iterator[bytes]:
-    """The frames of ``message``, each at most ``MAX_FRAME`` bytes.
+def encode_message(message: Message, envelope: vfl_pb2.Envelope) -> Iterator[bytes]:
+    """Yield the frames of ``message``, each of at most ``MAX_FRAME`` bytes.
 
     Raises:
-        LocalProtocolError: the message lacks a field, or is larger than what travels.
+        LocalProtocolError: the message lacks a field, or is too large.
     """
-    header = _described(message, envelope)
+    header = _encode_header(message, envelope)
     parts = [np.ascontiguousarray(tensor).data.cast("B") for tensor in message.tensors]
     room = CHUNK
     pieces: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
@@ -42,47 +42,55 @@ def encode(message: Message, envelope: vfl_pb2.Envelope) -> Iterator[bytes]:
     yield b"".join(pieces)
 
 
-def _described(message: Message, envelope: vfl_pb2.Envelope) -> bytes:
-    shapes = [describe(tensor) for tensor in message.tensors]
-    sizes(shapes, LocalProtocolError)
+def _encode_header(message: Message, envelope: vfl_pb2.Envelope) -> bytes:
+    shapes = [describe_tensor(tensor) for tensor in message.tensors]
+    tensor_sizes(shapes, LocalProtocolError)
     require_complete(message.body, len(shapes), LocalProtocolError)
     header = vfl_pb2.Header(
         envelope=envelope,
         tensors=shapes,
-        **{FIELDS[type(message.body)]: message.body},  # type: ignore[arg-type]
+        **{BODY_FIELDS[type(message.body)]: message.body},  # type: ignore[arg-type]
     ).SerializeToString()
     if len(header) > MAX_HEADER:
-        raise LocalProtocolError(f"a header of {len(header)} bytes; at most {MAX_HEADER} travel")
+        raise LocalProtocolError(
+            f"the header of {message.kind} has {len(header)} bytes; at most {MAX_HEADER} are legal"
+        )
     return header
 
 
-def decode(receive: Callable[[], bytes]) -> tuple[vfl_pb2.Envelope, Message]:
-    """Read one message; ``receive`` brings the next frame.
+def decode_message(receive: Callable[[], bytes]) -> tuple[vfl_pb2.Envelope, Message]:
+    """Read one message; ``receive`` returns the next frame.
 
     Raises:
-        RemoteProtocolError: the bytes are not exactly one message of the vocabulary.
+        RemoteProtocolError: the frames are not exactly one message of ``vfl.proto``.
     """
     frame = receive()
-    header, start = _header(frame)
+    header, start = _decode_header(frame)
     field = header.WhichOneof("body")
     if field is None or not header.HasField("envelope"):
-        raise RemoteProtocolError("a message without envelope or content")
+        raise RemoteProtocolError("the message lacks its envelope or its body")
     body = getattr(header, field)
     require_complete(body, len(header.tensors), RemoteProtocolError)
-    parts = sizes(header.tensors)
-    payload = _payload(sum(parts), memoryview(frame)[start:], receive)
-    return header.envelope, Message(body, unpack(header.tensors, parts, payload))
+    parts = tensor_sizes(header.tensors)
+    payload = _read_payload(sum(parts), memoryview(frame)[start:], receive)
+    return header.envelope, Message(body, unpack_tensors(header.tensors, parts, payload))
 
 
-def _header(frame: bytes) -> tuple[vfl_pb2.Header, int]:
+def _decode_header(frame: bytes) -> tuple[vfl_pb2.Header, int]:
+    """Return the header and the index of the first byte behind it."""
     if len(frame) > MAX_FRAME:
-        raise RemoteProtocolError(f"a frame of {len(frame)} bytes; at most {MAX_FRAME} are legal")
+        raise RemoteProtocolError(f"a frame has {len(frame)} bytes; at most {MAX_FRAME} are legal")
     if len(frame) < _LENGTH.size:
-        raise RemoteProtocolError(f"a frame of {len(frame)} bytes is too short for a header")
+        raise RemoteProtocolError(
+            f"a frame has {len(frame)} bytes; at least {_LENGTH.size} are needed for a header"
+        )
     (length,) = _LENGTH.unpack_from(frame)
     end = _LENGTH.size + length
     if length > MAX_HEADER or end > len(frame):
-        raise RemoteProtocolError(f"a header of {length} bytes in a frame of {len(frame)}")
+        raise RemoteProtocolError(
+            f"the header length is {length} in a frame of {len(frame)} bytes; "
+            f"at most {min(MAX_HEADER, len(frame) - _LENGTH.size)} is legal"
+        )
     header = vfl_pb2.Header()
     try:
         header.ParseFromString(frame[_LENGTH.size : end])
@@ -92,24 +100,28 @@ def _header(frame: bytes) -> tuple[vfl_pb2.Header, int]:
     header.DiscardUnknownFields()
     if header.ByteSize() != size:
         raise RemoteProtocolError("the header has unknown fields")
-    if size != length:  # protobuf merges messages that are glued together
-        raise RemoteProtocolError("the header is more than one message, or not in its usual form")
+    if size != length:  # protobuf merges concatenated messages into one
+        raise RemoteProtocolError(
+            "the header is more than one message, or is not in protobuf's shortest form"
+        )
     return header, end
 
 
-def _payload(size: int, first: memoryview, receive: Callable[[], bytes]) -> Tensor:
+def _read_payload(size: int, first: memoryview, receive: Callable[[], bytes]) -> Tensor:
+    """Return the ``[size]`` bytes of all tensors."""
     if len(first) != min(size, CHUNK):
         raise RemoteProtocolError(
-            f"{len(first)} bytes follow the header; {min(size, CHUNK)} were described"
+            f"{len(first)} bytes follow the header; expected {min(size, CHUNK)}"
         )
-    payload = np.empty(size, np.uint8)  # and no zeros are written before the bytes come
+    payload = np.empty(size, np.uint8)  # not zeros: every byte is written below
     whole = payload.data
     whole[: len(first)] = first
     filled = len(first)
     while filled < size:
         frame = receive()
-        if len(frame) != min(size - filled, CHUNK):
-            raise RemoteProtocolError(f"a chunk of {len(frame)} bytes is not the described rest")
+        wanted = min(size - filled, CHUNK)
+        if len(frame) != wanted:
+            raise RemoteProtocolError(f"a frame has {len(frame)} tensor bytes; expected {wanted}")
         whole[filled : filled + len(frame)] = frame
         filled += len(frame)
     return payload

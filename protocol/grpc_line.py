@@ -1,4 +1,4 @@
-"""A line over gRPC: one long-lived stream of frames per spoke, always under mutual TLS 1.3."""
+"""A line over gRPC: one bidirectional stream of frames per spoke, always under mutual TLS 1.3."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,23 +12,23 @@ from typing import Any, Self
 import grpc
 from cryptography import x509
 
-from protocol.credentials import SKEW, hesitate
-from protocol.diagnose import diagnose
-from protocol.ear import Ear, Habits
+from protocol.credentials import CLOCK_SKEW, delay_refusal
+from protocol.diagnose import diagnose_connection
 from protocol.errors import IdentityError, LineBroken, PeerSilent, ProtocolError
 from protocol.frames import MAX_FRAME
 from protocol.keyring import Keyring
-from protocol.line import Mailbox
+from protocol.line import FrameQueue
+from protocol.receive_queue import LineTimeouts, ReceiveQueue
 
 _METHOD = "/vfl.Line/Talk"
-USUAL = Habits()
-REFUSALS = 100  # that may wait to be told; of a flood the first ones are enough
+DEFAULT_TIMEOUTS = LineTimeouts()
+MAX_QUEUED_REFUSALS = 100  # later refusals of a flood are not reported
 
 
-def options(habits: Habits) -> list[tuple[str, int]]:
-    """What gRPC is told at both ends."""
+def grpc_options(timeouts: LineTimeouts) -> list[tuple[str, int]]:
+    """Return the gRPC channel options of both ends."""
     return [
-        # Twice the cap: what is a little too large is refused in words by ``frames``.
+        # Twice the limit, so that ``frames`` refuses a slightly larger frame with its own error.
         ("grpc.max_receive_message_length", 2 * MAX_FRAME),
         ("grpc.max_send_message_length", MAX_FRAME),
         ("grpc.max_metadata_size", 8192),
@@ -36,134 +36,151 @@ def options(habits: Habits) -> list[tuple[str, int]]:
         ("grpc.max_concurrent_streams", 16),
         ("grpc.enable_retries", 0),
         ("grpc.so_reuseport", 0),
-        ("grpc.enable_http_proxy", 0),  # a proxy of the environment would stand between
-        ("grpc.server_handshake_timeout_ms", int(habits.handshake * 1000)),
-        ("grpc.keepalive_time_ms", int(habits.keepalive * 1000)),
-        ("grpc.keepalive_timeout_ms", int(habits.keepalive_timeout * 1000)),
-        # Without this one an unanswered ping is waited for over a minute, whatever the one above.
-        ("grpc.http2.ping_timeout_ms", int(habits.keepalive_timeout * 1000)),
+        ("grpc.enable_http_proxy", 0),  # ignore the proxy of the environment variables
+        ("grpc.server_handshake_timeout_ms", int(timeouts.handshake * 1000)),
+        ("grpc.keepalive_time_ms", int(timeouts.keepalive * 1000)),
+        ("grpc.keepalive_timeout_ms", int(timeouts.keepalive_timeout * 1000)),
+        # Without this option gRPC waits over a minute for a ping, whatever the option above says.
+        ("grpc.http2.ping_timeout_ms", int(timeouts.keepalive_timeout * 1000)),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
-        ("grpc.http2.min_ping_interval_without_data_ms", int(habits.keepalive * 500)),
+        ("grpc.http2.min_ping_interval_without_data_ms", int(timeouts.keepalive * 500)),
     ]
 
 
 class GrpcLine:
-    """One end of a stream; its ear takes in what comes, gRPC drains the outbox."""
+    """One end of a gRPC stream; received frames are in a queue, and gRPC empties the outbox."""
 
     def __init__(
         self,
         peer: str | None,
-        ear: Ear,
-        hang_up: Callable[[], object],
-        vouch: Callable[[], None],
-        habits: Habits,
+        received: ReceiveQueue,
+        cancel: Callable[[], object],
+        check_certificates: Callable[[], None],
+        timeouts: LineTimeouts,
     ) -> None:
-        """``vouch`` raises ``IdentityError`` once a certificate is no longer good."""
-        self._peer, self._ear, self._hang_up = peer, ear, hang_up
-        self._vouch, self._habits = vouch, habits
-        self._look = monotonic() + habits.recheck  # when certificates are looked at again
-        self.outbox, self._since = Mailbox(), monotonic()
+        """Wrap one stream.
+
+        Args:
+            peer: name in the peer's certificate; None at a spoke.
+            received: the frames that the stream received.
+            cancel: ends the stream at once.
+            check_certificates: raises ``IdentityError`` if a certificate is no longer valid.
+            timeouts: of this line.
+        """
+        self._peer, self._received, self._cancel = peer, received, cancel
+        self._check_certificates, self._timeouts = check_certificates, timeouts
+        self._next_check = monotonic() + timeouts.recheck
+        self.outbox, self._since = FrameQueue(), monotonic()
 
     @property
     def since(self) -> float:
-        """See ``Line``."""
+        """When the line was opened, in seconds of the monotonic clock."""
         return self._since
 
     @property
     def peer(self) -> str | None:
-        """The party named by the peer's certificate; at a spoke None, see ``join``."""
+        """Name in the peer's certificate; None at a spoke, where the handshake checks the hub."""
         return self._peer
 
     def send(self, frame: bytes, timeout: float) -> None:
-        """Queue one frame for the stream."""
+        """Queue one frame for the stream.
+
+        Raises:
+            PeerSilent: the peer accepted no frame for ``timeout`` seconds.
+            LineBroken: the line is closed.
+        """
         self.outbox.put(frame, timeout)
 
     def receive(self, timeout: float) -> bytes:
-        """The next frame.
+        """Return the next frame, and check the certificates if that is due.
 
         Raises:
-            PeerSilent: none came in time, or no sign of life either.
-            IdentityError: a certificate that was good when the line was made no longer is.
+            PeerSilent: no frame arrived in time, or no heartbeat either.
+            LineBroken: the line is closed.
+            IdentityError: a certificate is no longer valid.
         """
-        frame = self._ear.listen(timeout)
-        if monotonic() > self._look:
-            self._look_again()
+        frame = self._received.get(timeout)
+        if monotonic() > self._next_check:
+            self._recheck()
         return frame
 
-    def _look_again(self) -> None:
-        self._look = monotonic() + self._habits.recheck
+    def _recheck(self) -> None:
+        self._next_check = monotonic() + self._timeouts.recheck
         try:
-            self._vouch()
+            self._check_certificates()
         except IdentityError as error:
             self.end(error)
-            self._hang_up()
+            self._cancel()
             raise
 
     def close(self) -> None:
-        """End our direction; at a spoke this ends the stream once the outbox is empty."""
+        """End the direction to the peer; at a spoke the stream ends once the outbox is empty."""
         self.outbox.end()
 
     def cut(self) -> None:
-        """Drop the stream at once."""
-        self._hang_up()
+        """End both directions at once."""
+        self._cancel()
         self.end(None)
 
     def end(self, why: ProtocolError | None) -> None:
-        """Nothing goes or comes any more."""
+        """End both queues; ``send`` and ``receive`` raise ``why`` from now on."""
         self.outbox.end(why)
-        self._ear.inbox.end(why)
+        self._received.frames.end(why)
 
     def outgoing(self) -> Iterator[bytes]:
-        """Frames for gRPC until ``close``, and empty ones while we have nothing to say."""
+        """Yield frames to gRPC until ``close``, and an empty frame whenever a heartbeat is due."""
         while True:
             try:
-                yield self.outbox.get(self._habits.beat)
+                yield self.outbox.get(self._timeouts.heartbeat)
             except PeerSilent:
                 yield b""
             except ProtocolError:
                 return
 
     def read(
-        self, frames: Iterator[object], explain: Callable[[grpc.RpcError], ProtocolError]
+        self, stream: Iterator[object], explain: Callable[[grpc.RpcError], ProtocolError]
     ) -> None:
-        """Keep the stream flowing until it ends; runs in a thread of its own."""
+        """Read the stream until it ends; runs in a thread of its own."""
         try:
-            self._ear.drain(frames)
+            self._received.drain(stream)
         except grpc.RpcError as error:
-            self.end(explain(error))  # nobody takes what we say any more
+            self.end(explain(error))  # gRPC takes no frame of the outbox any more
         except ProtocolError:
-            self._hang_up()  # it was we who ended it
+            self._cancel()  # this side ended the line
         else:
-            self._ear.inbox.end()
+            self._received.frames.end()
 
 
-class Server:
-    """The hub's port: admits spokes by certificate and hands out their lines."""
+class LineServer:
+    """The hub's port: admits spokes by their certificates and returns their lines."""
 
     def __init__(
         self,
         address: str,
         keyring: Keyring,
         admit: Callable[[x509.Certificate], str],
-        seats: int,
-        habits: Habits = USUAL,
+        spokes: int,
+        timeouts: LineTimeouts = DEFAULT_TIMEOUTS,
     ) -> None:
-        """Listen on ``address``; ``admit`` names the party of a leaf or raises ``IdentityError``.
+        """Listen on ``address`` for so many ``spokes``.
+
+        ``admit`` returns the party that a certificate names, or raises ``IdentityError``.
 
         Raises:
-            LineBroken: the address cannot be listened on.
+            LineBroken: the address cannot be used.
         """
-        self._keyring, self._admit, self._habits = keyring, admit, habits
+        self._keyring, self._admit, self._timeouts = keyring, admit, timeouts
         self._arrivals: Queue[GrpcLine | IdentityError] = Queue()
-        self._seated: dict[str, bool] = {}  # whether somebody was refused since: told once
+        # Connected parties; True once a second connection of the party was reported.
+        self._connected: dict[str, bool] = {}
         self._lock = Lock()
         self._server = grpc.server(
-            ThreadPoolExecutor(seats + 4, thread_name_prefix="vfl-line"),
-            options=options(habits),
-            maximum_concurrent_rpcs=seats + 4,
+            ThreadPoolExecutor(spokes + 4, thread_name_prefix="vfl-line"),
+            options=grpc_options(timeouts),
+            maximum_concurrent_rpcs=spokes + 4,
         )
-        self._server.add_generic_rpc_handlers((_Calls(self._talk, habits),))
+        self._server.add_generic_rpc_handlers((_Calls(self._serve, timeouts),))
         credentials = grpc.ssl_server_credentials(
             [(keyring.key_pem, keyring.certificate_pem)],
             keyring.authority_pem,
@@ -173,72 +190,76 @@ class Server:
             self.port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise LineBroken(
-                f"cannot listen on {address}", "is the port free, the address ours?"
+                f"cannot listen on {address}",
+                "check that the port is free and that the address belongs to this machine",
             ) from error
         self._server.start()
 
     def accept(self, timeout: float) -> GrpcLine:
-        """The next spoke's line.
+        """Return the line of the next spoke that connects.
 
         Raises:
-            PeerSilent: nobody came in ``timeout`` seconds.
-            IdentityError: somebody came whom we refuse; others may still come.
+            PeerSilent: no party connected for ``timeout`` seconds.
+            IdentityError: a connection was refused; the server still admits others.
         """
         try:
             arrival = self._arrivals.get(timeout=timeout)
         except Empty:
-            raise PeerSilent(f"nobody dialled for {timeout:g} s") from None
+            raise PeerSilent(f"no party connected for {timeout:g} s") from None
         if isinstance(arrival, IdentityError):
             raise arrival
         return arrival
 
-    def _talk(
-        self, ear: Ear, frames: Iterator[object], context: grpc.ServicerContext
+    def _serve(
+        self, received: ReceiveQueue, stream: Iterator[object], context: grpc.ServicerContext
     ) -> Iterator[bytes]:
         leaf = _leaf(context)
-        name = self._name(leaf, context)
-        line = GrpcLine(name, ear, context.cancel, partial(self._vouch, name, leaf), self._habits)
-        reader = Thread(target=line.read, args=(frames, _broken), name=f"read-{name}", daemon=True)
+        name = self._authenticate(leaf, context)
+        check = partial(self._check_certificates, name, leaf)
+        line = GrpcLine(name, received, context.cancel, check, self._timeouts)
+        reader = Thread(target=line.read, args=(stream, _broken), name=f"read-{name}", daemon=True)
         reader.start()
         context.add_callback(line.outbox.end)
-        if not context.add_callback(lambda: self._leave(name)):  # the stream is over already
+        if not context.add_callback(lambda: self._leave(name)):  # the stream has ended already
             self._leave(name)
         self._arrivals.put(line)
         yield from line.outgoing()
 
-    def _name(self, leaf: x509.Certificate, context: grpc.ServicerContext) -> str:
-        """The party that dials; a refused one learns a ticket, our log the reason."""
+    def _authenticate(self, leaf: x509.Certificate, context: grpc.ServicerContext) -> str:
+        """Return the party that connects; a refused peer receives only a ticket number."""
         try:
             name = self._admit(leaf)
         except IdentityError as error:
-            ticket = error.ticket  # all that the peer learns; our log tells the reason beside it
-            self._tell(error)
-            hesitate()
+            ticket = error.ticket
+            self._report(error)
+            delay_refusal()
             context.abort(grpc.StatusCode.PERMISSION_DENIED, ticket)
         with self._lock:
-            told = self._seated.get(name)
-            self._seated[name] = told is not None
-        if told is not None:
-            if not told:
-                self._tell(IdentityError(f"{name} dials a second time", "one process a seat"))
-            context.abort(grpc.StatusCode.ALREADY_EXISTS, "the seat is taken")
+            reported = self._connected.get(name)
+            self._connected[name] = reported is not None
+        if reported is not None:
+            if not reported:
+                self._report(
+                    IdentityError(f"{name} opened a second connection", "run one process per party")
+                )
+            context.abort(grpc.StatusCode.ALREADY_EXISTS, "the party is connected")
         return name
 
-    def _tell(self, refused: IdentityError) -> None:
-        if self._arrivals.qsize() < REFUSALS:
+    def _report(self, refused: IdentityError) -> None:
+        if self._arrivals.qsize() < MAX_QUEUED_REFUSALS:
             self._arrivals.put(refused)
 
-    def _vouch(self, name: str, leaf: x509.Certificate) -> None:
-        """The certificates of both sides are still as good as when the line was made."""
-        _check_end(name, leaf, self._habits)
-        _check_end(self._keyring.identity.name, self._keyring.identity.certificate, self._habits)
+    def _check_certificates(self, name: str, leaf: x509.Certificate) -> None:
+        """Raise ``IdentityError`` if the certificate of one side is no longer valid."""
+        _check_end(name, leaf, self._timeouts)
+        _check_end(self._keyring.identity.name, self._keyring.identity.certificate, self._timeouts)
         if self._admit(leaf) != name:
             raise IdentityError(f"the certificate of {name} now names another party")
 
     def _leave(self, name: str) -> None:
-        """A party whose stream has ended may dial again."""
+        """Allow a party whose stream has ended to connect again."""
         with self._lock:
-            self._seated.pop(name, None)
+            self._connected.pop(name, None)
 
     def __enter__(self) -> Self:
         return self
@@ -246,26 +267,26 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, *_: TracebackType | BaseException | None
     ) -> None:
-        """Stop listening; streams get a moment to deliver what was sent."""
+        """Stop listening; streams have 2 s to deliver the frames that were sent."""
         self._server.stop(2.0).wait(5.0)
 
 
 class _Calls(grpc.GenericRpcHandler):
-    """Gives every stream an ear of its own before its first frame comes."""
+    """Creates the receive queue of every stream before its first frame arrives."""
 
     def __init__(
         self,
-        talk: Callable[[Ear, Iterator[object], grpc.ServicerContext], Iterator[bytes]],
-        habits: Habits,
+        serve: Callable[[ReceiveQueue, Iterator[object], grpc.ServicerContext], Iterator[bytes]],
+        timeouts: LineTimeouts,
     ) -> None:
-        self._talk, self._habits = talk, habits
+        self._serve, self._timeouts = serve, timeouts
 
     def service(self, call: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
         if call.method != _METHOD:
             return None
-        ear = Ear(self._habits)
+        received = ReceiveQueue(self._timeouts)
         return grpc.stream_stream_rpc_method_handler(
-            partial(self._talk, ear), request_deserializer=ear.arrived
+            partial(self._serve, received), request_deserializer=received.put
         )
 
 
@@ -274,12 +295,12 @@ def _leaf(context: grpc.ServicerContext) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pem)
 
 
-def _check_end(name: str, certificate: x509.Certificate, habits: Habits) -> None:
+def _check_end(name: str, certificate: x509.Certificate, timeouts: LineTimeouts) -> None:
     end = certificate.not_valid_after_utc
-    if habits.now() > end + SKEW:
+    if timeouts.now() > end + CLOCK_SKEW:
         raise IdentityError(
             f"the certificate of {name} ended at {end:%Y-%m-%d %H:%M:%S} UTC",
-            "renew it and start again",
+            "renew the certificate and start again",
         )
 
 
@@ -287,47 +308,51 @@ def _broken(_: grpc.RpcError) -> ProtocolError:
     return LineBroken("closed the connection")
 
 
-def dial(address: str, keyring: Keyring, hub: str, habits: Habits = USUAL) -> GrpcLine:
-    """Dial the hub, known by the DNS name ``hub`` in its certificate."""
+def dial_hub(
+    address: str, keyring: Keyring, hub: str, timeouts: LineTimeouts = DEFAULT_TIMEOUTS
+) -> GrpcLine:
+    """Connect to the hub, whose certificate has the DNS name ``hub``."""
     credentials = grpc.ssl_channel_credentials(
         keyring.authority_pem, keyring.key_pem, keyring.certificate_pem
     )
     channel = grpc.secure_channel(
-        address, credentials, [*options(habits), ("grpc.ssl_target_name_override", hub)]
+        address, credentials, [*grpc_options(timeouts), ("grpc.ssl_target_name_override", hub)]
     )
 
-    def explain(error: Any) -> ProtocolError:
-        match error.code():
-            case grpc.StatusCode.UNAVAILABLE:
-                return diagnose(address, keyring, hub)
-            case grpc.StatusCode.ALREADY_EXISTS:
-                return LineBroken(
-                    "the seat is still taken by an earlier connection",
-                    "does another process of this party run?",
-                )
-            case grpc.StatusCode.PERMISSION_DENIED:
-                return IdentityError(
-                    f"the hub refused our certificate (ticket {error.details()})",
-                    "its operator finds the reason under this ticket",
-                )
-        details = f"{error.code().name.lower()}: {error.details()!r:.100}"
-        return LineBroken(f"closed the connection ({details})")
-
-    ours, ear = keyring.identity, Ear(habits)
-    vouch = partial(_check_end, ours.name, ours.certificate, habits)
-    line = GrpcLine(None, ear, channel.close, vouch, habits)
-    talk: grpc.StreamStreamMultiCallable[bytes, bool] = channel.stream_stream(
-        _METHOD, response_deserializer=ear.arrived
+    own, received = keyring.identity, ReceiveQueue(timeouts)
+    check = partial(_check_end, own.name, own.certificate, timeouts)
+    line = GrpcLine(None, received, channel.close, check, timeouts)
+    call: grpc.StreamStreamMultiCallable[bytes, bool] = channel.stream_stream(
+        _METHOD, response_deserializer=received.put
     )
-    frames = talk(line.outgoing())
+    frames = call(line.outgoing())
 
     def incoming() -> Iterator[object]:
         yield from frames
-        line.outbox.end()  # the hub has ended the stream: nobody takes what we say any more
+        line.outbox.end()  # the hub has ended the stream and reads no frame any more
 
     def read() -> None:
-        line.read(incoming(), explain)
+        line.read(incoming(), partial(_explain, address, keyring, hub))
         channel.close()
 
     Thread(target=read, name="read-hub", daemon=True).start()
     return line
+
+
+def _explain(address: str, keyring: Keyring, hub: str, error: Any) -> ProtocolError:
+    """Return the error of a spoke whose stream to the hub failed."""
+    match error.code():
+        case grpc.StatusCode.UNAVAILABLE:
+            return diagnose_connection(address, keyring, hub)
+        case grpc.StatusCode.ALREADY_EXISTS:
+            return LineBroken(
+                "an earlier connection of this party to the hub is still open",
+                "stop any other process of this party",
+            )
+        case grpc.StatusCode.PERMISSION_DENIED:
+            return IdentityError(
+                f"the hub refused this party's certificate (ticket {error.details()})",
+                "ask the hub's operator for the reason; the hub's log has it under this ticket",
+            )
+    details = f"{error.code().name.lower()}: {error.details()!r:.100}"
+    return LineBroken(f"closed the connection ({details})")

@@ -1,4 +1,4 @@
-"""All spokes at once, or one: broadcast, scatter, gather, ask. Every mode is a star."""
+"""The hub's channels to its spokes: broadcast, scatter, gather, and a request to one spoke."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -9,7 +9,7 @@ from protocol.tensors import Tensor
 
 
 class Hub:
-    """The leader's grip on its spokes, in the order of the agreement."""
+    """All channels of the hub, in the order of the agreement."""
 
     def __init__(self, channels: Mapping[str, Channel]) -> None:
         self.channels = dict(channels)
@@ -18,35 +18,35 @@ class Hub:
         return iter(self.channels)
 
     def without(self, absent: Collection[str]) -> "Hub":
-        """A hub of the other spokes, over the same channels."""
+        """Return a hub without the ``absent`` spokes, over the same channels."""
         return Hub({name: each for name, each in self.channels.items() if name not in absent})
 
     def move_to(self, place: vfl_pb2.Place) -> None:
-        """Set the place that the next messages bear."""
+        """Set the position in the run that the next messages carry."""
         for channel in self.channels.values():
             channel.place = place
 
     def broadcast(self, body: Body, *tensors: Tensor) -> None:
-        """Say the same to every spoke."""
+        """Send the same message to every spoke; ``tensors`` have any shape."""
         for channel in self.channels.values():
             channel.send(body, *tensors)
 
     def scatter(self, body: Body, tensors: Mapping[str, Tensor]) -> None:
-        """Say ``body`` to every spoke, to each with its own tensor."""
+        """Send ``body`` to every spoke, each with its own tensor of any shape."""
         for name, channel in self.channels.items():
             channel.send(body, tensors[name])
 
     def ask(self, name: str, timeout: float, body: Body, *tensors: Tensor) -> Message:
-        """Say something to one spoke alone, and take its answer."""
+        """Send a message with ``tensors`` of any shape to one spoke, and return its reply."""
         self.channels[name].send(body, *tensors)
         return self.channels[name].receive(timeout)
 
     def gather(self, timeout: float) -> dict[str, Message]:
-        """One message from every spoke; the first that is late or wrong is named in the error."""
+        """Receive one message from every spoke; the first late or illegal one ends it."""
         return {name: channel.receive(timeout) for name, channel in self.channels.items()}
 
     def abort(self, code: str, reason: str) -> None:
-        """Tell every spoke that can still hear that it is over, and why."""
+        """Send Abort to every spoke that can still receive it."""
         for channel in self.channels.values():
             channel.abort(code, reason)
 

@@ -1,4 +1,4 @@
-"""Certificate files: what one party keeps on disk, and the authority that makes them."""
+"""Certificate files: reading a party's files, and making an authority and certificates."""
 
 import os
 import stat
@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from protocol.credentials import Identity, Trust, check_party_key, party_uri, public_key
-from protocol.denied import DenyFile
+from protocol.credentials import Identity, Trust, certificate_key, check_party_key, party_uri
+from protocol.deny_list import DenyList
 from protocol.errors import IdentityError
 
 AUTHORITY, AUTHORITY_KEY = "ca.pem", "ca.key"
@@ -27,7 +27,15 @@ _LARGEST = 2**16  # bytes of a certificate or key file
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """The three PEM files of one party, as gRPC takes them, and what they say."""
+    """The three PEM files of one party: their content and the parsed certificates and key.
+
+    Attributes:
+        identity: the party's own certificate and key.
+        authority: the certificate of the federation's authority.
+        authority_pem: content of ``ca.pem``.
+        certificate_pem: content of ``<name>.pem``.
+        key_pem: content of ``<name>.key``.
+    """
 
     identity: Identity
     authority: x509.Certificate
@@ -43,29 +51,30 @@ def read_keyring(folder: Path, name: str) -> Keyring:
     """Read ``ca.pem``, ``<name>.pem`` and ``<name>.key``.
 
     Raises:
-        IdentityError: a file is absent, unreadable, open to others, or does not fit the others.
+        IdentityError: a file is absent, unreadable or not private, or the key is another one.
     """
-    authority_pem = read_file(folder / AUTHORITY)
-    certificate_pem = read_file(folder / f"{name}.pem")
+    authority_pem = read_certificate_file(folder / AUTHORITY)
+    certificate_pem = read_certificate_file(folder / f"{name}.pem")
     key_path = folder / f"{name}.key"
-    key_pem = read_file(key_path, private=True)
+    key_pem = read_certificate_file(key_path, private=True)
     try:
         authority = x509.load_pem_x509_certificate(authority_pem)
         certificate = x509.load_pem_x509_certificate(certificate_pem)
         key = serialization.load_pem_private_key(key_pem, password=None)
     except TypeError as error:
         raise IdentityError(
-            f"{key_path} has a password", "keep it without one, readable for this user alone"
+            f"{key_path} is encrypted with a password",
+            "store the key without a password in a file that only this user can read",
         ) from error
     except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise IdentityError(
-            f"a file of {name} in {folder} is not PEM, or its key is of an unknown kind",
-            "a party has ca.pem, NAME.pem and NAME.key, with a P-256 key",
+            f"ca.pem, {name}.pem or {name}.key in {folder} is not PEM, or has an unknown key type",
+            "expected are two PEM certificates and a PEM key on P-256",
         ) from error
-    if key.public_key() != public_key(certificate):
+    if key.public_key() != certificate_key(certificate):
         raise IdentityError(
             f"{key_path} is not the key of {name}.pem",
-            "keep the two files together that were made together",
+            "use the certificate and the key that were made together",
         )
     check_party_key(certificate)
     return Keyring(
@@ -74,53 +83,58 @@ def read_keyring(folder: Path, name: str) -> Keyring:
     )  # fmt: skip
 
 
-def days_left(certificate: x509.Certificate, now: datetime) -> float:
-    """Days until ``certificate`` ends."""
+def certificate_days_left(certificate: x509.Certificate, now: datetime) -> float:
+    """Return the days from ``now`` until the end of ``certificate``; negative after it."""
     return (certificate.not_valid_after_utc - now) / timedelta(days=1)
 
 
-def read_file(path: Path, *, private: bool = False) -> bytes:
-    """The content of a certificate file; a private one must be ours alone.
+def read_certificate_file(path: Path, *, private: bool = False) -> bytes:
+    """Return the content of a certificate, request or key file.
 
     Raises:
-        IdentityError: it is absent, no regular file, or open to others.
+        IdentityError: the file is absent, unreadable, too large or not a regular file, or a
+            ``private`` file can be read by other users.
     """
     try:
-        # Not waiting: a pipe without a writer would hold us for ever.
+        # Non-blocking: opening a pipe without a writer would block for ever.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             state = os.fstat(file.fileno())
             if not stat.S_ISREG(state.st_mode):
-                raise IdentityError(f"{path} is no regular file")
+                raise IdentityError(f"{path} is not a regular file")
             if private:
                 _check_private(path, state)
             content = file.read(_LARGEST + 1)
     except OSError as error:
         absent = isinstance(error, FileNotFoundError)
-        made, account = "vfl certs --help says how they are made", "which account runs vfl here?"
+        make = "vfl certs --help shows how to make certificates"
+        account = "check which account runs vfl, and the file's permissions"
         raise IdentityError(
-            f"cannot read {path}: {error.strerror}", made if absent else account
+            f"cannot read {path}: {error.strerror}", make if absent else account
         ) from error
     if len(content) > _LARGEST:
-        raise IdentityError(f"{path} is too large to be a certificate, request or key")
+        raise IdentityError(
+            f"{path} is larger than {_LARGEST} bytes; expected a certificate, request or key"
+        )
     return content
 
 
 def _check_private(path: Path, state: os.stat_result) -> None:
     if state.st_uid != os.geteuid():
         raise IdentityError(
-            f"{path} belongs to user {state.st_uid}, and this is user {os.geteuid()}",
+            f"{path} belongs to user {state.st_uid}; expected the present user {os.geteuid()}",
             f"chown {os.geteuid()} {path}",
         )
     if state.st_mode & 0o077:
         raise IdentityError(
-            f"{path} can be read by others ({stat.filemode(state.st_mode)})", f"chmod 600 {path}"
+            f"{path} can be read by other users ({stat.filemode(state.st_mode)})",
+            f"chmod 600 {path}",
         )
 
 
 def make_authority(folder: Path, federation: str, days: int = 365) -> None:
-    """Write a new authority, ``ca.pem`` and ``ca.key``; never over an old one."""
-    key = new_key()
-    name = common_name(f"{federation} authority")
+    """Write a new authority, ``ca.pem`` and ``ca.key``; existing files are not overwritten."""
+    key = make_party_key()
+    name = x509_name(f"{federation} authority")
     certificate = (
         _builder(name, name, key.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -128,24 +142,24 @@ def make_authority(folder: Path, federation: str, days: int = 365) -> None:
         .sign(key, hashes.SHA256())
     )
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_new(folder / AUTHORITY_KEY, private_pem(key), 0o600)
-    write_new(folder / AUTHORITY, certificate.public_bytes(PEM), 0o644)
+    write_new_file(folder / AUTHORITY_KEY, private_key_pem(key), 0o600)
+    write_new_file(folder / AUTHORITY, certificate.public_bytes(PEM), 0o644)
 
 
-def issue(
+def issue_certificate(
     folder: Path, federation: str, name: str, hosts: Sequence[str] = (), days: int = 365
 ) -> None:
     """Write a certificate and key for party ``name``, signed by the authority in ``folder``.
 
-    For trials: in earnest a party makes its own key, see ``signing``.
+    This is for trials. In production each party makes its own key with ``request_certificate``.
     """
-    key = new_key()
-    certificate = certify(folder, federation, name, key.public_key(), hosts, days)
-    write_new(folder / f"{name}.key", private_pem(key), 0o600)
-    write_new(folder / f"{name}.pem", certificate.public_bytes(PEM), 0o644)
+    key = make_party_key()
+    certificate = sign_certificate(folder, federation, name, key.public_key(), hosts, days)
+    write_new_file(folder / f"{name}.key", private_key_pem(key), 0o600)
+    write_new_file(folder / f"{name}.pem", certificate.public_bytes(PEM), 0o644)
 
 
-def certify(
+def sign_certificate(
     authority: Path,
     federation: str,
     name: str,
@@ -153,12 +167,13 @@ def certify(
     hosts: Sequence[str] = (),
     days: int = 365,
 ) -> x509.Certificate:
-    """The certificate of party ``name`` for ``key``, signed by the authority in a folder.
+    """Return a certificate of party ``name`` for ``key``, signed by the authority in a folder.
 
-    The party's own name is its first DNS name: spokes ask for the hub by it, whatever the address.
+    The party's name is the first DNS name. Spokes expect the hub's name there, whatever the hub's
+    address is.
 
     Raises:
-        IdentityError: the authority's files cannot be used.
+        IdentityError: the authority's files cannot be read, do not match, or have expired.
     """
     issuer = _parsed(x509.load_pem_x509_certificate, authority / AUTHORITY)
     signer = _parsed(_unlocked, authority / AUTHORITY_KEY)
@@ -170,12 +185,12 @@ def certify(
     if issuer.not_valid_after_utc < datetime.now(UTC):
         raise IdentityError(
             f"{authority / AUTHORITY} ended on {issuer.not_valid_after_utc:%Y-%m-%d}",
-            "make a new authority: all parties need new certificates",
+            "make a new authority, and new certificates for all parties",
         )
     names = [x509.UniformResourceIdentifier(party_uri(federation, name))]
     dns = [x509.DNSName(host) for host in (name, *hosts)]
     return (
-        _builder(common_name(name), issuer.subject, key, days, issuer.not_valid_after_utc)
+        _builder(x509_name(name), issuer.subject, key, days, issuer.not_valid_after_utc)
         .add_extension(x509.SubjectAlternativeName([*names, *dns]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(authority=False), critical=True)
@@ -191,34 +206,37 @@ def certify(
 
 def _parsed(parse: Callable[[bytes], _Parsed], path: Path) -> _Parsed:
     try:
-        return parse(read_file(path))
+        return parse(read_certificate_file(path))
     except (TypeError, ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
-        raise IdentityError(f"{path} is not PEM without a password") from error
+        raise IdentityError(
+            f"{path} is not a PEM file, or is encrypted with a password",
+            "expected ca.pem and ca.key as vfl certs makes them",
+        ) from error
 
 
 def _unlocked(content: bytes) -> PrivateKeyTypes:
     return serialization.load_pem_private_key(content, password=None)
 
 
-def new_key() -> ec.EllipticCurvePrivateKey:
-    """A key of the only kind that a party may have."""
+def make_party_key() -> ec.EllipticCurvePrivateKey:
+    """Return a new private key on P-256, the only kind that a party may have."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def common_name(name: str) -> x509.Name:
-    """A subject with this name and no other."""
+def x509_name(name: str) -> x509.Name:
+    """Return an X.509 subject whose only attribute is this common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def trust(
+def make_trust(
     keyring: Keyring,
     federation: str,
     pins: dict[str, Sequence[str]],
     denied: Sequence[str] = (),
     denied_file: Path | None = None,
 ) -> Trust:
-    """Trust in this keyring's authority and the pinned keys, but in no denied key."""
-    file = DenyFile(denied_file) if denied_file else None
+    """Return the trust in this keyring's authority, with pinned and denied keys."""
+    file = DenyList(denied_file) if denied_file else None
     return Trust(federation, keyring.authority, pins, frozenset(denied), file)
 
 
@@ -229,7 +247,7 @@ def _builder(
     days: int,
     last: datetime | None = None,
 ) -> x509.CertificateBuilder:
-    """What every certificate says; none lives longer than ``last``, its issuer's end."""
+    """Return a certificate builder; the certificate ends at ``last`` at the latest."""
     now = datetime.now(UTC)
     end = now + timedelta(days=days)
     return (
@@ -257,18 +275,22 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
     )
 
 
-def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """A key as it lies in its file."""
+def private_key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a private key as the PEM content of its file."""
     return key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
-def write_new(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that is not there yet; raises ``IdentityError``."""
+def write_new_file(path: Path, content: bytes, mode: int) -> None:
+    """Write a new file with these permissions.
+
+    Raises:
+        IdentityError: the file exists already.
+    """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
         raise IdentityError(
-            f"{path} exists and is never overwritten", "choose another folder"
+            f"{path} exists and is not overwritten", "choose another folder"
         ) from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

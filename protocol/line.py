@@ -1,4 +1,4 @@
-"""A line: the dumb carrier of frames to one peer. The one seam to the network."""
+"""A line: carries frames to one peer and back. Every transport implements ``Line``."""
 
 from queue import Empty, SimpleQueue
 from threading import Condition
@@ -7,7 +7,8 @@ from typing import Protocol
 
 from protocol.errors import LineBroken, PeerSilent, ProtocolError
 
-QUEUE = 16  # frames that may wait on each side: a slow reader makes the writer wait, never grow
+# Frames that may wait on each side. A full queue blocks the writer, so that memory is bounded.
+MAX_QUEUED_FRAMES = 16
 
 
 class Line(Protocol):
@@ -15,56 +16,78 @@ class Line(Protocol):
 
     @property
     def peer(self) -> str | None:
-        """The party that the transport proved at the other end; None where it cannot know."""
+        """Name of the party that the transport authenticated; None if it authenticates nobody."""
 
     @property
     def since(self) -> float:
-        """When it was made, by the monotonic clock."""
+        """When the line was opened, in seconds of the monotonic clock."""
 
     def send(self, frame: bytes, timeout: float) -> None:
-        """Hand over one frame; raises ``PeerSilent`` when the peer takes none for ``timeout`` s."""
+        """Send one frame.
+
+        Raises:
+            PeerSilent: the peer accepted no frame for ``timeout`` seconds.
+            LineBroken: the line is closed.
+        """
 
     def receive(self, timeout: float) -> bytes:
-        """The next frame; raises ``PeerSilent`` after ``timeout`` s, ``LineBroken`` at the end."""
+        """Return the next frame.
+
+        Raises:
+            PeerSilent: no frame arrived for ``timeout`` seconds.
+            LineBroken: the line is closed.
+        """
 
     def close(self) -> None:
-        """Say no more; what was sent still arrives."""
+        """Stop sending; frames that were sent still arrive."""
 
     def cut(self) -> None:
-        """Drop the line at once: the peer may take a new one."""
+        """Close both directions at once, so that the peer may open a new line."""
 
 
-class Mailbox:
-    """A bounded queue of frames with an end.
+class FrameQueue:
+    """A bounded queue of frames that ends with an error.
 
-    Frames go through a queue made in C, which wakes a reader faster than a condition does; only a
-    writer who finds no room waits on one.
+    Frames go through ``SimpleQueue``, which is written in C and wakes a reader faster than a
+    condition variable does. Only a writer that finds the queue full waits on a condition variable.
     """
 
     def __init__(self) -> None:
         self._frames: SimpleQueue[bytes | None] = SimpleQueue()  # None: the end
         self._end: ProtocolError | None = None
         self._room = Condition()
-        self._crowded = False  # somebody may be waiting for room
+        self._crowded = False  # a writer may be waiting for room
 
     def put(self, frame: bytes, timeout: float) -> None:
-        """Add a frame; raises ``PeerSilent`` when none was taken for ``timeout`` seconds.
+        """Append a frame, and wait for room first.
 
-        After the end it raises at once, even if it was waiting: nobody will take the frame.
+        Raises:
+            PeerSilent: there was no room for ``timeout`` seconds.
+            ProtocolError: the queue has ended, also while the writer was waiting.
         """
         if not self.wait_for_room(timeout):
-            raise PeerSilent(f"takes no message for {timeout:.3g} s")
+            raise PeerSilent(
+                f"accepted no message for {timeout:.3g} s", "check the peer and the network"
+            )
         self._frames.put(frame)
 
     def add(self, frame: bytes) -> None:
-        """Add a frame although there may be no room."""
+        """Append a frame without waiting for room.
+
+        Raises:
+            ProtocolError: the queue has ended.
+        """
         if self._end is not None:
             raise self._end
         self._frames.put(frame)
 
     def wait_for_room(self, timeout: float | None) -> bool:
-        """Whether there was room within ``timeout`` seconds; raises the end."""
-        if self._frames.qsize() >= QUEUE:
+        """Return whether there was room within ``timeout`` seconds; None waits without a limit.
+
+        Raises:
+            ProtocolError: the queue has ended.
+        """
+        if self._frames.qsize() >= MAX_QUEUED_FRAMES:
             with self._room:
                 if not self._room.wait_for(self._has_room, timeout):
                     return False
@@ -73,28 +96,33 @@ class Mailbox:
         return True
 
     def _has_room(self) -> bool:
-        self._crowded = True  # before it looks: whoever takes a frame from now on tells us
-        return self._end is not None or self._frames.qsize() < QUEUE
+        self._crowded = True  # set before the size is read: a reader that comes later notifies us
+        return self._end is not None or self._frames.qsize() < MAX_QUEUED_FRAMES
 
     def end(self, why: ProtocolError | None = None) -> None:
-        """No more frames come; what waits is still delivered."""
+        """End the queue; frames that wait are still delivered. The first error is kept."""
         with self._room:
             self._end = self._end or why or LineBroken("closed the connection")
             self._room.notify_all()
         self._frames.put(None)
 
     def get(self, timeout: float) -> bytes:
-        """The next frame; after the end always the error that ``end`` was told."""
+        """Return the next frame.
+
+        Raises:
+            PeerSilent: no frame arrived for ``timeout`` seconds.
+            ProtocolError: the queue has ended; the error that was given to ``end``.
+        """
         try:
             frame = self._frames.get(timeout=max(timeout, 0.0))
         except Empty:
-            raise PeerSilent(f"silent for {timeout:.3g} s") from None
+            raise PeerSilent(f"sent no message for {timeout:.3g} s") from None
         if self._crowded:
             with self._room:
                 self._crowded = False
                 self._room.notify_all()
         if frame is None:
-            self._frames.put(None)  # for whoever asks next
+            self._frames.put(None)  # the next reader finds the end as well
             raise self._end or LineBroken("closed the connection")
         return frame
 
@@ -102,30 +130,40 @@ class Mailbox:
 class MemoryLine:
     """One end of a line inside this process."""
 
-    def __init__(self, inbox: Mailbox, outbox: Mailbox, peer: str | None) -> None:
+    def __init__(self, inbox: FrameQueue, outbox: FrameQueue, peer: str | None) -> None:
         self._inbox, self._outbox, self._peer = inbox, outbox, peer
         self._since = monotonic()
 
     @property
     def since(self) -> float:
-        """See ``Line``."""
+        """When the line was made, in seconds of the monotonic clock."""
         return self._since
 
     @property
     def peer(self) -> str | None:
-        """The name given when the line was made."""
+        """The name that was given when the line was made."""
         return self._peer
 
     def send(self, frame: bytes, timeout: float) -> None:
-        """Put one frame into the peer's inbox."""
+        """Put one frame into the peer's inbox.
+
+        Raises:
+            PeerSilent: the peer accepted no frame for ``timeout`` seconds.
+            LineBroken: the line is closed.
+        """
         self._outbox.put(frame, timeout)
 
     def receive(self, timeout: float) -> bytes:
-        """Take the next frame."""
+        """Return the next frame.
+
+        Raises:
+            PeerSilent: no frame arrived for ``timeout`` seconds.
+            LineBroken: the line is closed.
+        """
         return self._inbox.get(timeout)
 
     def close(self) -> None:
-        """End our direction."""
+        """End the direction to the peer."""
         self._outbox.end()
 
     def cut(self) -> None:
@@ -135,6 +173,6 @@ class MemoryLine:
 
 
 def memory_lines(spoke: str | None = None) -> tuple[MemoryLine, MemoryLine]:
-    """The hub's end and the spoke's end of a new line; ``spoke`` is what the hub knows it by."""
-    up, down = Mailbox(), Mailbox()
+    """Return the hub's end and the spoke's end of a new line; ``spoke`` is the spoke's name."""
+    up, down = FrameQueue(), FrameQueue()
     return MemoryLine(up, down, spoke), MemoryLine(down, up, None)

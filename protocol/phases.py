@@ -1,216 +1,225 @@
-"""Whose turn is it: the phase table of every conversation, and the walk over it."""
+"""The phase table: which side may send which message in each phase of a conversation."""
 
 from enum import Enum
 from typing import TypeAlias
 
-from protocol import vfl_pb2 as say
+from protocol import vfl_pb2 as pb
 from protocol.errors import LocalProtocolError, RemoteProtocolError
 from protocol.message import Body
 
 
 class Side(Enum):
-    """The hub leads, a spoke answers."""
+    """The hub sends requests; a spoke sends replies."""
 
     HUB = "hub"
     SPOKE = "spoke"
 
     @property
     def other(self) -> "Side":
-        """The side across the line."""
+        """The side at the other end of the line."""
         return Side.SPOKE if self is Side.HUB else Side.HUB
 
 
 class Phase(Enum):
-    """Where a conversation stands."""
+    """Phase of a conversation, named after the message that is expected or was sent last."""
 
     JOINING = "joining"
-    GREETED = "greeted"
-    WELCOMED = "welcomed"
+    HELLO_SENT = "hello sent"
+    WELCOME_SENT = "welcome sent"
     JOINED = "joined"
     RESUMING = "resuming"
-    OPENED = "opened"
-    SHARED = "shared"
-    OFFERING = "offering"
-    OFFERED = "offered"
+    # Private set intersection.
+    ALIGNING = "aligning"
+    KEY_SENT = "key sent"
+    KEYS_SHARED = "keys shared"
+    OT_OFFERED = "oblivious transfer offered"
     TRANSFERRING = "transferring"
     BLINDING = "blinding"
-    EVALUATING = "evaluating"
+    EVALUATING_ELEMENTS = "evaluating elements"
     PROVED = "proved"
-    STORED = "stored"
+    STORE_SENT = "store sent"
     MATCHED = "matched"
+    # Split learning.
     READY = "ready"
-    ARRANGING = "arranging"
-    SHOWING = "showing"
-    # Questions that wait for their embedding, and embeddings that wait for their gradient: at most
-    # two together. Both sides may speak at once here, and their words may cross on the way, so the
-    # table is a grid: whichever comes first, both sides end in the same cell.
+    COMMANDED = "commanded"
+    EVALUATING = "evaluating"
+    # Requests that wait for their embedding, and embeddings that wait for their gradient: at most
+    # two together. Both sides may send at the same time here, and their messages may cross on the
+    # way. So the table is a grid: in either order of arrival, both sides end in the same phase.
     EMBEDDING = "embedding"
     EMBEDDED = "embedded"
     EMBEDDING_TWO = "embedding two"
     EMBEDDING_EMBEDDED = "embedding and embedded"
     EMBEDDED_TWO = "embedded two"
-    # Horizontal learning: the server says vectors and what to do with them.
+    # Horizontal learning.
     LOADED = "loaded"
-    TEACHING = "teaching"
-    READING = "reading"
-    ATTENDING = "attending"
-    GATHERING = "gathering"
-    PAIRING = "pairing"
-    OPENING = "opening"
-    ENTRUSTING = "entrusting"
-    UNSEALING = "unsealing"
+    TRAINING_LOCALLY = "training locally"
+    EVALUATING_ROWS = "evaluating rows"
+    SELECTING = "selecting"
+    # Secure aggregation.
+    STARTING_SUM = "starting sum"
+    SHARING_MASKS = "sharing masks"
+    APPROVING = "approving"
+    SHARING_KEY = "sharing key"
+    DECRYPTING = "decrypting"
     CLOSED = "closed"
 
 
-Move: TypeAlias = tuple[Side, type[Body]]
+SentMessage: TypeAlias = tuple[Side, type[Body]]
 
-_LEAD: dict[Move, Phase] = {
-    (Side.HUB, say.Show): Phase.SHOWING,
-    (Side.HUB, say.Look): Phase.SHOWING,
-    (Side.HUB, say.Arrange): Phase.ARRANGING,
-    (Side.HUB, say.Forget): Phase.ARRANGING,
-    (Side.HUB, say.Purge): Phase.ARRANGING,
-    (Side.HUB, say.Stamp): Phase.ARRANGING,
-    (Side.HUB, say.Goodbye): Phase.CLOSED,
+_COMMANDS: dict[SentMessage, Phase] = {
+    (Side.HUB, pb.Evaluate): Phase.EVALUATING,
+    (Side.HUB, pb.Predict): Phase.EVALUATING,
+    (Side.HUB, pb.ModelCommand): Phase.COMMANDED,
+    (Side.HUB, pb.ForgetRows): Phase.COMMANDED,
+    (Side.HUB, pb.Purge): Phase.COMMANDED,
+    (Side.HUB, pb.PlantTrigger): Phase.COMMANDED,
+    (Side.HUB, pb.Goodbye): Phase.CLOSED,
 }
-_SERVE: dict[Move, Phase] = {
-    (Side.HUB, say.Load): Phase.LOADED,
-    (Side.HUB, say.Teach): Phase.TEACHING,
-    (Side.HUB, say.Read): Phase.READING,
-    (Side.HUB, say.Attend): Phase.ATTENDING,
-    (Side.HUB, say.Follow): Phase.ATTENDING,
-    (Side.HUB, say.Purge): Phase.ATTENDING,
-    # A sum under masks: keys, shares, then lessons as ever, and what the sum needs.
-    (Side.HUB, say.Gather): Phase.GATHERING,
-    (Side.HUB, say.Pairs): Phase.PAIRING,
-    (Side.HUB, say.Deal): Phase.LOADED,
-    (Side.HUB, say.There): Phase.OPENING,
-    # A sum of ciphertexts: its key, lessons, the assent of those in it, and what it opens to.
-    (Side.HUB, say.Entrust): Phase.ENTRUSTING,
-    (Side.HUB, say.SumKey): Phase.LOADED,
-    (Side.HUB, say.Total): Phase.LOADED,
-    (Side.HUB, say.Assents): Phase.UNSEALING,
-    (Side.HUB, say.Goodbye): Phase.CLOSED,
+_HORIZONTAL: dict[SentMessage, Phase] = {
+    (Side.HUB, pb.LoadVector): Phase.LOADED,
+    (Side.HUB, pb.LocalTask): Phase.TRAINING_LOCALLY,
+    (Side.HUB, pb.EvaluateRows): Phase.EVALUATING_ROWS,
+    (Side.HUB, pb.SelectRequest): Phase.SELECTING,
+    (Side.HUB, pb.SwitchBranch): Phase.SELECTING,
+    (Side.HUB, pb.Purge): Phase.SELECTING,
+    # A sum with masks: public keys, shares, local tasks, and the shares that remove the masks.
+    (Side.HUB, pb.StartSum): Phase.STARTING_SUM,
+    (Side.HUB, pb.MemberKeys): Phase.SHARING_MASKS,
+    (Side.HUB, pb.ShareSeed): Phase.LOADED,
+    (Side.HUB, pb.Present): Phase.APPROVING,
+    # A sum of ciphertexts: its key, local tasks, the members' approvals, and the decrypted sum.
+    (Side.HUB, pb.ShareKey): Phase.SHARING_KEY,
+    (Side.HUB, pb.SumKey): Phase.LOADED,
+    (Side.HUB, pb.CiphertextSum): Phase.LOADED,
+    (Side.HUB, pb.Approvals): Phase.DECRYPTING,
+    (Side.HUB, pb.Goodbye): Phase.CLOSED,
 }
-_STREAM: dict[Move, Phase] = {
-    (Side.HUB, say.Matrix): Phase.TRANSFERRING,
-    (Side.SPOKE, say.Store): Phase.STORED,
+_BUCKETS: dict[SentMessage, Phase] = {
+    (Side.HUB, pb.OprfMatrix): Phase.TRANSFERRING,
+    (Side.SPOKE, pb.KeyValueStore): Phase.STORE_SENT,
 }
-_ABORT: dict[Move, Phase] = {
-    (Side.HUB, say.Abort): Phase.CLOSED,
-    (Side.SPOKE, say.Abort): Phase.CLOSED,
+_ABORT: dict[SentMessage, Phase] = {
+    (Side.HUB, pb.Abort): Phase.CLOSED,
+    (Side.SPOKE, pb.Abort): Phase.CLOSED,
 }
-_TURNS: dict[Phase, dict[Move, Phase]] = {
-    Phase.JOINING: {(Side.SPOKE, say.Hello): Phase.GREETED},
-    Phase.GREETED: {(Side.HUB, say.Welcome): Phase.WELCOMED},
-    Phase.WELCOMED: {(Side.SPOKE, say.Accept): Phase.JOINED},
+_TABLE: dict[Phase, dict[SentMessage, Phase]] = {
+    Phase.JOINING: {(Side.SPOKE, pb.Hello): Phase.HELLO_SENT},
+    Phase.HELLO_SENT: {(Side.HUB, pb.Welcome): Phase.WELCOME_SENT},
+    Phase.WELCOME_SENT: {(Side.SPOKE, pb.Accept): Phase.JOINED},
     Phase.JOINED: {
-        (Side.HUB, say.Open): Phase.OPENED,
-        (Side.HUB, say.Resume): Phase.RESUMING,
-        **_SERVE,
+        (Side.HUB, pb.StartAlignment): Phase.ALIGNING,
+        (Side.HUB, pb.Resume): Phase.RESUMING,
+        **_HORIZONTAL,
     },
-    Phase.RESUMING: {(Side.SPOKE, say.Resumed): Phase.READY},
-    Phase.OPENED: {(Side.SPOKE, say.Share): Phase.SHARED},
-    # With Blinded begins the hardened intersection, whose asks end with Shares.
-    Phase.SHARED: {
-        (Side.HUB, say.Shares): Phase.OFFERING,
-        (Side.HUB, say.Blinded): Phase.BLINDING,
+    Phase.RESUMING: {(Side.SPOKE, pb.Resumed): Phase.READY},
+    Phase.ALIGNING: {(Side.SPOKE, pb.KeyShare): Phase.KEY_SENT},
+    # BlindedElements starts the hardened mode; KeyShares ends the hub's list of blinded elements.
+    Phase.KEY_SENT: {
+        (Side.HUB, pb.KeyShares): Phase.KEYS_SHARED,
+        (Side.HUB, pb.BlindedElements): Phase.BLINDING,
     },
-    Phase.OFFERING: {(Side.SPOKE, say.Offer): Phase.OFFERED},
-    Phase.OFFERED: {(Side.HUB, say.Answer): Phase.TRANSFERRING},
-    # The hub begins with the next bucket before it has the store of the last.
-    Phase.TRANSFERRING: _STREAM,
-    Phase.STORED: {**_STREAM, (Side.HUB, say.Matches): Phase.MATCHED},
+    Phase.KEYS_SHARED: {(Side.SPOKE, pb.OtOffer): Phase.OT_OFFERED},
+    Phase.OT_OFFERED: {(Side.HUB, pb.OtAnswer): Phase.TRANSFERRING},
+    # The hub starts the next bucket before it has received the store of the last one.
+    Phase.TRANSFERRING: _BUCKETS,
+    Phase.STORE_SENT: {**_BUCKETS, (Side.HUB, pb.MatchTags): Phase.MATCHED},
     Phase.MATCHED: {
-        (Side.HUB, say.Matches): Phase.MATCHED,
-        (Side.SPOKE, say.Aligned): Phase.READY,
+        (Side.HUB, pb.MatchTags): Phase.MATCHED,
+        (Side.SPOKE, pb.Aligned): Phase.READY,
     },
     Phase.BLINDING: {
-        (Side.HUB, say.Blinded): Phase.BLINDING,
-        (Side.HUB, say.Shares): Phase.EVALUATING,
+        (Side.HUB, pb.BlindedElements): Phase.BLINDING,
+        (Side.HUB, pb.KeyShares): Phase.EVALUATING_ELEMENTS,
     },
-    Phase.EVALUATING: {
-        (Side.SPOKE, say.Evaluated): Phase.EVALUATING,
-        (Side.SPOKE, say.Proof): Phase.PROVED,
+    Phase.EVALUATING_ELEMENTS: {
+        (Side.SPOKE, pb.EvaluatedElements): Phase.EVALUATING_ELEMENTS,
+        (Side.SPOKE, pb.EvaluationProof): Phase.PROVED,
     },
-    # A large store is said in parts; the hub knows its size.
-    Phase.PROVED: {(Side.SPOKE, say.Store): Phase.STORED},
-    Phase.READY: {(Side.HUB, say.Ask): Phase.EMBEDDING, **_LEAD},
-    Phase.ARRANGING: {(Side.SPOKE, say.Done): Phase.READY},
-    Phase.SHOWING: {(Side.SPOKE, say.Embedding): Phase.READY},
+    # A large store is sent in parts; the hub knows its size.
+    Phase.PROVED: {(Side.SPOKE, pb.KeyValueStore): Phase.STORE_SENT},
+    Phase.READY: {(Side.HUB, pb.BatchRequest): Phase.EMBEDDING, **_COMMANDS},
+    Phase.COMMANDED: {(Side.SPOKE, pb.Done): Phase.READY},
+    Phase.EVALUATING: {(Side.SPOKE, pb.Embedding): Phase.READY},
     Phase.EMBEDDING: {
-        (Side.SPOKE, say.Embedding): Phase.EMBEDDED,
-        (Side.HUB, say.Ask): Phase.EMBEDDING_TWO,
+        (Side.SPOKE, pb.Embedding): Phase.EMBEDDED,
+        (Side.HUB, pb.BatchRequest): Phase.EMBEDDING_TWO,
     },
-    # An embedding is answered by its gradient, alone or with the next question, or dropped.
+    # After an embedding the hub sends its gradient, alone or with the next request, or drops it.
     Phase.EMBEDDED: {
-        (Side.HUB, say.Step): Phase.EMBEDDING,
-        (Side.HUB, say.Gradient): Phase.READY,
-        (Side.HUB, say.Ask): Phase.EMBEDDING_EMBEDDED,
-        **_LEAD,
+        (Side.HUB, pb.Step): Phase.EMBEDDING,
+        (Side.HUB, pb.Gradient): Phase.READY,
+        (Side.HUB, pb.BatchRequest): Phase.EMBEDDING_EMBEDDED,
+        **_COMMANDS,
     },
-    Phase.EMBEDDING_TWO: {(Side.SPOKE, say.Embedding): Phase.EMBEDDING_EMBEDDED},
+    Phase.EMBEDDING_TWO: {(Side.SPOKE, pb.Embedding): Phase.EMBEDDING_EMBEDDED},
     Phase.EMBEDDING_EMBEDDED: {
-        (Side.SPOKE, say.Embedding): Phase.EMBEDDED_TWO,
-        (Side.HUB, say.Gradient): Phase.EMBEDDING,
-        (Side.HUB, say.Step): Phase.EMBEDDING_TWO,
+        (Side.SPOKE, pb.Embedding): Phase.EMBEDDED_TWO,
+        (Side.HUB, pb.Gradient): Phase.EMBEDDING,
+        (Side.HUB, pb.Step): Phase.EMBEDDING_TWO,
     },
     Phase.EMBEDDED_TWO: {
-        (Side.HUB, say.Gradient): Phase.EMBEDDED,
-        (Side.HUB, say.Step): Phase.EMBEDDING_EMBEDDED,
-        **_LEAD,
+        (Side.HUB, pb.Gradient): Phase.EMBEDDED,
+        (Side.HUB, pb.Step): Phase.EMBEDDING_EMBEDDED,
+        **_COMMANDS,
     },
-    Phase.LOADED: _SERVE,
-    Phase.TEACHING: {
-        (Side.SPOKE, say.Change): Phase.TEACHING,
-        (Side.SPOKE, say.Learned): Phase.LOADED,
+    Phase.LOADED: _HORIZONTAL,
+    Phase.TRAINING_LOCALLY: {
+        (Side.SPOKE, pb.Update): Phase.TRAINING_LOCALLY,
+        (Side.SPOKE, pb.LocalUpdate): Phase.LOADED,
     },
-    Phase.READING: {(Side.SPOKE, say.Measured): Phase.LOADED},
-    Phase.ATTENDING: {(Side.SPOKE, say.Done): Phase.LOADED},
-    Phase.GATHERING: {
-        (Side.SPOKE, say.MaskKeys): Phase.LOADED,
-        (Side.SPOKE, say.SealKey): Phase.LOADED,
+    Phase.EVALUATING_ROWS: {(Side.SPOKE, pb.Metrics): Phase.LOADED},
+    Phase.SELECTING: {(Side.SPOKE, pb.Done): Phase.LOADED},
+    Phase.STARTING_SUM: {
+        (Side.SPOKE, pb.MaskKeys): Phase.LOADED,
+        (Side.SPOKE, pb.SealingKey): Phase.LOADED,
     },
-    Phase.PAIRING: {(Side.SPOKE, say.Sealed): Phase.LOADED},
-    Phase.OPENING: {
-        (Side.SPOKE, say.Opened): Phase.LOADED,
-        (Side.SPOKE, say.Assent): Phase.LOADED,
+    Phase.SHARING_MASKS: {(Side.SPOKE, pb.SealedShares): Phase.LOADED},
+    Phase.APPROVING: {
+        (Side.SPOKE, pb.RevealedShares): Phase.LOADED,
+        (Side.SPOKE, pb.Approve): Phase.LOADED,
     },
-    Phase.ENTRUSTING: {(Side.SPOKE, say.SumKey): Phase.LOADED},
-    Phase.UNSEALING: {
-        (Side.SPOKE, say.Unsealed): Phase.UNSEALING,
-        (Side.SPOKE, say.Done): Phase.LOADED,
+    Phase.SHARING_KEY: {(Side.SPOKE, pb.SumKey): Phase.LOADED},
+    Phase.DECRYPTING: {
+        (Side.SPOKE, pb.DecryptedSum): Phase.DECRYPTING,
+        (Side.SPOKE, pb.Done): Phase.LOADED,
     },
 }
-TRANSITIONS: dict[Phase, dict[Move, Phase]] = {
-    **{phase: moves | _ABORT for phase, moves in _TURNS.items()},
+TRANSITIONS: dict[Phase, dict[SentMessage, Phase]] = {
+    **{phase: legal | _ABORT for phase, legal in _TABLE.items()},
     Phase.CLOSED: {},
 }
 
 
-class Conversation:
-    """One walk over the table; the same table serves both sides."""
+class PhaseTracker:
+    """Phase of one conversation; both sides use the same table."""
 
     def __init__(self, side: Side) -> None:
         self.side = side
         self.phase = Phase.JOINING
 
     def sent(self, kind: type[Body]) -> None:
-        """Note that we say ``kind``; raises ``LocalProtocolError`` when it is not our turn to."""
-        self._step(self.side, kind, LocalProtocolError, "we")
+        """Record that this side sends a message of this ``kind``.
+
+        Raises:
+            LocalProtocolError: this side must not send it in this phase.
+        """
+        self._step(self.side, kind, LocalProtocolError, "this party")
 
     def received(self, kind: type[Body]) -> None:
-        """Note that the peer said ``kind``; raises ``RemoteProtocolError`` when it must not."""
+        """Record that the peer sent a message of this ``kind``.
+
+        Raises:
+            RemoteProtocolError: the peer must not send it in this phase.
+        """
         self._step(self.side.other, kind, RemoteProtocolError, "the peer")
 
     def _step(self, side: Side, kind: type[Body], fault: type[Exception], who: str) -> None:
-        moves = TRANSITIONS[self.phase]
-        if (side, kind) not in moves:
-            legal = (
-                ", ".join(sorted(move.__name__ for at, move in moves if at is side)) or "nothing"
-            )
+        legal = TRANSITIONS[self.phase]
+        if (side, kind) not in legal:
+            names = ", ".join(sorted(each.__name__ for at, each in legal if at is side))
             raise fault(
-                f"{who} ({side.value}) said {kind.__name__} in phase '{self.phase.value}'; "
-                f"legal here: {legal}"
+                f"{who} ({side.value}) must not send {kind.__name__} in phase "
+                f"'{self.phase.value}'; legal here: {names or 'nothing'}"
             )
-        self.phase = moves[side, kind]
+        self.phase = legal[side, kind]

@@ -1,4 +1,4 @@
-"""Tensors on the wire: how a header describes them, and the checks before one is believed."""
+"""Tensors on the wire: their description in the header, and the checks of a received one."""
 
 from collections.abc import Iterable, Sequence
 from math import prod
@@ -21,52 +21,52 @@ DTYPES: dict[int, np.dtype[Any]] = {
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 MAX_RANK = 4
 MAX_DIM = 2**31
-MAX_PAYLOAD = 16 * 2**20  # bytes of all tensors of one message; senders split what is larger
+MAX_PAYLOAD = 16 * 2**20  # bytes of all tensors of one message; senders split a larger tensor
 
 
-def describe(tensor: Tensor) -> vfl_pb2.TensorShape:
-    """The header entry of ``tensor``.
+def describe_tensor(tensor: Tensor) -> vfl_pb2.TensorShape:
+    """Return the header entry of ``tensor``, which has any shape.
 
     Raises:
-        LocalProtocolError: the element type is not one of the four that travel.
+        LocalProtocolError: the element type is not one of the four types of the protocol.
     """
     code = _CODES.get(tensor.dtype)
     if code is None:
-        raise LocalProtocolError(f"a tensor of {tensor.dtype} cannot travel; legal: {_legal()}")
+        raise LocalProtocolError(f"a tensor has type {tensor.dtype}; legal: {_legal()}")
     return vfl_pb2.TensorShape(dtype=code, dims=tensor.shape)  # type: ignore[arg-type]
 
 
-def sizes(
+def tensor_sizes(
     shapes: Iterable[vfl_pb2.TensorShape], fault: type[ProtocolError] = RemoteProtocolError
 ) -> list[int]:
-    """Bytes of each described tensor, computed in exact integers before anything is allocated.
+    """Return the bytes of each described tensor, before any memory is allocated.
 
     Raises:
-        fault: a type, rank, dimension or the total is outside what is legal.
+        fault: a type, a rank, a dimension or the total size is not legal.
     """
     found = [_size(shape, fault) for shape in shapes]
     whole = sum(found)
     if whole > MAX_PAYLOAD:
-        raise fault(f"tensors of {whole} bytes; at most {MAX_PAYLOAD} travel")
+        raise fault(f"the tensors have {whole} bytes; a message has at most {MAX_PAYLOAD}")
     return found
 
 
 def _size(shape: vfl_pb2.TensorShape, fault: type[ProtocolError]) -> int:
     dtype = DTYPES.get(shape.dtype)
     if dtype is None:
-        raise fault(f"tensor type {shape.dtype} is unknown; legal: {_legal()}")
+        raise fault(f"a tensor has the unknown type {shape.dtype}; legal: {_legal()}")
     dims = list(shape.dims)
     if not 1 <= len(dims) <= MAX_RANK:
-        raise fault(f"a tensor of rank {len(dims)}; legal: 1 to {MAX_RANK}")
+        raise fault(f"a tensor has rank {len(dims)}; legal: 1 to {MAX_RANK}")
     if min(dims) < 1 or max(dims) >= MAX_DIM:
-        raise fault(f"tensor dimensions {dims}; legal: 1 to 2^31 - 1")
+        raise fault(f"a tensor has dimensions {dims}; legal: 1 to 2^31 - 1")
     return prod(dims) * dtype.itemsize
 
 
-def unpack(
+def unpack_tensors(
     shapes: Sequence[vfl_pb2.TensorShape], sizes: Sequence[int], payload: Tensor
 ) -> tuple[Tensor, ...]:
-    """Views of ``payload`` as the described tensors, which are so many bytes each."""
+    """Return views of ``payload`` ``[bytes]`` as the described tensors of ``sizes`` bytes."""
     tensors, start = [], 0
     for shape, size in zip(shapes, sizes, strict=True):
         part = payload[start : start + size].view(DTYPES[shape.dtype])
@@ -76,18 +76,18 @@ def unpack(
 
 
 def check_range(tensors: Iterable[Tensor], bound: float) -> None:
-    """Refuse what is not finite or larger than ``bound`` in magnitude.
+    """Check that the elements of ``tensors``, of any shape, are finite and at most ``bound``.
 
     Raises:
-        RemoteProtocolError: names the first bad row, never a value.
+        RemoteProtocolError: names the first row that breaks the rule, and never a value.
     """
     for tensor in tensors:
-        # NaN is the minimum and maximum of whatever has one, and compares false with everything.
+        # If an element is NaN, minimum and maximum are NaN, and every comparison is false.
         if tensor.dtype.kind == "f" and not (tensor.max() <= bound and tensor.min() >= -bound):
             rows = ~(np.abs(tensor.reshape(len(tensor), -1)).max(axis=1) <= bound)
             raise RemoteProtocolError(
                 f"row {int(np.argmax(rows))} of a tensor is NaN, infinite or beyond ±{bound:g}",
-                "the peer's model diverged, or its features are not scaled",
+                "lower the learning rate, or scale the peer's features",
             )
 
 

@@ -17,7 +17,7 @@ class Task(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     UNLEARN: _ClassVar[Task]
     REFERENCE: _ClassVar[Task]
     FINE_TUNE: _ClassVar[Task]
-    ASCEND: _ClassVar[Task]
+    GRADIENT_ASCENT: _ClassVar[Task]
     CLOSE: _ClassVar[Task]
     CHECKPOINT: _ClassVar[Task]
     RELEARN: _ClassVar[Task]
@@ -41,16 +41,16 @@ class DType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 class Rows(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     ROWS_UNSPECIFIED: _ClassVar[Rows]
-    LEARN: _ClassVar[Rows]
+    TRAIN_ROWS: _ClassVar[Rows]
     RETAIN: _ClassVar[Rows]
     FORGOTTEN: _ClassVar[Rows]
     VALIDATION: _ClassVar[Rows]
     TEST: _ClassVar[Rows]
-    SAMPLE: _ClassVar[Rows]
-    HALF: _ClassVar[Rows]
-    OTHER_HALF: _ClassVar[Rows]
+    REFERENCE_SAMPLE: _ClassVar[Rows]
+    SHADOW_HALF: _ClassVar[Rows]
+    SHADOW_OTHER_HALF: _ClassVar[Rows]
     TRIGGERED: _ClassVar[Rows]
-    PORTION: _ClassVar[Rows]
+    CORRECTION_SAMPLE: _ClassVar[Rows]
     PLANTED: _ClassVar[Rows]
     MEMBERS: _ClassVar[Rows]
     NON_MEMBERS: _ClassVar[Rows]
@@ -65,18 +65,18 @@ class Aim(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     AIM_UNSPECIFIED: _ClassVar[Aim]
     FIT: _ClassVar[Aim]
-    UNLEARN_LOSS: _ClassVar[Aim]
+    UNLEARNING_LOSS: _ClassVar[Aim]
     ASCENT: _ClassVar[Aim]
     ELASTIC: _ClassVar[Aim]
     TEACHERS: _ClassVar[Aim]
     FISHER: _ClassVar[Aim]
     INPUTS: _ClassVar[Aim]
     DISTIL: _ClassVar[Aim]
-    TELL_OWN: _ClassVar[Aim]
+    PERSONAL_MODEL: _ClassVar[Aim]
     GATED: _ClassVar[Aim]
-    TELL_CLASSES: _ClassVar[Aim]
-    WORST_NOISE: _ClassVar[Aim]
-    BEST_NOISE: _ClassVar[Aim]
+    CLASSES: _ClassVar[Aim]
+    ERROR_MAXIMISING_NOISE: _ClassVar[Aim]
+    ERROR_MINIMISING_NOISE: _ClassVar[Aim]
     PSEUDO_LABELS: _ClassVar[Aim]
     TEXT: _ClassVar[Aim]
 
@@ -114,7 +114,7 @@ EVALUATE: Task
 UNLEARN: Task
 REFERENCE: Task
 FINE_TUNE: Task
-ASCEND: Task
+GRADIENT_ASCENT: Task
 CLOSE: Task
 CHECKPOINT: Task
 RELEARN: Task
@@ -132,16 +132,16 @@ FLOAT64: DType
 INT64: DType
 BYTES: DType
 ROWS_UNSPECIFIED: Rows
-LEARN: Rows
+TRAIN_ROWS: Rows
 RETAIN: Rows
 FORGOTTEN: Rows
 VALIDATION: Rows
 TEST: Rows
-SAMPLE: Rows
-HALF: Rows
-OTHER_HALF: Rows
+REFERENCE_SAMPLE: Rows
+SHADOW_HALF: Rows
+SHADOW_OTHER_HALF: Rows
 TRIGGERED: Rows
-PORTION: Rows
+CORRECTION_SAMPLE: Rows
 PLANTED: Rows
 MEMBERS: Rows
 NON_MEMBERS: Rows
@@ -150,18 +150,18 @@ BY_INDEX: Order
 SHUFFLED: Order
 AIM_UNSPECIFIED: Aim
 FIT: Aim
-UNLEARN_LOSS: Aim
+UNLEARNING_LOSS: Aim
 ASCENT: Aim
 ELASTIC: Aim
 TEACHERS: Aim
 FISHER: Aim
 INPUTS: Aim
 DISTIL: Aim
-TELL_OWN: Aim
+PERSONAL_MODEL: Aim
 GATED: Aim
-TELL_CLASSES: Aim
-WORST_NOISE: Aim
-BEST_NOISE: Aim
+CLASSES: Aim
+ERROR_MAXIMISING_NOISE: Aim
+ERROR_MINIMISING_NOISE: Aim
 PSEUDO_LABELS: Aim
 TEXT: Aim
 TEXT_OBJECTIVE_UNSPECIFIED: TextObjective
@@ -184,7 +184,7 @@ REPEL_FEATURES: FeatureSign
 ORTHOGONAL_FEATURES: FeatureSign
 
 class Header(_message.Message):
-    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "open", "share", "shares", "offer", "answer", "matrix", "store", "matches", "aligned", "blinded", "evaluated", "proof", "arrange", "done", "ask", "embedding", "step", "gradient", "forget", "purge", "show", "stamp", "resume", "resumed", "look", "load", "teach", "change", "learned", "read", "measured", "attend", "follow", "gather", "mask_keys", "pairs", "sealed", "deal", "there", "opened", "seal_key", "entrust", "sum_key", "total", "assent", "assents", "unsealed")
+    __slots__ = ("envelope", "tensors", "hello", "welcome", "accept", "abort", "goodbye", "start_alignment", "key_share", "key_shares", "ot_offer", "ot_answer", "oprf_matrix", "key_value_store", "match_tags", "aligned", "blinded_elements", "evaluated_elements", "evaluation_proof", "model_command", "done", "batch_request", "embedding", "step", "gradient", "forget_rows", "purge", "evaluate", "plant_trigger", "resume", "resumed", "predict", "load_vector", "local_task", "update", "local_update", "evaluate_rows", "metrics", "select_request", "switch_branch", "start_sum", "mask_keys", "member_keys", "sealed_shares", "share_seed", "present", "revealed_shares", "sealing_key", "share_key", "sum_key", "ciphertext_sum", "approve", "approvals", "decrypted_sum")
     ENVELOPE_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -192,53 +192,53 @@ class Header(_message.Message):
     ACCEPT_FIELD_NUMBER: _ClassVar[int]
     ABORT_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
-    OPEN_FIELD_NUMBER: _ClassVar[int]
-    SHARE_FIELD_NUMBER: _ClassVar[int]
-    SHARES_FIELD_NUMBER: _ClassVar[int]
-    OFFER_FIELD_NUMBER: _ClassVar[int]
-    ANSWER_FIELD_NUMBER: _ClassVar[int]
-    MATRIX_FIELD_NUMBER: _ClassVar[int]
-    STORE_FIELD_NUMBER: _ClassVar[int]
-    MATCHES_FIELD_NUMBER: _ClassVar[int]
+    START_ALIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    KEY_SHARE_FIELD_NUMBER: _ClassVar[int]
+    KEY_SHARES_FIELD_NUMBER: _ClassVar[int]
+    OT_OFFER_FIELD_NUMBER: _ClassVar[int]
+    OT_ANSWER_FIELD_NUMBER: _ClassVar[int]
+    OPRF_MATRIX_FIELD_NUMBER: _ClassVar[int]
+    KEY_VALUE_STORE_FIELD_NUMBER: _ClassVar[int]
+    MATCH_TAGS_FIELD_NUMBER: _ClassVar[int]
     ALIGNED_FIELD_NUMBER: _ClassVar[int]
-    BLINDED_FIELD_NUMBER: _ClassVar[int]
-    EVALUATED_FIELD_NUMBER: _ClassVar[int]
-    PROOF_FIELD_NUMBER: _ClassVar[int]
-    ARRANGE_FIELD_NUMBER: _ClassVar[int]
+    BLINDED_ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    EVALUATED_ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    EVALUATION_PROOF_FIELD_NUMBER: _ClassVar[int]
+    MODEL_COMMAND_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
-    ASK_FIELD_NUMBER: _ClassVar[int]
+    BATCH_REQUEST_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     GRADIENT_FIELD_NUMBER: _ClassVar[int]
-    FORGET_FIELD_NUMBER: _ClassVar[int]
+    FORGET_ROWS_FIELD_NUMBER: _ClassVar[int]
     PURGE_FIELD_NUMBER: _ClassVar[int]
-    SHOW_FIELD_NUMBER: _ClassVar[int]
-    STAMP_FIELD_NUMBER: _ClassVar[int]
+    EVALUATE_FIELD_NUMBER: _ClassVar[int]
+    PLANT_TRIGGER_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FIELD_NUMBER: _ClassVar[int]
-    LOOK_FIELD_NUMBER: _ClassVar[int]
-    LOAD_FIELD_NUMBER: _ClassVar[int]
-    TEACH_FIELD_NUMBER: _ClassVar[int]
-    CHANGE_FIELD_NUMBER: _ClassVar[int]
-    LEARNED_FIELD_NUMBER: _ClassVar[int]
-    READ_FIELD_NUMBER: _ClassVar[int]
-    MEASURED_FIELD_NUMBER: _ClassVar[int]
-    ATTEND_FIELD_NUMBER: _ClassVar[int]
-    FOLLOW_FIELD_NUMBER: _ClassVar[int]
-    GATHER_FIELD_NUMBER: _ClassVar[int]
+    PREDICT_FIELD_NUMBER: _ClassVar[int]
+    LOAD_VECTOR_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TASK_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_UPDATE_FIELD_NUMBER: _ClassVar[int]
+    EVALUATE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    SELECT_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SWITCH_BRANCH_FIELD_NUMBER: _ClassVar[int]
+    START_SUM_FIELD_NUMBER: _ClassVar[int]
     MASK_KEYS_FIELD_NUMBER: _ClassVar[int]
-    PAIRS_FIELD_NUMBER: _ClassVar[int]
-    SEALED_FIELD_NUMBER: _ClassVar[int]
-    DEAL_FIELD_NUMBER: _ClassVar[int]
-    THERE_FIELD_NUMBER: _ClassVar[int]
-    OPENED_FIELD_NUMBER: _ClassVar[int]
-    SEAL_KEY_FIELD_NUMBER: _ClassVar[int]
-    ENTRUST_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_KEYS_FIELD_NUMBER: _ClassVar[int]
+    SEALED_SHARES_FIELD_NUMBER: _ClassVar[int]
+    SHARE_SEED_FIELD_NUMBER: _ClassVar[int]
+    PRESENT_FIELD_NUMBER: _ClassVar[int]
+    REVEALED_SHARES_FIELD_NUMBER: _ClassVar[int]
+    SEALING_KEY_FIELD_NUMBER: _ClassVar[int]
+    SHARE_KEY_FIELD_NUMBER: _ClassVar[int]
     SUM_KEY_FIELD_NUMBER: _ClassVar[int]
-    TOTAL_FIELD_NUMBER: _ClassVar[int]
-    ASSENT_FIELD_NUMBER: _ClassVar[int]
-    ASSENTS_FIELD_NUMBER: _ClassVar[int]
-    UNSEALED_FIELD_NUMBER: _ClassVar[int]
+    CIPHERTEXT_SUM_FIELD_NUMBER: _ClassVar[int]
+    APPROVE_FIELD_NUMBER: _ClassVar[int]
+    APPROVALS_FIELD_NUMBER: _ClassVar[int]
+    DECRYPTED_SUM_FIELD_NUMBER: _ClassVar[int]
     envelope: Envelope
     tensors: _containers.RepeatedCompositeFieldContainer[TensorShape]
     hello: Hello
@@ -246,54 +246,54 @@ class Header(_message.Message):
     accept: Accept
     abort: Abort
     goodbye: Goodbye
-    open: Open
-    share: Share
-    shares: Shares
-    offer: Offer
-    answer: Answer
-    matrix: Matrix
-    store: Store
-    matches: Matches
+    start_alignment: StartAlignment
+    key_share: KeyShare
+    key_shares: KeyShares
+    ot_offer: OtOffer
+    ot_answer: OtAnswer
+    oprf_matrix: OprfMatrix
+    key_value_store: KeyValueStore
+    match_tags: MatchTags
     aligned: Aligned
-    blinded: Blinded
-    evaluated: Evaluated
-    proof: Proof
-    arrange: Arrange
+    blinded_elements: BlindedElements
+    evaluated_elements: EvaluatedElements
+    evaluation_proof: EvaluationProof
+    model_command: ModelCommand
     done: Done
-    ask: Ask
+    batch_request: BatchRequest
     embedding: Embedding
     step: Step
     gradient: Gradient
-    forget: Forget
+    forget_rows: ForgetRows
     purge: Purge
-    show: Show
-    stamp: Stamp
+    evaluate: Evaluate
+    plant_trigger: PlantTrigger
     resume: Resume
     resumed: Resumed
-    look: Look
-    load: Load
-    teach: Teach
-    change: Change
-    learned: Learned
-    read: Read
-    measured: Measured
-    attend: Attend
-    follow: Follow
-    gather: Gather
+    predict: Predict
+    load_vector: LoadVector
+    local_task: LocalTask
+    update: Update
+    local_update: LocalUpdate
+    evaluate_rows: EvaluateRows
+    metrics: Metrics
+    select_request: SelectRequest
+    switch_branch: SwitchBranch
+    start_sum: StartSum
     mask_keys: MaskKeys
-    pairs: Pairs
-    sealed: Sealed
-    deal: Deal
-    there: There
-    opened: Opened
-    seal_key: SealKey
-    entrust: Entrust
+    member_keys: MemberKeys
+    sealed_shares: SealedShares
+    share_seed: ShareSeed
+    present: Present
+    revealed_shares: RevealedShares
+    sealing_key: SealingKey
+    share_key: ShareKey
     sum_key: SumKey
-    total: Total
-    assent: Assent
-    assents: Assents
-    unsealed: Unsealed
-    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., shares: _Optional[_Union[Shares, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., matrix: _Optional[_Union[Matrix, _Mapping]] = ..., store: _Optional[_Union[Store, _Mapping]] = ..., matches: _Optional[_Union[Matches, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded: _Optional[_Union[Blinded, _Mapping]] = ..., evaluated: _Optional[_Union[Evaluated, _Mapping]] = ..., proof: _Optional[_Union[Proof, _Mapping]] = ..., arrange: _Optional[_Union[Arrange, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., show: _Optional[_Union[Show, _Mapping]] = ..., stamp: _Optional[_Union[Stamp, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., look: _Optional[_Union[Look, _Mapping]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., teach: _Optional[_Union[Teach, _Mapping]] = ..., change: _Optional[_Union[Change, _Mapping]] = ..., learned: _Optional[_Union[Learned, _Mapping]] = ..., read: _Optional[_Union[Read, _Mapping]] = ..., measured: _Optional[_Union[Measured, _Mapping]] = ..., attend: _Optional[_Union[Attend, _Mapping]] = ..., follow: _Optional[_Union[Follow, _Mapping]] = ..., gather: _Optional[_Union[Gather, _Mapping]] = ..., mask_keys: _Optional[_Union[MaskKeys, _Mapping]] = ..., pairs: _Optional[_Union[Pairs, _Mapping]] = ..., sealed: _Optional[_Union[Sealed, _Mapping]] = ..., deal: _Optional[_Union[Deal, _Mapping]] = ..., there: _Optional[_Union[There, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., seal_key: _Optional[_Union[SealKey, _Mapping]] = ..., entrust: _Optional[_Union[Entrust, _Mapping]] = ..., sum_key: _Optional[_Union[SumKey, _Mapping]] = ..., total: _Optional[_Union[Total, _Mapping]] = ..., assent: _Optional[_Union[Assent, _Mapping]] = ..., assents: _Optional[_Union[Assents, _Mapping]] = ..., unsealed: _Optional[_Union[Unsealed, _Mapping]] = ...) -> None: ...
+    ciphertext_sum: CiphertextSum
+    approve: Approve
+    approvals: Approvals
+    decrypted_sum: DecryptedSum
+    def __init__(self, envelope: _Optional[_Union[Envelope, _Mapping]] = ..., tensors: _Optional[_Iterable[_Union[TensorShape, _Mapping]]] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., start_alignment: _Optional[_Union[StartAlignment, _Mapping]] = ..., key_share: _Optional[_Union[KeyShare, _Mapping]] = ..., key_shares: _Optional[_Union[KeyShares, _Mapping]] = ..., ot_offer: _Optional[_Union[OtOffer, _Mapping]] = ..., ot_answer: _Optional[_Union[OtAnswer, _Mapping]] = ..., oprf_matrix: _Optional[_Union[OprfMatrix, _Mapping]] = ..., key_value_store: _Optional[_Union[KeyValueStore, _Mapping]] = ..., match_tags: _Optional[_Union[MatchTags, _Mapping]] = ..., aligned: _Optional[_Union[Aligned, _Mapping]] = ..., blinded_elements: _Optional[_Union[BlindedElements, _Mapping]] = ..., evaluated_elements: _Optional[_Union[EvaluatedElements, _Mapping]] = ..., evaluation_proof: _Optional[_Union[EvaluationProof, _Mapping]] = ..., model_command: _Optional[_Union[ModelCommand, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., batch_request: _Optional[_Union[BatchRequest, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., forget_rows: _Optional[_Union[ForgetRows, _Mapping]] = ..., purge: _Optional[_Union[Purge, _Mapping]] = ..., evaluate: _Optional[_Union[Evaluate, _Mapping]] = ..., plant_trigger: _Optional[_Union[PlantTrigger, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., predict: _Optional[_Union[Predict, _Mapping]] = ..., load_vector: _Optional[_Union[LoadVector, _Mapping]] = ..., local_task: _Optional[_Union[LocalTask, _Mapping]] = ..., update: _Optional[_Union[Update, _Mapping]] = ..., local_update: _Optional[_Union[LocalUpdate, _Mapping]] = ..., evaluate_rows: _Optional[_Union[EvaluateRows, _Mapping]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., select_request: _Optional[_Union[SelectRequest, _Mapping]] = ..., switch_branch: _Optional[_Union[SwitchBranch, _Mapping]] = ..., start_sum: _Optional[_Union[StartSum, _Mapping]] = ..., mask_keys: _Optional[_Union[MaskKeys, _Mapping]] = ..., member_keys: _Optional[_Union[MemberKeys, _Mapping]] = ..., sealed_shares: _Optional[_Union[SealedShares, _Mapping]] = ..., share_seed: _Optional[_Union[ShareSeed, _Mapping]] = ..., present: _Optional[_Union[Present, _Mapping]] = ..., revealed_shares: _Optional[_Union[RevealedShares, _Mapping]] = ..., sealing_key: _Optional[_Union[SealingKey, _Mapping]] = ..., share_key: _Optional[_Union[ShareKey, _Mapping]] = ..., sum_key: _Optional[_Union[SumKey, _Mapping]] = ..., ciphertext_sum: _Optional[_Union[CiphertextSum, _Mapping]] = ..., approve: _Optional[_Union[Approve, _Mapping]] = ..., approvals: _Optional[_Union[Approvals, _Mapping]] = ..., decrypted_sum: _Optional[_Union[DecryptedSum, _Mapping]] = ...) -> None: ...
 
 class Envelope(_message.Message):
     __slots__ = ("version", "session", "agreement", "sender", "receiver", "incarnation", "seq", "transcript", "place")
@@ -399,64 +399,64 @@ class Goodbye(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Open(_message.Message):
-    __slots__ = ("rows", "done")
+class StartAlignment(_message.Message):
+    __slots__ = ("rows", "completed_buckets")
     ROWS_FIELD_NUMBER: _ClassVar[int]
-    DONE_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_BUCKETS_FIELD_NUMBER: _ClassVar[int]
     rows: int
-    done: int
-    def __init__(self, rows: _Optional[int] = ..., done: _Optional[int] = ...) -> None: ...
+    completed_buckets: int
+    def __init__(self, rows: _Optional[int] = ..., completed_buckets: _Optional[int] = ...) -> None: ...
 
-class Share(_message.Message):
-    __slots__ = ("rows", "key", "certificate", "signature", "done")
+class KeyShare(_message.Message):
+    __slots__ = ("rows", "key", "certificate", "signature", "completed_buckets")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
-    DONE_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_BUCKETS_FIELD_NUMBER: _ClassVar[int]
     rows: int
     key: bytes
     certificate: bytes
     signature: bytes
-    done: int
-    def __init__(self, rows: _Optional[int] = ..., key: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., done: _Optional[int] = ...) -> None: ...
+    completed_buckets: int
+    def __init__(self, rows: _Optional[int] = ..., key: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., completed_buckets: _Optional[int] = ...) -> None: ...
 
-class Shares(_message.Message):
-    __slots__ = ("shares", "done")
+class KeyShares(_message.Message):
+    __slots__ = ("shares", "first_bucket")
     class SharesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: Share
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
+        value: KeyShare
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[KeyShare, _Mapping]] = ...) -> None: ...
     SHARES_FIELD_NUMBER: _ClassVar[int]
-    DONE_FIELD_NUMBER: _ClassVar[int]
-    shares: _containers.MessageMap[str, Share]
-    done: int
-    def __init__(self, shares: _Optional[_Mapping[str, Share]] = ..., done: _Optional[int] = ...) -> None: ...
+    FIRST_BUCKET_FIELD_NUMBER: _ClassVar[int]
+    shares: _containers.MessageMap[str, KeyShare]
+    first_bucket: int
+    def __init__(self, shares: _Optional[_Mapping[str, KeyShare]] = ..., first_bucket: _Optional[int] = ...) -> None: ...
 
-class Offer(_message.Message):
+class OtOffer(_message.Message):
     __slots__ = ("offer",)
     OFFER_FIELD_NUMBER: _ClassVar[int]
     offer: bytes
     def __init__(self, offer: _Optional[bytes] = ...) -> None: ...
 
-class Answer(_message.Message):
+class OtAnswer(_message.Message):
     __slots__ = ("answer",)
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     answer: bytes
     def __init__(self, answer: _Optional[bytes] = ...) -> None: ...
 
-class Matrix(_message.Message):
+class OprfMatrix(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Store(_message.Message):
+class KeyValueStore(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Matches(_message.Message):
+class MatchTags(_message.Message):
     __slots__ = ("digest", "counts")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
@@ -470,15 +470,15 @@ class Aligned(_message.Message):
     digest: bytes
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
-class Blinded(_message.Message):
+class BlindedElements(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Evaluated(_message.Message):
+class EvaluatedElements(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Proof(_message.Message):
+class EvaluationProof(_message.Message):
     __slots__ = ("commitment", "proof")
     COMMITMENT_FIELD_NUMBER: _ClassVar[int]
     PROOF_FIELD_NUMBER: _ClassVar[int]
@@ -498,53 +498,53 @@ class Resumed(_message.Message):
     digest: bytes
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
-class Arrange(_message.Message):
-    __slots__ = ("fresh", "restore", "keep", "drop", "weigh", "primal", "climb", "save", "settle", "search", "shrink", "invert", "account", "newton", "assemble", "digest")
-    FRESH_FIELD_NUMBER: _ClassVar[int]
-    RESTORE_FIELD_NUMBER: _ClassVar[int]
-    KEEP_FIELD_NUMBER: _ClassVar[int]
-    DROP_FIELD_NUMBER: _ClassVar[int]
-    WEIGH_FIELD_NUMBER: _ClassVar[int]
-    PRIMAL_FIELD_NUMBER: _ClassVar[int]
-    CLIMB_FIELD_NUMBER: _ClassVar[int]
-    SAVE_FIELD_NUMBER: _ClassVar[int]
-    SETTLE_FIELD_NUMBER: _ClassVar[int]
-    SEARCH_FIELD_NUMBER: _ClassVar[int]
+class ModelCommand(_message.Message):
+    __slots__ = ("initialise", "restore_copy", "keep_copy", "drop_copy", "report_norms", "primal_step", "ascent_step", "write_checkpoint", "prune_checkpoints", "search_residue", "shrink", "test_reconstruction", "report_privacy_spent", "newton", "use_ensemble", "report_digest")
+    INITIALISE_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_COPY_FIELD_NUMBER: _ClassVar[int]
+    KEEP_COPY_FIELD_NUMBER: _ClassVar[int]
+    DROP_COPY_FIELD_NUMBER: _ClassVar[int]
+    REPORT_NORMS_FIELD_NUMBER: _ClassVar[int]
+    PRIMAL_STEP_FIELD_NUMBER: _ClassVar[int]
+    ASCENT_STEP_FIELD_NUMBER: _ClassVar[int]
+    WRITE_CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    PRUNE_CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_RESIDUE_FIELD_NUMBER: _ClassVar[int]
     SHRINK_FIELD_NUMBER: _ClassVar[int]
-    INVERT_FIELD_NUMBER: _ClassVar[int]
-    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    TEST_RECONSTRUCTION_FIELD_NUMBER: _ClassVar[int]
+    REPORT_PRIVACY_SPENT_FIELD_NUMBER: _ClassVar[int]
     NEWTON_FIELD_NUMBER: _ClassVar[int]
-    ASSEMBLE_FIELD_NUMBER: _ClassVar[int]
-    DIGEST_FIELD_NUMBER: _ClassVar[int]
-    fresh: Fresh
-    restore: Restore
-    keep: Keep
-    drop: Drop
-    weigh: Weigh
-    primal: Primal
-    climb: Climb
-    save: Save
-    settle: Settle
-    search: Search
+    USE_ENSEMBLE_FIELD_NUMBER: _ClassVar[int]
+    REPORT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    initialise: Initialise
+    restore_copy: RestoreCopy
+    keep_copy: KeepCopy
+    drop_copy: DropCopy
+    report_norms: ReportNorms
+    primal_step: PrimalStep
+    ascent_step: AscentStep
+    write_checkpoint: WriteCheckpoint
+    prune_checkpoints: PruneCheckpoints
+    search_residue: SearchResidue
     shrink: Shrink
-    invert: Invert
-    account: Account
+    test_reconstruction: TestReconstruction
+    report_privacy_spent: ReportPrivacySpent
     newton: Newton
-    assemble: Assemble
-    digest: Digest
-    def __init__(self, fresh: _Optional[_Union[Fresh, _Mapping]] = ..., restore: _Optional[_Union[Restore, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., drop: _Optional[_Union[Drop, _Mapping]] = ..., weigh: _Optional[_Union[Weigh, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., climb: _Optional[_Union[Climb, _Mapping]] = ..., save: _Optional[_Union[Save, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., search: _Optional[_Union[Search, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., invert: _Optional[_Union[Invert, _Mapping]] = ..., account: _Optional[_Union[Account, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., assemble: _Optional[_Union[Assemble, _Mapping]] = ..., digest: _Optional[_Union[Digest, _Mapping]] = ...) -> None: ...
+    use_ensemble: UseEnsemble
+    report_digest: ReportDigest
+    def __init__(self, initialise: _Optional[_Union[Initialise, _Mapping]] = ..., restore_copy: _Optional[_Union[RestoreCopy, _Mapping]] = ..., keep_copy: _Optional[_Union[KeepCopy, _Mapping]] = ..., drop_copy: _Optional[_Union[DropCopy, _Mapping]] = ..., report_norms: _Optional[_Union[ReportNorms, _Mapping]] = ..., primal_step: _Optional[_Union[PrimalStep, _Mapping]] = ..., ascent_step: _Optional[_Union[AscentStep, _Mapping]] = ..., write_checkpoint: _Optional[_Union[WriteCheckpoint, _Mapping]] = ..., prune_checkpoints: _Optional[_Union[PruneCheckpoints, _Mapping]] = ..., search_residue: _Optional[_Union[SearchResidue, _Mapping]] = ..., shrink: _Optional[_Union[Shrink, _Mapping]] = ..., test_reconstruction: _Optional[_Union[TestReconstruction, _Mapping]] = ..., report_privacy_spent: _Optional[_Union[ReportPrivacySpent, _Mapping]] = ..., newton: _Optional[_Union[Newton, _Mapping]] = ..., use_ensemble: _Optional[_Union[UseEnsemble, _Mapping]] = ..., report_digest: _Optional[_Union[ReportDigest, _Mapping]] = ...) -> None: ...
 
-class Fresh(_message.Message):
-    __slots__ = ("stream", "fit", "shard")
+class Initialise(_message.Message):
+    __slots__ = ("stream", "preprocessing_rows", "shard")
     STREAM_FIELD_NUMBER: _ClassVar[int]
-    FIT_FIELD_NUMBER: _ClassVar[int]
+    PREPROCESSING_ROWS_FIELD_NUMBER: _ClassVar[int]
     SHARD_FIELD_NUMBER: _ClassVar[int]
     stream: str
-    fit: Rows
+    preprocessing_rows: Rows
     shard: int
-    def __init__(self, stream: _Optional[str] = ..., fit: _Optional[_Union[Rows, str]] = ..., shard: _Optional[int] = ...) -> None: ...
+    def __init__(self, stream: _Optional[str] = ..., preprocessing_rows: _Optional[_Union[Rows, str]] = ..., shard: _Optional[int] = ...) -> None: ...
 
-class Restore(_message.Message):
+class RestoreCopy(_message.Message):
     __slots__ = ("slot", "stream")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
@@ -552,79 +552,31 @@ class Restore(_message.Message):
     stream: str
     def __init__(self, slot: _Optional[str] = ..., stream: _Optional[str] = ...) -> None: ...
 
-class Assemble(_message.Message):
+class KeepCopy(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class DropCopy(_message.Message):
+    __slots__ = ("slot",)
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    slot: str
+    def __init__(self, slot: _Optional[str] = ...) -> None: ...
+
+class UseEnsemble(_message.Message):
     __slots__ = ("slots",)
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     slots: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, slots: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class Digest(_message.Message):
+class ReportDigest(_message.Message):
     __slots__ = ("slot",)
     SLOT_FIELD_NUMBER: _ClassVar[int]
     slot: str
     def __init__(self, slot: _Optional[str] = ...) -> None: ...
 
-class Newton(_message.Message):
-    __slots__ = ("regularise", "begin", "advance", "turn", "move", "blur")
-    REGULARISE_FIELD_NUMBER: _ClassVar[int]
-    BEGIN_FIELD_NUMBER: _ClassVar[int]
-    ADVANCE_FIELD_NUMBER: _ClassVar[int]
-    TURN_FIELD_NUMBER: _ClassVar[int]
-    MOVE_FIELD_NUMBER: _ClassVar[int]
-    BLUR_FIELD_NUMBER: _ClassVar[int]
-    regularise: Regularise
-    begin: Begin
-    advance: Advance
-    turn: Turn
-    move: Move
-    blur: Blur
-    def __init__(self, regularise: _Optional[_Union[Regularise, _Mapping]] = ..., begin: _Optional[_Union[Begin, _Mapping]] = ..., advance: _Optional[_Union[Advance, _Mapping]] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., move: _Optional[_Union[Move, _Mapping]] = ..., blur: _Optional[_Union[Blur, _Mapping]] = ...) -> None: ...
-
-class Regularise(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class Begin(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class Advance(_message.Message):
-    __slots__ = ("length",)
-    LENGTH_FIELD_NUMBER: _ClassVar[int]
-    length: float
-    def __init__(self, length: _Optional[float] = ...) -> None: ...
-
-class Turn(_message.Message):
-    __slots__ = ("momentum",)
-    MOMENTUM_FIELD_NUMBER: _ClassVar[int]
-    momentum: float
-    def __init__(self, momentum: _Optional[float] = ...) -> None: ...
-
-class Move(_message.Message):
-    __slots__ = ("length",)
-    LENGTH_FIELD_NUMBER: _ClassVar[int]
-    length: float
-    def __init__(self, length: _Optional[float] = ...) -> None: ...
-
-class Blur(_message.Message):
-    __slots__ = ("sigma",)
-    SIGMA_FIELD_NUMBER: _ClassVar[int]
-    sigma: float
-    def __init__(self, sigma: _Optional[float] = ...) -> None: ...
-
-class Keep(_message.Message):
-    __slots__ = ("slot",)
-    SLOT_FIELD_NUMBER: _ClassVar[int]
-    slot: str
-    def __init__(self, slot: _Optional[str] = ...) -> None: ...
-
-class Drop(_message.Message):
-    __slots__ = ("slot",)
-    SLOT_FIELD_NUMBER: _ClassVar[int]
-    slot: str
-    def __init__(self, slot: _Optional[str] = ...) -> None: ...
-
-class Weigh(_message.Message):
+class ReportNorms(_message.Message):
     __slots__ = ("slot", "anchor")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     ANCHOR_FIELD_NUMBER: _ClassVar[int]
@@ -632,13 +584,13 @@ class Weigh(_message.Message):
     anchor: str
     def __init__(self, slot: _Optional[str] = ..., anchor: _Optional[str] = ...) -> None: ...
 
-class Invert(_message.Message):
+class TestReconstruction(_message.Message):
     __slots__ = ("slot",)
     SLOT_FIELD_NUMBER: _ClassVar[int]
     slot: str
     def __init__(self, slot: _Optional[str] = ...) -> None: ...
 
-class Search(_message.Message):
+class SearchResidue(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
@@ -652,41 +604,83 @@ class Shrink(_message.Message):
     top: float
     def __init__(self, stream: _Optional[str] = ..., bottom: _Optional[float] = ..., top: _Optional[float] = ...) -> None: ...
 
-class Climb(_message.Message):
+class AscentStep(_message.Message):
     __slots__ = ("step_size",)
     STEP_SIZE_FIELD_NUMBER: _ClassVar[int]
     step_size: float
     def __init__(self, step_size: _Optional[float] = ...) -> None: ...
 
-class Save(_message.Message):
+class WriteCheckpoint(_message.Message):
     __slots__ = ("checkpoint",)
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     checkpoint: int
     def __init__(self, checkpoint: _Optional[int] = ...) -> None: ...
 
-class Settle(_message.Message):
+class PruneCheckpoints(_message.Message):
     __slots__ = ("checkpoint",)
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     checkpoint: int
     def __init__(self, checkpoint: _Optional[int] = ...) -> None: ...
 
-class Account(_message.Message):
+class ReportPrivacySpent(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Newton(_message.Message):
+    __slots__ = ("regularise", "start", "step", "direction", "apply", "noise")
+    class Regularise(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class Start(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class Step(_message.Message):
+        __slots__ = ("length",)
+        LENGTH_FIELD_NUMBER: _ClassVar[int]
+        length: float
+        def __init__(self, length: _Optional[float] = ...) -> None: ...
+    class Direction(_message.Message):
+        __slots__ = ("momentum",)
+        MOMENTUM_FIELD_NUMBER: _ClassVar[int]
+        momentum: float
+        def __init__(self, momentum: _Optional[float] = ...) -> None: ...
+    class Apply(_message.Message):
+        __slots__ = ("length",)
+        LENGTH_FIELD_NUMBER: _ClassVar[int]
+        length: float
+        def __init__(self, length: _Optional[float] = ...) -> None: ...
+    class Noise(_message.Message):
+        __slots__ = ("sigma",)
+        SIGMA_FIELD_NUMBER: _ClassVar[int]
+        sigma: float
+        def __init__(self, sigma: _Optional[float] = ...) -> None: ...
+    REGULARISE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    DIRECTION_FIELD_NUMBER: _ClassVar[int]
+    APPLY_FIELD_NUMBER: _ClassVar[int]
+    NOISE_FIELD_NUMBER: _ClassVar[int]
+    regularise: Newton.Regularise
+    start: Newton.Start
+    step: Newton.Step
+    direction: Newton.Direction
+    apply: Newton.Apply
+    noise: Newton.Noise
+    def __init__(self, regularise: _Optional[_Union[Newton.Regularise, _Mapping]] = ..., start: _Optional[_Union[Newton.Start, _Mapping]] = ..., step: _Optional[_Union[Newton.Step, _Mapping]] = ..., direction: _Optional[_Union[Newton.Direction, _Mapping]] = ..., apply: _Optional[_Union[Newton.Apply, _Mapping]] = ..., noise: _Optional[_Union[Newton.Noise, _Mapping]] = ...) -> None: ...
+
 class Done(_message.Message):
-    __slots__ = ("report", "purged", "left", "spent")
+    __slots__ = ("report", "purged", "residue", "spent")
     REPORT_FIELD_NUMBER: _ClassVar[int]
     PURGED_FIELD_NUMBER: _ClassVar[int]
-    LEFT_FIELD_NUMBER: _ClassVar[int]
+    RESIDUE_FIELD_NUMBER: _ClassVar[int]
     SPENT_FIELD_NUMBER: _ClassVar[int]
-    report: Report
+    report: BlockReport
     purged: _containers.RepeatedScalarFieldContainer[str]
-    left: _containers.RepeatedScalarFieldContainer[str]
-    spent: Spent
-    def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ..., left: _Optional[_Iterable[str]] = ..., spent: _Optional[_Union[Spent, _Mapping]] = ...) -> None: ...
+    residue: _containers.RepeatedScalarFieldContainer[str]
+    spent: PrivacySpent
+    def __init__(self, report: _Optional[_Union[BlockReport, _Mapping]] = ..., purged: _Optional[_Iterable[str]] = ..., residue: _Optional[_Iterable[str]] = ..., spent: _Optional[_Union[PrivacySpent, _Mapping]] = ...) -> None: ...
 
-class Spent(_message.Message):
+class PrivacySpent(_message.Message):
     __slots__ = ("releases", "square")
     RELEASES_FIELD_NUMBER: _ClassVar[int]
     SQUARE_FIELD_NUMBER: _ClassVar[int]
@@ -694,33 +688,33 @@ class Spent(_message.Message):
     square: float
     def __init__(self, releases: _Optional[int] = ..., square: _Optional[float] = ...) -> None: ...
 
-class Report(_message.Message):
-    __slots__ = ("held_square", "moved_square", "diverged", "slot_square", "norm_square", "cosine", "rank", "inner", "residual_square", "pulled_square", "digest")
+class BlockReport(_message.Message):
+    __slots__ = ("held_square", "change_square", "diverged", "distance_square", "norm_square", "cosine", "rank", "inner_product", "residual_square", "proximal_square", "digest")
     HELD_SQUARE_FIELD_NUMBER: _ClassVar[int]
-    MOVED_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_SQUARE_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_FIELD_NUMBER: _ClassVar[int]
-    SLOT_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    DISTANCE_SQUARE_FIELD_NUMBER: _ClassVar[int]
     NORM_SQUARE_FIELD_NUMBER: _ClassVar[int]
     COSINE_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
-    INNER_FIELD_NUMBER: _ClassVar[int]
+    INNER_PRODUCT_FIELD_NUMBER: _ClassVar[int]
     RESIDUAL_SQUARE_FIELD_NUMBER: _ClassVar[int]
-    PULLED_SQUARE_FIELD_NUMBER: _ClassVar[int]
+    PROXIMAL_SQUARE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     held_square: float
-    moved_square: float
+    change_square: float
     diverged: bool
-    slot_square: float
+    distance_square: float
     norm_square: float
     cosine: float
     rank: float
-    inner: float
+    inner_product: float
     residual_square: float
-    pulled_square: float
+    proximal_square: float
     digest: bytes
-    def __init__(self, held_square: _Optional[float] = ..., moved_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., slot_square: _Optional[float] = ..., norm_square: _Optional[float] = ..., cosine: _Optional[float] = ..., rank: _Optional[float] = ..., inner: _Optional[float] = ..., residual_square: _Optional[float] = ..., pulled_square: _Optional[float] = ..., digest: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, held_square: _Optional[float] = ..., change_square: _Optional[float] = ..., diverged: _Optional[bool] = ..., distance_square: _Optional[float] = ..., norm_square: _Optional[float] = ..., cosine: _Optional[float] = ..., rank: _Optional[float] = ..., inner_product: _Optional[float] = ..., residual_square: _Optional[float] = ..., proximal_square: _Optional[float] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
-class Ask(_message.Message):
+class BatchRequest(_message.Message):
     __slots__ = ("rows", "order", "epoch", "size", "index")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
@@ -734,39 +728,31 @@ class Ask(_message.Message):
     index: int
     def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., order: _Optional[_Union[Order, str]] = ..., epoch: _Optional[int] = ..., size: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
 
-class Show(_message.Message):
-    __slots__ = ("ask",)
-    ASK_FIELD_NUMBER: _ClassVar[int]
-    ask: Ask
-    def __init__(self, ask: _Optional[_Union[Ask, _Mapping]] = ...) -> None: ...
+class Evaluate(_message.Message):
+    __slots__ = ("batch",)
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    batch: BatchRequest
+    def __init__(self, batch: _Optional[_Union[BatchRequest, _Mapping]] = ...) -> None: ...
 
 class Embedding(_message.Message):
     __slots__ = ("report",)
     REPORT_FIELD_NUMBER: _ClassVar[int]
-    report: Report
-    def __init__(self, report: _Optional[_Union[Report, _Mapping]] = ...) -> None: ...
+    report: BlockReport
+    def __init__(self, report: _Optional[_Union[BlockReport, _Mapping]] = ...) -> None: ...
 
 class Gradient(_message.Message):
-    __slots__ = ("descend", "hold", "primal", "accumulate", "add")
+    __slots__ = ("descend", "hold", "primal_step", "accumulate", "add_to_held")
     DESCEND_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
-    PRIMAL_FIELD_NUMBER: _ClassVar[int]
+    PRIMAL_STEP_FIELD_NUMBER: _ClassVar[int]
     ACCUMULATE_FIELD_NUMBER: _ClassVar[int]
-    ADD_FIELD_NUMBER: _ClassVar[int]
+    ADD_TO_HELD_FIELD_NUMBER: _ClassVar[int]
     descend: Descend
     hold: Hold
-    primal: Primal
+    primal_step: PrimalStep
     accumulate: Accumulate
-    add: Add
-    def __init__(self, descend: _Optional[_Union[Descend, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., primal: _Optional[_Union[Primal, _Mapping]] = ..., accumulate: _Optional[_Union[Accumulate, _Mapping]] = ..., add: _Optional[_Union[Add, _Mapping]] = ...) -> None: ...
-
-class Add(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class Accumulate(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    add_to_held: AddToHeld
+    def __init__(self, descend: _Optional[_Union[Descend, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., primal_step: _Optional[_Union[PrimalStep, _Mapping]] = ..., accumulate: _Optional[_Union[Accumulate, _Mapping]] = ..., add_to_held: _Optional[_Union[AddToHeld, _Mapping]] = ...) -> None: ...
 
 class Descend(_message.Message):
     __slots__ = ()
@@ -776,35 +762,43 @@ class Hold(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Primal(_message.Message):
-    __slots__ = ("step_size", "price", "literal")
+class Accumulate(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AddToHeld(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PrimalStep(_message.Message):
+    __slots__ = ("step_size", "multiplier", "literal")
     STEP_SIZE_FIELD_NUMBER: _ClassVar[int]
-    PRICE_FIELD_NUMBER: _ClassVar[int]
+    MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
     LITERAL_FIELD_NUMBER: _ClassVar[int]
     step_size: float
-    price: float
+    multiplier: float
     literal: LiteralDual
-    def __init__(self, step_size: _Optional[float] = ..., price: _Optional[float] = ..., literal: _Optional[_Union[LiteralDual, _Mapping]] = ...) -> None: ...
+    def __init__(self, step_size: _Optional[float] = ..., multiplier: _Optional[float] = ..., literal: _Optional[_Union[LiteralDual, _Mapping]] = ...) -> None: ...
 
 class LiteralDual(_message.Message):
-    __slots__ = ("step_size", "threshold", "cap")
+    __slots__ = ("step_size", "threshold", "max")
     STEP_SIZE_FIELD_NUMBER: _ClassVar[int]
     THRESHOLD_FIELD_NUMBER: _ClassVar[int]
-    CAP_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
     step_size: float
     threshold: float
-    cap: float
-    def __init__(self, step_size: _Optional[float] = ..., threshold: _Optional[float] = ..., cap: _Optional[float] = ...) -> None: ...
+    max: float
+    def __init__(self, step_size: _Optional[float] = ..., threshold: _Optional[float] = ..., max: _Optional[float] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("gradient", "ask")
+    __slots__ = ("gradient", "next_batch")
     GRADIENT_FIELD_NUMBER: _ClassVar[int]
-    ASK_FIELD_NUMBER: _ClassVar[int]
+    NEXT_BATCH_FIELD_NUMBER: _ClassVar[int]
     gradient: Gradient
-    ask: Ask
-    def __init__(self, gradient: _Optional[_Union[Gradient, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ...) -> None: ...
+    next_batch: BatchRequest
+    def __init__(self, gradient: _Optional[_Union[Gradient, _Mapping]] = ..., next_batch: _Optional[_Union[BatchRequest, _Mapping]] = ...) -> None: ...
 
-class Forget(_message.Message):
+class ForgetRows(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
@@ -812,15 +806,15 @@ class Purge(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Stamp(_message.Message):
+class PlantTrigger(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Look(_message.Message):
+class Predict(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Load(_message.Message):
+class LoadVector(_message.Message):
     __slots__ = ("slot", "start", "size")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
@@ -830,7 +824,7 @@ class Load(_message.Message):
     size: int
     def __init__(self, slot: _Optional[str] = ..., start: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
-class Teach(_message.Message):
+class LocalTask(_message.Message):
     __slots__ = ("rows", "aim", "stream", "epochs", "batch", "learning_rate", "momentum", "weight_decay", "proximal", "steps", "clip", "slots", "teachers", "distil", "gate", "noise", "text")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     AIM_FIELD_NUMBER: _ClassVar[int]
@@ -864,81 +858,81 @@ class Teach(_message.Message):
     teachers: Teachers
     distil: Distil
     gate: Gate
-    noise: Noise
+    noise: ErrorNoise
     text: Text
-    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., aim: _Optional[_Union[Aim, str]] = ..., stream: _Optional[str] = ..., epochs: _Optional[int] = ..., batch: _Optional[int] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., proximal: _Optional[float] = ..., steps: _Optional[int] = ..., clip: _Optional[float] = ..., slots: _Optional[_Iterable[str]] = ..., teachers: _Optional[_Union[Teachers, _Mapping]] = ..., distil: _Optional[_Union[Distil, _Mapping]] = ..., gate: _Optional[_Union[Gate, _Mapping]] = ..., noise: _Optional[_Union[Noise, _Mapping]] = ..., text: _Optional[_Union[Text, _Mapping]] = ...) -> None: ...
+    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., aim: _Optional[_Union[Aim, str]] = ..., stream: _Optional[str] = ..., epochs: _Optional[int] = ..., batch: _Optional[int] = ..., learning_rate: _Optional[float] = ..., momentum: _Optional[float] = ..., weight_decay: _Optional[float] = ..., proximal: _Optional[float] = ..., steps: _Optional[int] = ..., clip: _Optional[float] = ..., slots: _Optional[_Iterable[str]] = ..., teachers: _Optional[_Union[Teachers, _Mapping]] = ..., distil: _Optional[_Union[Distil, _Mapping]] = ..., gate: _Optional[_Union[Gate, _Mapping]] = ..., noise: _Optional[_Union[ErrorNoise, _Mapping]] = ..., text: _Optional[_Union[Text, _Mapping]] = ...) -> None: ...
 
 class Text(_message.Message):
-    __slots__ = ("objective", "optimiser", "gamma", "alpha", "beta", "delta", "diverge", "layer", "steering", "price", "ceiling", "stops")
+    __slots__ = ("objective", "optimiser", "gamma", "alpha", "beta", "delta", "retain_kl", "layer", "steering", "multiplier", "max_loss", "stop_at_uniform")
     OBJECTIVE_FIELD_NUMBER: _ClassVar[int]
     OPTIMISER_FIELD_NUMBER: _ClassVar[int]
     GAMMA_FIELD_NUMBER: _ClassVar[int]
     ALPHA_FIELD_NUMBER: _ClassVar[int]
     BETA_FIELD_NUMBER: _ClassVar[int]
     DELTA_FIELD_NUMBER: _ClassVar[int]
-    DIVERGE_FIELD_NUMBER: _ClassVar[int]
+    RETAIN_KL_FIELD_NUMBER: _ClassVar[int]
     LAYER_FIELD_NUMBER: _ClassVar[int]
     STEERING_FIELD_NUMBER: _ClassVar[int]
-    PRICE_FIELD_NUMBER: _ClassVar[int]
-    CEILING_FIELD_NUMBER: _ClassVar[int]
-    STOPS_FIELD_NUMBER: _ClassVar[int]
+    MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
+    MAX_LOSS_FIELD_NUMBER: _ClassVar[int]
+    STOP_AT_UNIFORM_FIELD_NUMBER: _ClassVar[int]
     objective: TextObjective
     optimiser: str
     gamma: float
     alpha: float
     beta: float
     delta: float
-    diverge: bool
+    retain_kl: bool
     layer: int
     steering: float
-    price: float
-    ceiling: float
-    stops: bool
-    def __init__(self, objective: _Optional[_Union[TextObjective, str]] = ..., optimiser: _Optional[str] = ..., gamma: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., delta: _Optional[float] = ..., diverge: _Optional[bool] = ..., layer: _Optional[int] = ..., steering: _Optional[float] = ..., price: _Optional[float] = ..., ceiling: _Optional[float] = ..., stops: _Optional[bool] = ...) -> None: ...
+    multiplier: float
+    max_loss: float
+    stop_at_uniform: bool
+    def __init__(self, objective: _Optional[_Union[TextObjective, str]] = ..., optimiser: _Optional[str] = ..., gamma: _Optional[float] = ..., alpha: _Optional[float] = ..., beta: _Optional[float] = ..., delta: _Optional[float] = ..., retain_kl: _Optional[bool] = ..., layer: _Optional[int] = ..., steering: _Optional[float] = ..., multiplier: _Optional[float] = ..., max_loss: _Optional[float] = ..., stop_at_uniform: _Optional[bool] = ...) -> None: ...
 
 class Teachers(_message.Message):
-    __slots__ = ("mode", "first", "second", "temperature")
+    __slots__ = ("mode", "teacher_weight", "second_weight", "temperature")
     MODE_FIELD_NUMBER: _ClassVar[int]
-    FIRST_FIELD_NUMBER: _ClassVar[int]
-    SECOND_FIELD_NUMBER: _ClassVar[int]
+    TEACHER_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    SECOND_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     mode: TeacherMode
-    first: float
-    second: float
+    teacher_weight: float
+    second_weight: float
     temperature: float
-    def __init__(self, mode: _Optional[_Union[TeacherMode, str]] = ..., first: _Optional[float] = ..., second: _Optional[float] = ..., temperature: _Optional[float] = ...) -> None: ...
+    def __init__(self, mode: _Optional[_Union[TeacherMode, str]] = ..., teacher_weight: _Optional[float] = ..., second_weight: _Optional[float] = ..., temperature: _Optional[float] = ...) -> None: ...
 
 class Distil(_message.Message):
-    __slots__ = ("inner", "divergence", "attention", "temperature", "behind", "sign")
-    INNER_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("student_steps", "divergence", "attention", "temperature", "after_prompt", "sign")
+    STUDENT_STEPS_FIELD_NUMBER: _ClassVar[int]
     DIVERGENCE_FIELD_NUMBER: _ClassVar[int]
     ATTENTION_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
-    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    AFTER_PROMPT_FIELD_NUMBER: _ClassVar[int]
     SIGN_FIELD_NUMBER: _ClassVar[int]
-    inner: int
+    student_steps: int
     divergence: float
     attention: float
     temperature: float
-    behind: bool
+    after_prompt: bool
     sign: FeatureSign
-    def __init__(self, inner: _Optional[int] = ..., divergence: _Optional[float] = ..., attention: _Optional[float] = ..., temperature: _Optional[float] = ..., behind: _Optional[bool] = ..., sign: _Optional[_Union[FeatureSign, str]] = ...) -> None: ...
+    def __init__(self, student_steps: _Optional[int] = ..., divergence: _Optional[float] = ..., attention: _Optional[float] = ..., temperature: _Optional[float] = ..., after_prompt: _Optional[bool] = ..., sign: _Optional[_Union[FeatureSign, str]] = ...) -> None: ...
 
 class Gate(_message.Message):
-    __slots__ = ("inner", "temperature", "attention", "most", "classes")
-    INNER_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("student_steps", "temperature", "attention", "threshold", "classes")
+    STUDENT_STEPS_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     ATTENTION_FIELD_NUMBER: _ClassVar[int]
-    MOST_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
-    inner: int
+    student_steps: int
     temperature: float
     attention: float
-    most: float
+    threshold: float
     classes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, inner: _Optional[int] = ..., temperature: _Optional[float] = ..., attention: _Optional[float] = ..., most: _Optional[float] = ..., classes: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, student_steps: _Optional[int] = ..., temperature: _Optional[float] = ..., attention: _Optional[float] = ..., threshold: _Optional[float] = ..., classes: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class Noise(_message.Message):
+class ErrorNoise(_message.Message):
     __slots__ = ("rows", "steps", "learning_rate", "penalty")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
@@ -950,7 +944,7 @@ class Noise(_message.Message):
     penalty: float
     def __init__(self, rows: _Optional[int] = ..., steps: _Optional[int] = ..., learning_rate: _Optional[float] = ..., penalty: _Optional[float] = ...) -> None: ...
 
-class Change(_message.Message):
+class Update(_message.Message):
     __slots__ = ("start", "size")
     START_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -958,7 +952,7 @@ class Change(_message.Message):
     size: int
     def __init__(self, start: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
-class Learned(_message.Message):
+class LocalUpdate(_message.Message):
     __slots__ = ("rows", "loss", "steps", "tokens")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
@@ -970,43 +964,43 @@ class Learned(_message.Message):
     tokens: int
     def __init__(self, rows: _Optional[int] = ..., loss: _Optional[float] = ..., steps: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
 
-class Read(_message.Message):
-    __slots__ = ("rows", "sent")
+class EvaluateRows(_message.Message):
+    __slots__ = ("rows", "as_sent")
     ROWS_FIELD_NUMBER: _ClassVar[int]
-    SENT_FIELD_NUMBER: _ClassVar[int]
+    AS_SENT_FIELD_NUMBER: _ClassVar[int]
     rows: Rows
-    sent: bool
-    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., sent: _Optional[bool] = ...) -> None: ...
+    as_sent: bool
+    def __init__(self, rows: _Optional[_Union[Rows, str]] = ..., as_sent: _Optional[bool] = ...) -> None: ...
 
-class Measured(_message.Message):
-    __slots__ = ("rows", "right", "loss", "odds", "chance")
+class Metrics(_message.Message):
+    __slots__ = ("rows", "correct", "loss", "histogram", "probability")
     ROWS_FIELD_NUMBER: _ClassVar[int]
-    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    CORRECT_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
-    ODDS_FIELD_NUMBER: _ClassVar[int]
-    CHANCE_FIELD_NUMBER: _ClassVar[int]
+    HISTOGRAM_FIELD_NUMBER: _ClassVar[int]
+    PROBABILITY_FIELD_NUMBER: _ClassVar[int]
     rows: int
-    right: int
+    correct: int
     loss: float
-    odds: _containers.RepeatedScalarFieldContainer[int]
-    chance: float
-    def __init__(self, rows: _Optional[int] = ..., right: _Optional[int] = ..., loss: _Optional[float] = ..., odds: _Optional[_Iterable[int]] = ..., chance: _Optional[float] = ...) -> None: ...
+    histogram: _containers.RepeatedScalarFieldContainer[int]
+    probability: float
+    def __init__(self, rows: _Optional[int] = ..., correct: _Optional[int] = ..., loss: _Optional[float] = ..., histogram: _Optional[_Iterable[int]] = ..., probability: _Optional[float] = ...) -> None: ...
 
-class Attend(_message.Message):
+class SelectRequest(_message.Message):
     __slots__ = ("request",)
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     request: str
     def __init__(self, request: _Optional[str] = ...) -> None: ...
 
-class Follow(_message.Message):
-    __slots__ = ("line", "parent")
-    LINE_FIELD_NUMBER: _ClassVar[int]
+class SwitchBranch(_message.Message):
+    __slots__ = ("branch", "parent")
+    BRANCH_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
-    line: str
+    branch: str
     parent: str
-    def __init__(self, line: _Optional[str] = ..., parent: _Optional[str] = ...) -> None: ...
+    def __init__(self, branch: _Optional[str] = ..., parent: _Optional[str] = ...) -> None: ...
 
-class Gather(_message.Message):
+class StartSum(_message.Message):
     __slots__ = ("members", "threshold", "context")
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     THRESHOLD_FIELD_NUMBER: _ClassVar[int]
@@ -1028,7 +1022,7 @@ class MaskKeys(_message.Message):
     signature: bytes
     def __init__(self, masking: _Optional[bytes] = ..., sealing: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
-class Pairs(_message.Message):
+class MemberKeys(_message.Message):
     __slots__ = ("keys",)
     class KeysEntry(_message.Message):
         __slots__ = ("key", "value")
@@ -1041,7 +1035,7 @@ class Pairs(_message.Message):
     keys: _containers.MessageMap[str, MaskKeys]
     def __init__(self, keys: _Optional[_Mapping[str, MaskKeys]] = ...) -> None: ...
 
-class Sealed(_message.Message):
+class SealedShares(_message.Message):
     __slots__ = ("shares",)
     class SharesEntry(_message.Message):
         __slots__ = ("key", "value")
@@ -1054,7 +1048,7 @@ class Sealed(_message.Message):
     shares: _containers.ScalarMap[str, bytes]
     def __init__(self, shares: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
 
-class Deal(_message.Message):
+class ShareSeed(_message.Message):
     __slots__ = ("shares",)
     class SharesEntry(_message.Message):
         __slots__ = ("key", "value")
@@ -1067,7 +1061,7 @@ class Deal(_message.Message):
     shares: _containers.ScalarMap[str, bytes]
     def __init__(self, shares: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
 
-class There(_message.Message):
+class Present(_message.Message):
     __slots__ = ("members", "digest")
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -1075,7 +1069,7 @@ class There(_message.Message):
     digest: bytes
     def __init__(self, members: _Optional[_Iterable[str]] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
-class Opened(_message.Message):
+class RevealedShares(_message.Message):
     __slots__ = ("seeds", "keys")
     class SeedsEntry(_message.Message):
         __slots__ = ("key", "value")
@@ -1097,7 +1091,7 @@ class Opened(_message.Message):
     keys: _containers.ScalarMap[str, bytes]
     def __init__(self, seeds: _Optional[_Mapping[str, bytes]] = ..., keys: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
 
-class SealKey(_message.Message):
+class SealingKey(_message.Message):
     __slots__ = ("sealing", "certificate", "signature")
     SEALING_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
@@ -1107,18 +1101,18 @@ class SealKey(_message.Message):
     signature: bytes
     def __init__(self, sealing: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
-class Entrust(_message.Message):
+class ShareKey(_message.Message):
     __slots__ = ("keys",)
     class KeysEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: SealKey
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[SealKey, _Mapping]] = ...) -> None: ...
+        value: SealingKey
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[SealingKey, _Mapping]] = ...) -> None: ...
     KEYS_FIELD_NUMBER: _ClassVar[int]
-    keys: _containers.MessageMap[str, SealKey]
-    def __init__(self, keys: _Optional[_Mapping[str, SealKey]] = ...) -> None: ...
+    keys: _containers.MessageMap[str, SealingKey]
+    def __init__(self, keys: _Optional[_Mapping[str, SealingKey]] = ...) -> None: ...
 
 class SumKey(_message.Message):
     __slots__ = ("size", "sealed", "sealing", "certificate", "signature")
@@ -1141,7 +1135,7 @@ class SumKey(_message.Message):
     signature: bytes
     def __init__(self, size: _Optional[int] = ..., sealed: _Optional[_Mapping[str, bytes]] = ..., sealing: _Optional[bytes] = ..., certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
-class Total(_message.Message):
+class CiphertextSum(_message.Message):
     __slots__ = ("start", "size")
     START_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -1149,7 +1143,7 @@ class Total(_message.Message):
     size: int
     def __init__(self, start: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
-class Assent(_message.Message):
+class Approve(_message.Message):
     __slots__ = ("certificate", "signature")
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
@@ -1157,20 +1151,20 @@ class Assent(_message.Message):
     signature: bytes
     def __init__(self, certificate: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
-class Assents(_message.Message):
-    __slots__ = ("assents",)
-    class AssentsEntry(_message.Message):
+class Approvals(_message.Message):
+    __slots__ = ("approvals",)
+    class ApprovalsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: Assent
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Assent, _Mapping]] = ...) -> None: ...
-    ASSENTS_FIELD_NUMBER: _ClassVar[int]
-    assents: _containers.MessageMap[str, Assent]
-    def __init__(self, assents: _Optional[_Mapping[str, Assent]] = ...) -> None: ...
+        value: Approve
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Approve, _Mapping]] = ...) -> None: ...
+    APPROVALS_FIELD_NUMBER: _ClassVar[int]
+    approvals: _containers.MessageMap[str, Approve]
+    def __init__(self, approvals: _Optional[_Mapping[str, Approve]] = ...) -> None: ...
 
-class Unsealed(_message.Message):
+class DecryptedSum(_message.Message):
     __slots__ = ("start", "size")
     START_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]

@@ -1,1 +1,1 @@
-"""Private set intersection: which rows all parties share, and nothing else; see psi/README.md."""
+"""Private set intersection: each party learns which of its own rows all parties have in common."""

@@ -1,4 +1,4 @@
-"""AES over whole arrays: a keyed permutation of blocks and a keystream."""
+"""AES-128 on whole arrays: encryption of single blocks, and a keystream."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,32 +6,35 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from psi.shared_types import Bytes
 
-BLOCK = 16
+AES_BLOCK_BYTES = 16
 KEY_BYTES = 16
 
 
-def encrypted(key: bytes, blocks: Bytes) -> Bytes:
-    """AES-128 of every row of ``blocks`` by itself: [n, 16] uint8 → [n, 16] uint8."""
-    # ECB is what is wanted: the rows are distinct, and AES serves as a pseudorandom function of one
-    # block, not as a mode that hides a text.
+def encrypt_blocks(key: bytes, blocks: Bytes) -> Bytes:
+    """AES-128 of each row of ``blocks`` [n, 16] separately: [n, 16] uint8."""
+    # ECB is intended: the rows are distinct, and AES serves as a pseudorandom function of one
+    # block, not as a mode of encryption for a text.
     cipher = Cipher(algorithms.AES128(key), modes.ECB())  # noqa: S305
-    out = np.empty(blocks.size + BLOCK, np.uint8)
+    out = np.empty(blocks.size + AES_BLOCK_BYTES, np.uint8)
     cipher.encryptor().update_into(blocks.data, out.data)
     return out[: blocks.size].reshape(blocks.shape)
 
 
-def keystream(key: bytes, size: int) -> Bytes:
-    """The first ``size`` bytes of AES-128-CTR from counter 0; ``key`` is used for this alone."""
-    out = np.empty(size + BLOCK, np.uint8)
-    encryptor = Cipher(algorithms.AES128(key), modes.CTR(bytes(BLOCK))).encryptor()
+def aes_keystream(key: bytes, size: int) -> Bytes:
+    """The first ``size`` bytes of AES-128-CTR from counter 0: [size] uint8.
+
+    Every ``key`` must be used for one keystream only.
+    """
+    out = np.empty(size + AES_BLOCK_BYTES, np.uint8)
+    encryptor = Cipher(algorithms.AES128(key), modes.CTR(bytes(AES_BLOCK_BYTES))).encryptor()
     encryptor.update_into(np.zeros(size, np.uint8).data, out.data)
     return out[:size]
 
 
-def scaled(words: npt.NDArray[np.uint32], limit: int) -> npt.NDArray[np.int64]:
-    """Map uniform 32-bit words to [0, limit): ⌊word · limit / 2³²⌋.
+def scale_words(words: npt.NDArray[np.uint32], limit: int) -> npt.NDArray[np.int64]:
+    """Map uniform 32-bit words, of any shape, to [0, limit): ⌊word · limit / 2³²⌋ of each word.
 
-    No value has more than ⌈2³² / limit⌉ of the 2³² words.
+    At most ⌈2³² / limit⌉ of the 2³² words are mapped to the same value.
     """
     wide = words.astype(np.uint64)
     wide *= np.uint64(limit)

@@ -1,8 +1,8 @@
-"""Base oblivious transfer: w pairs of keys for the leader, one of each pair for the member.
+"""Base oblivious transfer: the leader gets w pairs of keys, the member one key of each pair.
 
 Masny and Rindal, "Endemic Oblivious Transfer" (CCS 2019), Figure 8, on ristretto255. The sender
-(the leader) draws a fresh scalar for each of its 2w answers, as the proof from DDH asks; one
-scalar for all would rest on an interactive assumption.
+(the leader) draws a fresh scalar for each of its 2w answers, as the proof from DDH requires. One
+scalar for all answers would need an interactive assumption.
 
 Letters: s is the receiver's choice bit, a its scalar, (r₀, r₁) its offer, t and B = t·G the
 sender's scalar and answer; H_{j,i} are random oracles into the group.
@@ -13,60 +13,62 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from psi.aes import KEY_BYTES
-from psi.domain import digest, framed, number
+from psi.domain import labelled_bytes, labelled_digest, uint64_bytes
 from psi.group import (
-    POINT_BYTES,
     UNIFORM_BYTES,
-    added,
-    generated,
-    hashed_point,
-    multiplied,
-    random_point,
-    random_scalar,
+    add_points,
+    hash_to_point,
+    multiply_generator,
+    multiply_point,
+    point_from_uniform,
     read_points,
-    subtracted,
+    scalar_from_uniform,
+    split_bytes,
+    subtract_points,
 )
 from psi.shared_types import Bytes, Entropy
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The receiver's half between its two messages; only ``offer`` leaves it."""
+class OtReceiverState:
+    """The receiver's state between its two steps. Only ``offer`` is sent; the rest is secret."""
 
     offer: bytes  # 64 · w bytes
     bits: Bytes = field(repr=False)  # [w] of 0 and 1: s
-    scalars: tuple[bytes, ...] = field(repr=False)  # a
+    scalars: tuple[bytes, ...] = field(repr=False)  # a, w of 32 bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """The sender's result; only ``answer`` leaves it."""
+class OtSenderResult:
+    """The sender's result. Only ``answer`` is sent; the keys are secret."""
 
     answer: bytes  # 64 · w bytes
-    keys: tuple[tuple[bytes, bytes], ...] = field(repr=False)  # [w] pairs of 16 bytes
+    keys: tuple[tuple[bytes, bytes], ...] = field(repr=False)  # w pairs of 16 bytes
 
 
-def choose(context: bytes, width: int, entropy: Entropy) -> Choice:
-    """The receiver's first step: w random choice bits and the offer that hides them.
+def make_ot_offer(context: bytes, width: int, entropy: Entropy) -> OtReceiverState:
+    """The receiver's first step: draw w choice bits and the offer that hides the bits.
 
-    The bits are hidden perfectly: r₀ and r₁ are uniform whatever s is.
+    The offer hides the bits perfectly: r₀ and r₁ are uniform for both values of s.
     """
     bits = np.unpackbits(np.frombuffer(entropy(width // 8), np.uint8))
-    scalars = tuple(random_scalar(entropy(UNIFORM_BYTES)) for _ in range(width))
+    scalars = tuple(scalar_from_uniform(entropy(UNIFORM_BYTES)) for _ in range(width))
     offers = []
     for j, (bit, scalar) in enumerate(zip(bits.tolist(), scalars, strict=True)):
         # Figure 8: r_{1-s} ← G, r_s = a·G - H_s(r_{1-s}).
-        other = random_point(entropy(UNIFORM_BYTES))
-        chosen = subtracted(generated(scalar), _oracle(context, j, bit, other))
+        other = point_from_uniform(entropy(UNIFORM_BYTES))
+        chosen = subtract_points(multiply_generator(scalar), _oracle(context, j, bit, other))
         offers += [other, chosen] if bit else [chosen, other]
-    return Choice(b"".join(offers), bits, scalars)
+    return OtReceiverState(b"".join(offers), bits, scalars)
 
 
-def answer(context: bytes, width: int, offer: bytes, entropy: Entropy, who: str) -> Pairs:
-    """The sender's only step, on the ``offer`` of ``who``.
+def answer_ot_offer(
+    context: bytes, width: int, offer: bytes, entropy: Entropy, who: str
+) -> OtSenderResult:
+    """The sender's only step: answer the ``offer`` of the member ``who``.
 
     Raises:
-        PsiError: the offer has the wrong length or a bad point.
+        PsiError: the offer has a wrong length or an invalid point.
     """
     points = read_points(offer, 2 * width, f"{who}: offer")
     answers, keys = [], []
@@ -74,36 +76,37 @@ def answer(context: bytes, width: int, offer: bytes, entropy: Entropy, who: str)
         pair = []
         for i in (0, 1):
             theirs, other = points[2 * j + i], points[2 * j + 1 - i]
-            scalar = random_scalar(entropy(UNIFORM_BYTES))
+            scalar = scalar_from_uniform(entropy(UNIFORM_BYTES))
             # Figure 8: the receiver's message is r_i + H_i(r_{1-i}).
-            shared = multiplied(scalar, added(theirs, _oracle(context, j, i, other)))
-            answers.append(generated(scalar))
+            shared = multiply_point(scalar, add_points(theirs, _oracle(context, j, i, other)))
+            answers.append(multiply_generator(scalar))
             pair.append(_key(context, j, i, theirs + other + answers[-1], shared))
         keys.append((pair[0], pair[1]))
-    return Pairs(b"".join(answers), tuple(keys))
+    return OtSenderResult(b"".join(answers), tuple(keys))
 
 
-def chosen_keys(context: bytes, choice: Choice, reply: bytes) -> list[bytes]:
-    """The receiver's last step: for each pair the key that its bit chose, [w] of 16 bytes.
+def derive_chosen_keys(context: bytes, state: OtReceiverState, answer: bytes) -> list[bytes]:
+    """The receiver's last step: of each pair the key that the choice bit selects, w of 16 bytes.
 
     Raises:
-        PsiError: the reply has the wrong length or a bad point.
+        PsiError: the answer has a wrong length or an invalid point.
     """
-    width = len(choice.scalars)
-    answers = read_points(reply, 2 * width, "leader: answer")
-    offers = [choice.offer[at : at + POINT_BYTES] for at in range(0, len(choice.offer), 32)]
+    answers = read_points(answer, 2 * len(state.scalars), "leader: answer")
+    offers = split_bytes(state.offer)
     keys = []
-    for j, (bit, scalar) in enumerate(zip(choice.bits.tolist(), choice.scalars, strict=True)):
+    for j, (bit, scalar) in enumerate(zip(state.bits.tolist(), state.scalars, strict=True)):
         mine, theirs = 2 * j + bit, 2 * j + 1 - bit
         transcript = offers[mine] + offers[theirs] + answers[mine]
-        keys.append(_key(context, j, bit, transcript, multiplied(scalar, answers[mine])))
+        keys.append(_key(context, j, bit, transcript, multiply_point(scalar, answers[mine])))
     return keys
 
 
 def _oracle(context: bytes, j: int, i: int, point: bytes) -> bytes:
     """H_{j,i}(point)."""
-    return hashed_point(framed("ot-point", context, number(j), number(i), point))
+    text = labelled_bytes("ot-point", context, uint64_bytes(j), uint64_bytes(i), point)
+    return hash_to_point(text)
 
 
 def _key(context: bytes, j: int, i: int, transcript: bytes, shared: bytes) -> bytes:
-    return digest("ot-key", context, number(j), number(i), transcript, shared)[:KEY_BYTES]
+    parts = (context, uint64_bytes(j), uint64_bytes(i), transcript, shared)
+    return labelled_digest("ot-key", *parts)[:KEY_BYTES]

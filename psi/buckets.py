@@ -1,6 +1,7 @@
-"""Buckets: large sets are cut by a public hash, and every bucket looks equally full.
+"""Buckets: large sets are split by a hash into parts that are intersected one after another.
 
-The hash does not depend on the session, so a bucket means the same after a restart.
+The hash does not depend on the session, so that a bucket holds the same IDs after a restart. To
+other parties every bucket of a party appears to hold the same number of IDs.
 """
 
 import math
@@ -8,39 +9,47 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from psi.aes import scaled
+from psi.aes import scale_words
 from psi.errors import PsiError
+from psi.parameters import STATISTICAL_BITS
 from psi.shared_types import Bytes, Positions
-from psi.terms import STATISTICAL
 
-SMALLEST = 1 << 17  # IDs of the largest party in a bucket: its columns fit a core's cache
-UNCUT = 1 << 18  # IDs up to which a set stays whole
+MIN_BUCKET_IDS = (
+    1 << 17
+)  # fewest IDs of the largest party in a bucket: its columns fit a core's cache
+MAX_UNCUT_IDS = 1 << 18  # sets of at most this many IDs are not split
 
 
 def bucket_count(sizes: Iterable[int]) -> int:
-    """How many buckets all parties cut, from the declared ``sizes`` of all: 2¹⁷ to 2¹⁸ IDs each."""
-    most = max(sizes)
-    return 1 if most <= UNCUT else most // SMALLEST
+    """The number of buckets for all parties, from their declared ``sizes``.
+
+    The largest set has 2¹⁷ to 2¹⁸ IDs in a bucket.
+    """
+    largest = max(sizes)
+    return 1 if largest <= MAX_UNCUT_IDS else largest // MIN_BUCKET_IDS
 
 
-def capacity(size: int, buckets: int) -> int:
-    """How many of ``size`` IDs a bucket is declared to hold.
+def bucket_capacity(size: int, buckets: int) -> int:
+    """The number of IDs that each bucket of a set of ``size`` IDs is declared to hold.
 
-    One of the buckets overflows with probability below 2^-σ.
+    The probability that one of the ``buckets`` overflows is below 2^-σ.
     """
     # Bernstein: Pr[Bin(n, 1/b) ≥ μ + t] ≤ exp(-t² / (2μ + 2t/3)), μ = n/b, and b buckets. From
-    # 2¹⁷ IDs a bucket on this t is 8 standard deviations √μ.
+    # 2¹⁷ IDs a bucket on, this t is 8 standard deviations √μ.
     if buckets == 1:
         return size
-    mean, limit = size / buckets, STATISTICAL * math.log(2) + math.log(buckets)
+    mean, limit = size / buckets, STATISTICAL_BITS * math.log(2) + math.log(buckets)
     spare = limit / 3 + math.sqrt((limit / 3) ** 2 + 2 * mean * limit)
     return min(size, math.ceil(mean + spare))
 
 
-def cut(prints: Bytes, buckets: int) -> Iterator[tuple[int, Positions]]:
-    """Which of the fingerprints ``prints`` [n, 16] fall into each bucket, ascending."""
-    # The last four bytes: any part of a fingerprint is as good as another.
-    where = scaled(np.ascontiguousarray(prints[:, -4:]).view("<u4").ravel(), buckets)
+def split_into_buckets(fingerprints: Bytes, buckets: int) -> Iterator[tuple[int, Positions]]:
+    """For each bucket its number and the rows of ``fingerprints`` in it, ascending: [k] int64.
+
+    ``fingerprints`` [n, 16] are those of the party's IDs.
+    """
+    # The last four bytes: any part of a fingerprint serves as well as another.
+    where = scale_words(np.ascontiguousarray(fingerprints[:, -4:]).view("<u4").ravel(), buckets)
     order = np.argsort(where, kind="stable")
     ends = np.searchsorted(where[order], np.arange(buckets + 1))
     for bucket in range(buckets):
@@ -48,13 +57,14 @@ def cut(prints: Bytes, buckets: int) -> Iterator[tuple[int, Positions]]:
 
 
 def refuse_overflow(who: str, found: int, declared: int) -> None:
-    """Check that a bucket, or the whole set, holds no more than was declared.
+    """Check that a bucket, or a whole set, holds at most the ``declared`` number of IDs.
 
     Raises:
-        PsiError: it does; a bucket may by chance, with probability below 2^-40.
+        PsiError: there are more IDs than ``declared``. A bucket overflows by chance with
+            probability below 2^-40.
     """
     if found > declared:
         raise PsiError(
-            f"{who}: a bucket of {found} IDs, {declared} were declared",
+            f"{who}: a bucket holds {found} IDs, but at most {declared} were declared",
             hint="declare at least as many rows as there are; if so, change the agreement's seed",
         )

@@ -1,123 +1,133 @@
-"""DLEQ: a proof that one key, and the committed one, answered a whole list of points.
+"""DLEQ proof: one key, which the prover committed to, evaluated a whole list of points.
 
-After RFC 9497, Section 2.2, in its letters: A = G, B = k·G the commitment, C_i what was asked,
-D_i what was answered, d_i weights, M = Σ d_i C_i and Z = Σ d_i D_i the composites, (c, s) the
+From RFC 9497, Section 2.2, in its letters: A = G, B = k·G the commitment, C_i the blinded points,
+D_i the evaluated points, d_i weights, M = Σ d_i C_i and Z = Σ d_i D_i the composites, (c, s) the
 proof that log_A B = log_M Z.
 
-One thing is stricter here. There a weight depends on its own pair (C_i, D_i) only, so a prover may
-vary each wrong answer by itself until the weighted errors cancel: a generalised birthday problem
-(Wagner, CRYPTO 2002), feasible for lists of thousands. Here every weight depends on all pairs:
-errors E_i = D_i − k·C_i, not all zero, are fixed before any weight is known, and Σ d_i E_i = 0 then
-has probability 1 / L for each try, L ≈ 2²⁵² being the order of the group.
+This proof is stricter in one point. In the RFC a weight depends on its own pair (C_i, D_i) only, so
+a prover may vary each wrong point separately until the weighted errors cancel. This search
+is a generalised birthday problem (Wagner, CRYPTO 2002), feasible for lists of thousands. Here every
+weight depends on all pairs: errors E_i = D_i − k·C_i, not all zero, are fixed before any weight is
+known. Then Σ d_i E_i = 0 has probability 1 / L for each attempt; L ≈ 2²⁵² is the group order.
 """
 
 import hashlib
 from dataclasses import dataclass
 from functools import reduce
 
-from psi.domain import digest, framed, number
+from psi.domain import labelled_bytes, labelled_digest, uint64_bytes
 from psi.errors import PsiError
 from psi.group import (
     POINT_BYTES,
     SCALAR_BYTES,
     UNIFORM_BYTES,
-    added,
-    generated,
-    multiplied,
-    random_scalar,
+    add_points,
+    multiply_generator,
+    multiply_point,
     read_points,
-    response,
-    split,
+    scalar_from_uniform,
+    schnorr_response,
+    split_bytes,
 )
+from psi.parallel import CHUNK_POINTS, ParallelMap
 from psi.shared_types import Entropy
-from psi.spread import PIECE, Spread
 
 PROOF_BYTES = 2 * SCALAR_BYTES
 
-Weighing = tuple[bytes, int, tuple[bytes, ...]]  # seed, place of the first pair, lists of points
+# Argument of the function that workers run: seed, number of the first pair, lists of points.
+CompositeChunk = tuple[bytes, int, tuple[bytes, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """What is proved: D_i = k·C_i for all i, where B = k·G."""
+class DleqStatement:
+    """The statement to prove: D_i = k·C_i for all i, where B = k·G."""
 
     context: bytes  # separates the proof by session, member and sizes
     commitment: bytes  # B
-    asked: bytes  # C, 32 bytes each
-    answered: bytes  # D, 32 bytes each
+    blinded: bytes  # C, 32 bytes each
+    evaluated: bytes  # D, 32 bytes each
 
 
-def prove(statement: Statement, key: bytes, entropy: Entropy, spread: Spread) -> bytes:
-    """(c, s): 64 bytes; ``key`` is k, the logarithm of the commitment."""
-    (m,) = _composites(statement, (statement.asked,), spread)
-    z = multiplied(key, m)
-    nonce = random_scalar(entropy(UNIFORM_BYTES))
-    c = _challenge(statement, m, z, generated(nonce), multiplied(nonce, m))
-    return c + response(nonce, c, key)
+def prove_dleq(
+    statement: DleqStatement, key: bytes, entropy: Entropy, parallel_map: ParallelMap
+) -> bytes:
+    """The proof (c, s) of ``statement``, 64 bytes; ``key`` is k, the logarithm of B."""
+    (m,) = _composites(statement, (statement.blinded,), parallel_map)
+    z = multiply_point(key, m)
+    nonce = scalar_from_uniform(entropy(UNIFORM_BYTES))
+    c = _challenge(statement, m, z, multiply_generator(nonce), multiply_point(nonce, m))
+    return c + schnorr_response(nonce, c, key)
 
 
-def verify(statement: Statement, proof: bytes, who: str, spread: Spread) -> None:
-    """Check the ``proof`` of ``who``; its answers D were read as points before.
+def verify_dleq(
+    statement: DleqStatement, proof: bytes, who: str, parallel_map: ParallelMap
+) -> None:
+    """Check the ``proof`` of the member ``who``; its points D must have been checked before.
 
     Raises:
-        PsiError: the commitment is no point, or the proof has a wrong length or does not hold.
+        PsiError: the commitment is not a point, or the proof has a wrong length or is invalid.
     """
     read_points(statement.commitment, 1, f"{who}: commitment")
     if len(proof) != PROOF_BYTES:
-        raise PsiError(f"{who}: proof has {len(proof)} bytes, legal are {PROOF_BYTES}")
-    c, s = split(proof)
-    m, z = _composites(statement, (statement.asked, statement.answered), spread)
+        raise PsiError(f"{who}: proof has {len(proof)} bytes, expected {PROOF_BYTES}")
+    c, s = split_bytes(proof)
+    m, z = _composites(statement, (statement.blinded, statement.evaluated), parallel_map)
     try:
         # t₂ = s·A + c·B and t₃ = s·M + c·Z
-        t2 = added(generated(s), multiplied(c, statement.commitment))
-        t3 = added(multiplied(s, m), multiplied(c, z))
+        t2 = add_points(multiply_generator(s), multiply_point(c, statement.commitment))
+        t3 = add_points(multiply_point(s, m), multiply_point(c, z))
     except (PsiError, RuntimeError):  # a zero scalar, or a composite that is the identity
-        raise _broken(who) from None
-    # The second condition leaves one encoding of a proof.
-    if _challenge(statement, m, z, t2, t3) != c or random_scalar(s + bytes(SCALAR_BYTES)) != s:
-        raise _broken(who)
+        raise _invalid_proof(who) from None
+    # The second condition excludes a second encoding of s.
+    if (
+        _challenge(statement, m, z, t2, t3) != c
+        or scalar_from_uniform(s + bytes(SCALAR_BYTES)) != s
+    ):
+        raise _invalid_proof(who)
 
 
-def _broken(who: str) -> PsiError:
+def _invalid_proof(who: str) -> PsiError:
     return PsiError(
-        f"{who}: the proof that it used one key for all answers does not hold",
-        hint="it is faulty or dishonest, or the sessions or sizes differ",
+        f"{who}: invalid proof that one key evaluated all blinded IDs",
+        hint=f"{who} is faulty or dishonest, or the sessions or sizes differ",
     )
 
 
 def _composites(
-    statement: Statement, lists: tuple[bytes, ...], spread: Spread
+    statement: DleqStatement, lists: tuple[bytes, ...], parallel_map: ParallelMap
 ) -> tuple[bytes, ...]:
     """Σ d_i P_i for every list of points P."""
-    seed = digest(
+    seed = labelled_digest(
         "dleq-seed",
         statement.context,
         statement.commitment,
-        statement.asked,
-        statement.answered,
+        statement.blinded,
+        statement.evaluated,
     )
-    size = PIECE * POINT_BYTES
+    size = CHUNK_POINTS * POINT_BYTES
     work = [
         (seed, at // POINT_BYTES, tuple(points[at : at + size] for points in lists))
-        for at in range(0, len(statement.asked), size)
+        for at in range(0, len(statement.blinded), size)
     ]
-    sums = spread(_weighted, work)
-    return tuple(reduce(added, parts) for parts in zip(*sums, strict=True))
+    sums = parallel_map(_weighted_sums, work)
+    return tuple(reduce(add_points, parts) for parts in zip(*sums, strict=True))
 
 
-def _weighted(work: Weighing) -> tuple[bytes, ...]:
+def _weighted_sums(work: CompositeChunk) -> tuple[bytes, ...]:
     seed, first, lists = work
-    start = hashlib.sha512(framed("dleq-weight", seed))
+    start = hashlib.sha512(labelled_bytes("dleq-weight", seed))
     weights = [_weight(start, first + place) for place in range(len(lists[0]) // POINT_BYTES)]
-    return tuple(reduce(added, map(multiplied, weights, split(points))) for points in lists)
+    return tuple(
+        reduce(add_points, map(multiply_point, weights, split_bytes(points))) for points in lists
+    )
 
 
 def _weight(start: "hashlib._Hash", place: int) -> bytes:
     state = start.copy()
-    state.update(number(place))
-    return random_scalar(state.digest())
+    state.update(uint64_bytes(place))
+    return scalar_from_uniform(state.digest())
 
 
-def _challenge(statement: Statement, m: bytes, z: bytes, t2: bytes, t3: bytes) -> bytes:
+def _challenge(statement: DleqStatement, m: bytes, z: bytes, t2: bytes, t3: bytes) -> bytes:
     parts = (statement.context, statement.commitment, m, z, t2, t3)
-    return random_scalar(hashlib.sha512(framed("dleq-challenge", *parts)).digest())
+    return scalar_from_uniform(hashlib.sha512(labelled_bytes("dleq-challenge", *parts)).digest())

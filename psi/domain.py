@@ -1,7 +1,7 @@
-"""Domain separation: byte strings that mean one thing only.
+"""Domain separation: the unambiguous byte strings that every hash and derived key starts with.
 
-Every hash and every derived key of this package starts with `framed`: a label, then each part
-behind its length. Two different (label, parts) never give the same bytes.
+A byte string is a label, and then each part after its length. Two different lists of label and
+parts never give the same byte string.
 """
 
 import hashlib
@@ -9,20 +9,20 @@ from collections.abc import Iterable
 
 
 def length_prefixed(parts: Iterable[bytes]) -> bytes:
-    """Join ``parts``, each behind its length as four bytes, most significant first."""
+    """Join ``parts``, each after its length as four bytes, most significant first."""
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
-def framed(label: str, *parts: bytes) -> bytes:
+def labelled_bytes(label: str, *parts: bytes) -> bytes:
     """The unambiguous byte string of ``label`` and ``parts``."""
     return f"vfl/psi/{label}/v1\n".encode() + length_prefixed(parts)
 
 
-def digest(label: str, *parts: bytes) -> bytes:
-    """SHA-256 of ``framed(label, *parts)``: 32 bytes."""
-    return hashlib.sha256(framed(label, *parts)).digest()
+def labelled_digest(label: str, *parts: bytes) -> bytes:
+    """SHA-256 of ``labelled_bytes(label, *parts)``: 32 bytes."""
+    return hashlib.sha256(labelled_bytes(label, *parts)).digest()
 
 
-def number(value: int) -> bytes:
+def uint64_bytes(value: int) -> bytes:
     """``value`` as eight bytes, most significant first."""
     return value.to_bytes(8, "big")

@@ -1,8 +1,12 @@
-"""What can go wrong in a private set intersection, said in words that hold no ID and no secret."""
+"""Exceptions of the private set intersection. An error message contains no ID and no secret."""
 
 
 class PsiError(Exception):
-    """A run that must end here: who, at which step, what was found and what is legal instead."""
+    """The intersection must end.
+
+    The message names the party and the step, the value found and the value expected; ``hint``
+    is advice for the user.
+    """
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -10,4 +14,4 @@ class PsiError(Exception):
 
 
 class UsedTwice(PsiError):
-    """A step was taken a second time: one object is one side of one run."""
+    """A step was called a second time: one object is one side of one run."""

@@ -1,7 +1,7 @@
-"""ristretto255: the only door to the group library.
+"""Operations in the group ristretto255. Only this module imports the group library `rbcl`.
 
-The group has prime order, one encoding per element and no cofactor. `rbcl` wraps libsodium and
-refuses arguments of a wrong length; group operations come from there, never from us.
+The group has prime order, one encoding for each element and no cofactor. The library `rbcl` wraps
+libsodium, which carries out all group operations, and refuses arguments of a wrong length.
 """
 
 import hashlib
@@ -18,41 +18,45 @@ UNIFORM_BYTES = 64
 IDENTITY = bytes(POINT_BYTES)
 
 
-def random_scalar(uniform: bytes) -> bytes:
+def scalar_from_uniform(uniform: bytes) -> bytes:
     """64 uniform bytes modulo the group order: 32 bytes, bias below 2⁻²⁵⁰."""
     return bytes(rbcl.crypto_core_ristretto255_scalar_reduce(uniform))
 
 
-def random_point(uniform: bytes) -> bytes:
-    """64 uniform bytes to an element whose logarithm nobody knows (RFC 9496, 4.3.4)."""
+def point_from_uniform(uniform: bytes) -> bytes:
+    """Map 64 uniform bytes to a point of unknown discrete logarithm (RFC 9496, 4.3.4)."""
     return bytes(rbcl.crypto_core_ristretto255_from_hash(uniform))
 
 
-def hashed_point(text: bytes) -> bytes:
-    """The random oracle into the group: SHA-512, then `random_point`."""
-    return random_point(hashlib.sha512(text).digest())
+def hash_to_point(text: bytes) -> bytes:
+    """The random oracle into the group: SHA-512 of ``text``, mapped to a point."""
+    return point_from_uniform(hashlib.sha512(text).digest())
 
 
-def generated(scalar: bytes) -> bytes:
-    """The product scalar · G."""
+def multiply_generator(scalar: bytes) -> bytes:
+    """The product scalar · G of the generator G."""
     return bytes(rbcl.crypto_scalarmult_ristretto255_base(scalar))
 
 
-def multiplied(scalar: bytes, point: bytes) -> bytes:
+def multiply_point(scalar: bytes, point: bytes) -> bytes:
     """The product scalar · point.
 
     Raises:
-        PsiError: ``point`` is no canonical encoding, or the result is the identity.
+        PsiError: ``point`` is not canonically encoded, or the product is the identity.
     """
     try:
         return bytes(rbcl.crypto_scalarmult_ristretto255(scalar, point))
     except RuntimeError:
-        raise PsiError("a scalar multiplication left the group or gave the identity") from None
+        raise PsiError(
+            "scalar multiplication: the point is not canonically encoded, "
+            "or the product is the identity"
+        ) from None
 
 
-def inverted(scalars: Sequence[bytes]) -> list[bytes]:
-    """1 / scalar for each of at least one non-zero scalars."""
-    # Montgomery's trick: one inversion and three products a scalar, a fifth of the time.
+def invert_scalars(scalars: Sequence[bytes]) -> list[bytes]:
+    """1 / scalar for each of one or more non-zero ``scalars``."""
+    # Montgomery's trick: one inversion in all and three products for each scalar, which takes a
+    # fifth of the time.
     products = list(accumulate(scalars, rbcl.crypto_core_ristretto255_scalar_mul))
     rest = rbcl.crypto_core_ristretto255_scalar_invert(products[-1])
     backwards = []
@@ -62,41 +66,41 @@ def inverted(scalars: Sequence[bytes]) -> list[bytes]:
     return [rest, *reversed(backwards)]
 
 
-def response(nonce: bytes, challenge: bytes, secret: bytes) -> bytes:
-    """The scalar nonce − challenge · secret, with which a Schnorr proof ends."""
+def schnorr_response(nonce: bytes, challenge: bytes, secret: bytes) -> bytes:
+    """The last scalar of a Schnorr proof: nonce − challenge · secret."""
     product = rbcl.crypto_core_ristretto255_scalar_mul(challenge, secret)
     return bytes(rbcl.crypto_core_ristretto255_scalar_sub(nonce, product))
 
 
-def added(left: bytes, right: bytes) -> bytes:
-    """The sum left + right of two points that `read_points` or this file made."""
+def add_points(left: bytes, right: bytes) -> bytes:
+    """The sum left + right. Both points must come from `read_points` or from this module."""
     return bytes(rbcl.crypto_core_ristretto255_add(left, right))
 
 
-def subtracted(left: bytes, right: bytes) -> bytes:
-    """The difference left − right of two points that `read_points` or this file made."""
+def subtract_points(left: bytes, right: bytes) -> bytes:
+    """The difference left − right. Both points must come from `read_points` or from this module."""
     return bytes(rbcl.crypto_core_ristretto255_sub(left, right))
 
 
-def split(data: bytes, size: int = POINT_BYTES) -> list[bytes]:
-    """Cut ``data`` into pieces of ``size`` bytes; the default gives points, or scalars."""
+def split_bytes(data: bytes, size: int = POINT_BYTES) -> list[bytes]:
+    """Cut ``data`` into pieces of ``size`` bytes, by default into points or scalars."""
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def read_points(data: bytes, count: int, what: str, first: int = 0) -> list[bytes]:
-    """Cut ``data`` into ``count`` canonical points; ``what`` names sender and step.
+    """Cut ``data`` into ``count`` points and check each of them.
 
-    Errors count points from ``first`` on.
+    ``what`` names the sender and the step in errors; ``first`` is the number of the first point.
 
     Raises:
-        PsiError: wrong length, a non-canonical encoding or the identity.
+        PsiError: wrong length, a point that is not canonically encoded, or the identity.
     """
     if len(data) != count * POINT_BYTES:
         raise PsiError(
-            f"{what} has {len(data)} bytes of points, legal are {count * POINT_BYTES}",
+            f"{what} has {len(data)} bytes of points, expected {count * POINT_BYTES}",
             hint="both sides must declare the same set sizes",
         )
-    points = split(data)
+    points = split_bytes(data)
     for position, point in enumerate(points, first):
         _refuse_bad_point(point, f"{what}, point {position}")
     return points
@@ -104,6 +108,6 @@ def read_points(data: bytes, count: int, what: str, first: int = 0) -> list[byte
 
 def _refuse_bad_point(point: bytes, what: str) -> None:
     if point == IDENTITY:
-        raise PsiError(f"{what}: the identity is not allowed")
+        raise PsiError(f"{what}: the point is the identity, which is not allowed")
     if not rbcl.crypto_core_ristretto255_is_valid_point(point):
-        raise PsiError(f"{what}: not the canonical encoding of a ristretto255 element")
+        raise PsiError(f"{what}: the point is not the canonical encoding of a ristretto255 element")

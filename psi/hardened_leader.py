@@ -1,34 +1,123 @@
-"""The leader of a hardened run: it asks for its IDs blinded, and believes what is proved."""
+"""The leader (active party) of a hardened run: blinds its IDs and verifies the members' proofs."""
 
 import os
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from psi.blind import as_array, blinded
 from psi.buckets import refuse_overflow
+from psi.dleq import DleqStatement, verify_dleq
 from psi.errors import PsiError
 from psi.group import POINT_BYTES
-from psi.hardened_pairing import HardenedPairing
-from psi.leader_bucket import Matches, known
-from psi.shared_types import Bytes, Entropy
-from psi.spread import BLOCK, Spread, alone, pieces
-from psi.terms import Terms
-from psi.turns import Turns
+from psi.hardened_oprf import blind_ids, hash_outputs, multiply_points, points_array
+from psi.leader import CommonRows, lookup_member
+from psi.okvs import decode_store, refuse_bad_store, store_layout
+from psi.parallel import BLOCK_POINTS, ParallelMap, chunks, serial_map
+from psi.parameters import PsiParameters
+from psi.receive import PointReceiver
+from psi.shared_types import Bytes, Entropy, Positions
+from psi.single_use import StepOrder
+from psi.tags import sorted_tags
+
+RUN_STEPS = ("blind", "the last block of blinded IDs", "receive_evaluated")
+PAIR_STEPS = ("verify_proof", "receive_store", "finish")
+
+
+class HardenedPairState:
+    """The leader's state for one member of a hardened run."""
+
+    # Set by `verify_proof`:
+    _pads: Bytes  # [n, ℓ]
+    _tags: Bytes  # [n, 12]
+
+    def __init__(self, parameters: PsiParameters) -> None:
+        self.parameters = parameters
+        self.steps = StepOrder(f"leader, with {parameters.member}", PAIR_STEPS)
+        name = f"{parameters.member}: evaluated IDs"
+        self._evaluated = PointReceiver(name, parameters.leader_size)
+        self._unblinded: list[bytes] = []
+
+    @property
+    def evaluated_left(self) -> int:
+        """The number of evaluated IDs that are still missing."""
+        return self._evaluated.left
+
+    def receive_evaluated(
+        self, block: Bytes, unblinders: bytearray, parallel_map: ParallelMap
+    ) -> None:
+        """Unblind the next evaluated IDs D, [n, 32] uint8; ``unblinders`` are r⁻¹ of all rows.
+
+        Raises:
+            PsiError: a wrong type or shape, more points than declared, or an invalid point.
+        """
+        first = self._evaluated.received
+        points = self._evaluated.add(block)
+        at = first * POINT_BYTES
+        scalars = bytes(unblinders[at : at + len(points)])
+        self._unblinded.append(
+            multiply_points(scalars, points, self._evaluated.what, first, parallel_map)
+        )
+
+    def verify_proof(
+        self,
+        blinded: bytes,
+        ids: Sequence[bytes],
+        claim: tuple[bytes, bytes],
+        parallel_map: ParallelMap,
+    ) -> None:
+        """Verify the ``claim`` = (commitment, proof), and only then compute pads and tags.
+
+        Raises:
+            PsiError: evaluated IDs are missing, or the proof is invalid.
+        """
+        commitment, proof = claim
+        context, evaluated = self.parameters.context("dleq"), self._evaluated.all_points()
+        statement = DleqStatement(context, commitment, blinded, evaluated)
+        verify_dleq(statement, proof, self.parameters.member, parallel_map)
+        self._pads, self._tags = hash_outputs(self.parameters, ids, b"".join(self._unblinded))
+        del self._evaluated, self._unblinded
+
+    @property
+    def slots(self) -> int:
+        """The number of slots in the member's store."""
+        return store_layout(self.parameters).shape[0]
+
+    def residual(self, store: Bytes, hashes: Bytes) -> Bytes:
+        """Decode(store, h(x)) ⊕ pad(x) for every row x; it is z(x) if the member holds x.
+
+        Args:
+            store: the member's store, [slots, ℓ] uint8.
+            hashes: h(x) of the rows, [n, 16] uint8.
+
+        Returns:
+            [n, ℓ] uint8.
+
+        Raises:
+            PsiError: ``store`` is not a uint8 array of the declared shape.
+        """
+        layout = store_layout(self.parameters)
+        refuse_bad_store(store, layout, self.parameters.member)
+        values = decode_store(layout, np.ascontiguousarray(store), hashes)
+        return values ^ self._pads[: len(hashes)]
+
+    def tags(self, rows: Positions) -> Bytes:
+        """The tags of ``rows`` [k] in ascending order: [k, 12] uint8."""
+        return sorted_tags(self._tags, rows)
 
 
 class HardenedLeader:
-    """One side of one run: ask, take every answer and its proof, take the stores, finish.
+    """The leader's side of one run: send blinded IDs, verify proofs, receive stores, finish.
 
     Args:
-        ids: normalised and without duplicates; row numbers are positions in this sequence.
+        ids: normalised IDs without duplicates; row numbers are positions in this sequence.
         hashes: h(x) of every row, [n, 16] uint8.
-        terms: with every member; the leader asks as often as it declared, whatever it brings.
-        entropy: uniform bytes, as many as asked for.
-        spread: shares the multiplications out among workers.
+        parameters: the parameters with each member. The leader sends as many blinded IDs as it
+            declared, and fills up with random IDs.
+        entropy: the source of uniform random bytes.
+        parallel_map: distributes the multiplications over workers.
 
     Raises:
-        PsiError: there is no member, or the own set is larger than declared.
+        PsiError: there is no member, or there are more IDs than declared.
     """
 
     def __init__(
@@ -36,96 +125,98 @@ class HardenedLeader:
         ids: Sequence[bytes],
         hashes: Bytes,
         *,
-        terms: Sequence[Terms],
+        parameters: Sequence[PsiParameters],
         entropy: Entropy = os.urandom,
-        spread: Spread = alone,
+        parallel_map: ParallelMap = serial_map,
     ) -> None:
-        if not terms:
-            raise PsiError("leader: there is no member", hint="declare the size of one at least")
-        size = terms[0].leader_size
+        if not parameters:
+            raise PsiError(
+                "leader: there is no member", hint="declare the size of at least one member"
+            )
+        size = parameters[0].leader_size
         refuse_overflow("leader", len(ids), size)
-        # Nobody has what fills up: the chance to meet 32 random bytes is 2^-256.
+        # No member holds the random IDs: the probability of equal 32 random bytes is 2^-256.
         self._ids = [*ids, *(entropy(POINT_BYTES) for _ in range(size - len(ids)))]
-        self._hashes, self._session = hashes, terms[0].session
-        self._entropy, self._spread = entropy, spread
-        self._turns = Turns("leader", ("ask", "the last ask", "answered"))
-        self._asked, self._unblinders = bytearray(), bytearray()
-        self._pairings = {each.member: HardenedPairing(each) for each in terms}
-        self._residual = np.zeros((len(ids), terms[0].check_bytes), np.uint8)
+        self._hashes, self._session = hashes, parameters[0].session
+        self._entropy, self._parallel_map = entropy, parallel_map
+        self._steps = StepOrder("leader", RUN_STEPS)
+        self._blinded, self._unblinders = bytearray(), bytearray()
+        self._pairs = {each.member: HardenedPairState(each) for each in parameters}
+        self._residual = np.zeros((len(ids), parameters[0].check_bytes), np.uint8)
 
-    def ask(self) -> Iterator[Bytes]:
-        """The blinded IDs, the same for all members, in blocks [n, 32] uint8.
+    def blind(self) -> Iterator[Bytes]:
+        """The blinded IDs, the same for all members, in blocks of [n, 32] uint8.
 
         Raises:
-            UsedTwice: they were asked before.
+            UsedTwice: the blinded IDs were requested before.
         """
-        self._turns.take("ask")
+        self._steps.take("blind")
         return self._blocks()
 
-    def answered(self, member: str, block: Bytes) -> None:
-        """Take the next answers of ``member``, [n, 32] uint8.
+    def receive_evaluated(self, member: str, block: Bytes) -> None:
+        """Unblind the next evaluated IDs of ``member``, [n, 32] uint8.
 
         Raises:
-            PsiError: an unknown member, more answers than were asked for, or a bad point.
-            UsedTwice: this member's proof was taken before.
+            PsiError: an unknown member, a wrong type or shape, more points than declared, or an
+                invalid point; or the last block of blinded IDs was not read yet.
+            UsedTwice: the proof of this member was verified before.
         """
-        pairing = self._pairing(member)
-        pairing.turns.require("prove")
-        self._turns.require("answered")
-        pairing.answered(block, self._unblinders, self._spread)
+        pair = lookup_member(self._pairs, member)
+        pair.steps.require("verify_proof")
+        self._steps.require("receive_evaluated")
+        pair.receive_evaluated(block, self._unblinders, self._parallel_map)
 
-    def prove(self, member: str, commitment: bytes, proof: bytes) -> None:
-        """Take the proof that ``member`` used the committed key for all its answers.
+    def verify_proof(self, member: str, commitment: bytes, proof: bytes) -> None:
+        """Verify that ``member`` evaluated all blinded IDs with the key of the ``commitment``.
 
         Raises:
-            PsiError: an unknown member, answers are missing, or the proof does not hold.
-            UsedTwice: this member's proof was taken before.
+            PsiError: an unknown member, evaluated IDs are missing, or the proof is invalid.
+            UsedTwice: a proof of this member was received before.
         """
-        pairing = self._pairing(member)
-        pairing.turns.take("prove")
-        pairing.prove(bytes(self._asked), self._ids, (commitment, proof), self._spread)
+        pair = lookup_member(self._pairs, member)
+        pair.steps.take("verify_proof")
+        claim = (commitment, proof)
+        pair.verify_proof(bytes(self._blinded), self._ids, claim, self._parallel_map)
 
-    def answers_left(self, member: str) -> int:
-        """How many answers of ``member`` are still to come."""
-        return self._pairing(member).left
+    def evaluated_left(self, member: str) -> int:
+        """The number of evaluated IDs of ``member`` that are still missing."""
+        return lookup_member(self._pairs, member).evaluated_left
 
     def slots(self, member: str) -> int:
-        """How many slots the store of ``member`` has."""
-        return self._pairing(member).slots
+        """The number of slots in the store of ``member``."""
+        return lookup_member(self._pairs, member).slots
 
-    def store(self, member: str, store: Bytes) -> None:
-        """Take the key-value store of ``member``, [slots, ℓ] uint8.
+    def receive_store(self, member: str, store: Bytes) -> None:
+        """Decode the key-value ``store`` of ``member``, [slots, ℓ] uint8.
 
         Raises:
-            PsiError: an unknown member, a wrong type or shape, or its proof was not taken yet.
-            UsedTwice: this member's store was taken before.
+            PsiError: an unknown member, a wrong type or shape, or the proof of this member was not
+                verified yet.
+            UsedTwice: the store of this member was received before.
         """
-        pairing = self._pairing(member)
-        pairing.turns.take("store")
-        self._residual ^= pairing.residual(store, self._hashes)
+        pair = lookup_member(self._pairs, member)
+        pair.steps.take("receive_store")
+        self._residual ^= pair.residual(store, self._hashes)
 
-    def finish(self) -> Matches:
-        """The common rows, and for each member the tags to send; there may be none.
+    def finish(self) -> CommonRows:
+        """The common rows, possibly none, and for each member the tags to send.
 
         Raises:
             PsiError: a store is missing.
             UsedTwice: the run was finished before.
         """
-        for pairing in self._pairings.values():
-            pairing.turns.require("finish")
-        for pairing in self._pairings.values():
-            pairing.turns.take("finish")
+        for pair in self._pairs.values():
+            pair.steps.require("finish")
+        for pair in self._pairs.values():
+            pair.steps.take("finish")
         # KMPRT: on common rows ⊕_i (Decode(OKVS_i, h(x)) ⊕ pad_i(x)) = ⊕_i z_i(x) = 0.
         rows = np.flatnonzero(~self._residual.any(axis=1))
-        return Matches(rows, {name: each.tags(rows) for name, each in self._pairings.items()})
+        return CommonRows(rows, {name: pair.tags(rows) for name, pair in self._pairs.items()})
 
     def _blocks(self) -> Iterator[Bytes]:
-        for _, ids in pieces(self._ids, BLOCK):
-            points, unblinders = blinded(ids, self._session, self._entropy, self._spread)
-            self._asked += points
+        for _, ids in chunks(self._ids, BLOCK_POINTS):
+            points, unblinders = blind_ids(ids, self._session, self._entropy, self._parallel_map)
+            self._blinded += points
             self._unblinders += unblinders
-            yield as_array(points)
-        self._turns.take("the last ask")
-
-    def _pairing(self, member: str) -> HardenedPairing:
-        return known(self._pairings, member)
+            yield points_array(points)
+        self._steps.take("the last block of blinded IDs")

@@ -1,133 +1,147 @@
-"""A member of a hardened run: it answers as often as declared, with one key, and proves it."""
+"""A member (passive party) of a hardened run: evaluates blinded IDs with one key and proves it."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from psi.blind import as_array, keyed, outputs, products
 from psi.buckets import refuse_overflow
-from psi.dleq import Statement, prove
-from psi.group import POINT_BYTES, UNIFORM_BYTES, generated, random_scalar, split
-from psi.intake import Intake
-from psi.okvs import encode, layout
+from psi.dleq import DleqStatement, prove_dleq
+from psi.group import (
+    POINT_BYTES,
+    UNIFORM_BYTES,
+    multiply_generator,
+    scalar_from_uniform,
+    split_bytes,
+)
+from psi.hardened_oprf import evaluate_ids, hash_outputs, multiply_points, points_array
+from psi.okvs import encode_store, store_layout
+from psi.parallel import BLOCK_POINTS, ParallelMap, serial_map
+from psi.parameters import PsiParameters
+from psi.receive import PointReceiver
 from psi.shared_types import Bytes, Entropy
-from psi.shares import Shares
-from psi.spread import BLOCK, Spread, alone
-from psi.terms import Terms
-from psi.turns import Turns
-from psi.zero_share import zero_shares
+from psi.single_use import StepOrder
+from psi.zero_share import KeyExchange, zero_shares
 
-STEPS = ("start", "answer", "prove", "store")
+HARDENED_MEMBER_STEPS = ("start", "evaluate", "prove", "make_store")
 
 
 class HardenedMember:
-    """One side of one run: start, hear every ask, answer, prove, store.
+    """A member's side of one run: start, receive blinded IDs, evaluate, prove, make the store.
 
     Args:
-        ids: normalised and without duplicates; row numbers are positions in this sequence.
+        ids: normalised IDs without duplicates; row numbers are positions in this sequence.
         hashes: h(x) of every row, [n, 16] uint8.
-        terms: its name, the session, and what both sides declared: so many asks of the leader are
-            answered, and so large a store is made, whatever this member brings.
-        members: the names of all, its own included: they come from the signed agreement and never
-            from the leader, which could otherwise pretend that there is no other member and so
-            learn a pairwise intersection.
-        entropy: uniform bytes, as many as asked for.
-        spread: shares the multiplications out among workers.
+        parameters: the public parameters. The member evaluates as many blinded IDs as the leader
+            declared, and its store has the size that the member declared.
+        members: the names of all members, the own name included, from the signed agreement. The
+            names must not come from the leader: a leader that hides a member learns a pairwise
+            intersection.
+        entropy: the source of uniform random bytes.
+        parallel_map: distributes the multiplications over workers.
+
+    Attributes:
+        tags: the tags of the own rows, [n, 12] uint8; set by `make_store`.
 
     Raises:
-        PsiError: the own set is larger than declared, or the names are bad.
+        PsiError: there are more IDs than declared, a name is repeated, or the own name is not in
+            ``members``.
     """
 
-    tags: Bytes  # [n, 12], of the own rows, once the store is made
+    tags: Bytes
 
-    # What each step leaves for later ones.
-    _pair_keys: list[bytes]  # answer
+    # Set by `evaluate`:
+    _pair_keys: list[bytes]
 
     def __init__(
         self,
         ids: Sequence[bytes],
         hashes: Bytes,
         *,
-        terms: Terms,
+        parameters: PsiParameters,
         members: Sequence[str],
         entropy: Entropy = os.urandom,
-        spread: Spread = alone,
+        parallel_map: ParallelMap = serial_map,
     ) -> None:
-        name = terms.member
-        refuse_overflow(name, len(ids), terms.member_size)
-        self._ids, self._hashes, self._terms = ids, hashes, terms
-        self._entropy, self._spread = entropy, spread
-        self._turns = Turns(name, STEPS)
-        self._shares = Shares(name, members, entropy)
-        self._key = random_scalar(entropy(UNIFORM_BYTES))  # k, of this run alone
-        self._asks = Intake("leader: asks", terms.leader_size)
-        self._answers: list[bytes] = []
+        name = parameters.member
+        refuse_overflow(name, len(ids), parameters.member_size)
+        self._ids, self._hashes, self._parameters = ids, hashes, parameters
+        self._entropy, self._parallel_map = entropy, parallel_map
+        self._steps = StepOrder(name, HARDENED_MEMBER_STEPS)
+        self._key_exchange = KeyExchange(name, members, entropy)
+        self._key = scalar_from_uniform(entropy(UNIFORM_BYTES))  # k, of this run only
+        self._blinded = PointReceiver("leader: blinded IDs", parameters.leader_size)
+        self._evaluated: list[bytes] = []
 
     def start(self) -> bytes:
-        """The public X25519 share, 32 bytes: sign it with the party's identity key.
+        """The public X25519 key share, 32 bytes. Sign it with the party's identity key.
 
         Raises:
             UsedTwice: the run was started before.
         """
-        self._turns.take("start")
-        return self._shares.public
+        self._steps.take("start")
+        return self._key_exchange.public
 
     @property
-    def asks_left(self) -> int:
-        """How many asks are still to come."""
-        return self._asks.left
+    def blinded_left(self) -> int:
+        """The number of blinded IDs that are still missing."""
+        return self._blinded.left
 
-    def asked(self, block: Bytes) -> None:
-        """Take the leader's next asks C, [n, 32] uint8, and work out the answers.
-
-        Raises:
-            PsiError: a wrong type or shape, more asks than the leader declared, or a bad point.
-            UsedTwice: the answers were given before.
-        """
-        self._turns.require("answer")
-        first = self._asks.seen
-        points = self._asks.take(block)
-        self._answers.append(products(self._key, points, self._asks.whose, first, self._spread))
-
-    def answer(self, shares: Mapping[str, bytes]) -> Iterator[Bytes]:
-        """The answers D in blocks [n, 32] uint8, once the ``shares`` of all members are verified.
+    def receive_blinded(self, block: Bytes) -> None:
+        """Receive the leader's next blinded IDs C, [n, 32] uint8, and multiply them by the key.
 
         Raises:
-            PsiError: asks are missing; a share is missing, unknown, changed, repeated, too long or
-                of small order.
-            UsedTwice: they were given before.
+            PsiError: a wrong type or shape, more points than the leader declared, or an invalid
+                point.
+            UsedTwice: the evaluated IDs were requested before.
         """
-        self._turns.take("answer")
-        self._asks.whole()
-        self._pair_keys = self._shares.pair_keys(shares, self._terms.session)
-        whole = b"".join(self._answers)
-        return map(as_array, split(whole, BLOCK * POINT_BYTES))
+        self._steps.require("evaluate")
+        first = self._blinded.received
+        points = self._blinded.add(block)
+        self._evaluated.append(
+            multiply_points(self._key, points, self._blinded.what, first, self._parallel_map)
+        )
+
+    def evaluate(self, shares: Mapping[str, bytes]) -> Iterator[Bytes]:
+        """The evaluated IDs D for the leader, in blocks of [n, 32] uint8.
+
+        ``shares`` are the public key shares of all members, with verified signatures.
+
+        Raises:
+            PsiError: blinded IDs are missing; or a share is missing, unknown, changed or repeated,
+                has a wrong length or is a point of small order.
+            UsedTwice: the evaluated IDs were requested before.
+        """
+        self._steps.take("evaluate")
+        self._blinded.all_points()
+        self._pair_keys = self._key_exchange.pair_keys(shares, self._parameters.session)
+        points = b"".join(self._evaluated)
+        return map(points_array, split_bytes(points, BLOCK_POINTS * POINT_BYTES))
 
     def prove(self) -> tuple[bytes, bytes]:
-        """The commitment to the key, 32 bytes, and the proof that it gave all answers, 64 bytes.
+        """The commitment to the key, 32 bytes, and the proof that it evaluated all IDs, 64 bytes.
 
         Raises:
-            UsedTwice: it was proved before.
+            UsedTwice: the proof was made before.
         """
-        self._turns.take("prove")
-        commitment = generated(self._key)
-        asked, answered = self._asks.whole(), b"".join(self._answers)
-        statement = Statement(self._terms.context("dleq"), commitment, asked, answered)
-        del self._asks, self._answers
-        return commitment, prove(statement, self._key, self._entropy, self._spread)
+        self._steps.take("prove")
+        commitment = multiply_generator(self._key)
+        blinded, evaluated = self._blinded.all_points(), b"".join(self._evaluated)
+        statement = DleqStatement(self._parameters.context("dleq"), commitment, blinded, evaluated)
+        del self._blinded, self._evaluated
+        return commitment, prove_dleq(statement, self._key, self._entropy, self._parallel_map)
 
-    def store(self) -> Bytes:
+    def make_store(self) -> Bytes:
         """The key-value store for the leader, [slots, ℓ] uint8.
 
-        From here on ``tags`` are known; the keys are dropped.
+        Also sets ``tags`` and deletes the keys.
 
         Raises:
             PsiError: the store has no solution (probability below 2⁻⁴⁰).
             UsedTwice: the store was made before.
         """
-        self._turns.take("store")
-        terms = self._terms
-        points = keyed(self._ids, terms.session, self._key, self._spread)
-        pads, self.tags = outputs(terms, self._ids, points)
-        values = pads ^ zero_shares(self._pair_keys, self._hashes, terms.check_bytes)
-        del self._key, self._pair_keys, self._shares
-        return encode(layout(terms), self._hashes, values, self._entropy)
+        self._steps.take("make_store")
+        parameters = self._parameters
+        points = evaluate_ids(self._ids, parameters.session, self._key, self._parallel_map)
+        pads, self.tags = hash_outputs(parameters, self._ids, points)
+        values = pads ^ zero_shares(self._pair_keys, self._hashes, parameters.check_bytes)
+        del self._key, self._pair_keys, self._key_exchange
+        return encode_store(store_layout(parameters), self._hashes, values, self._entropy)

@@ -1,4 +1,4 @@
-"""A list of IDs in little memory: a few large buffers, and where each ID begins in them."""
+"""A compact read-only list of IDs: large buffers, and the bounds of each ID in its buffer."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -8,44 +8,46 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-AT_ONCE = 1 << 16  # IDs in a buffer; so many are objects at the same time while all are read
+CHUNK_IDS = (
+    1 << 16
+)  # IDs in a buffer; at most so many are Python objects at once while IDs are read
 
 
 class IdList(Sequence[bytes]):
-    """IDs as `bytes`, read-only; a list of objects takes five times the memory.
+    """A sequence of IDs as `bytes`, which takes a fifth of the memory of a Python list.
 
-    Its repr shows none, since IDs are personal.
+    The repr shows no ID, because IDs are personal data.
     """
 
     __slots__ = ("_bounds", "_buffers", "_each")
 
     def __init__(self, ids: Iterable[bytes]) -> None:
-        self._each = AT_ONCE  # IDs in every buffer but the last
+        self._each = CHUNK_IDS  # IDs in every buffer but the last
         self._buffers: list[bytes] = []
         bounds = []
-        for part in in_parts(ids, self._each):
-            self._buffers.append(b"".join(part))
-            bounds.append(np.cumsum([0, *map(len, part)]).astype(np.uint32))
-        # One array for all, with a bound more in every buffer than it has IDs.
+        for chunk in chunked(ids, self._each):
+            self._buffers.append(b"".join(chunk))
+            bounds.append(np.cumsum([0, *map(len, chunk)]).astype(np.uint32))
+        # One array for all buffers: a buffer of n IDs has n + 1 bounds.
         self._bounds = np.concatenate([np.empty(0, np.uint32), *bounds])
 
     @classmethod
     def of(cls, ids: Iterable[bytes]) -> "IdList":
-        """The same IDs, as a compact list."""
+        """``ids`` as an IdList; an IdList is returned unchanged."""
         return ids if isinstance(ids, IdList) else cls(ids)
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 over all IDs in their order; it stays at this party."""
+        """SHA-256 over all IDs in their order: 32 bytes. It must not leave the party."""
         state = sha256(self._bounds.data)
         for buffer in self._buffers:
             state.update(buffer)
         return state.digest()
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Iterator[bytes]:
-        """The IDs at ``rows``, in their order."""
-        for start in range(0, len(rows), AT_ONCE):
-            part = rows[start : start + AT_ONCE].astype(np.int64)
+        """The IDs at ``rows`` [n], in the order of ``rows``."""
+        for start in range(0, len(rows), CHUNK_IDS):
+            part = rows[start : start + CHUNK_IDS].astype(np.int64)
             numbers = part // self._each
             low = part + numbers
             bounds = self._bounds.take(low).tolist(), self._bounds.take(low + 1).tolist()
@@ -78,8 +80,8 @@ class IdList(Sequence[bytes]):
                 yield buffer[low:high]
 
 
-def in_parts(ids: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
-    """Cut ``ids`` into lists of at most ``size``."""
+def chunked(ids: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    """Cut ``ids`` into lists of at most ``size`` IDs."""
     source = iter(ids)
-    while part := list(islice(source, size)):
-        yield part
+    while chunk := list(islice(source, size)):
+        yield chunk

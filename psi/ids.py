@@ -1,4 +1,4 @@
-"""IDs: one normal form, no duplicates, and their session-bound hashes."""
+"""IDs: normal form, fingerprints, hashes for one session, and the check for duplicates."""
 
 import hashlib
 import unicodedata
@@ -8,22 +8,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from psi.aes import KEY_BYTES, encrypted
-from psi.domain import digest, framed, length_prefixed
+from psi.aes import KEY_BYTES, encrypt_blocks
+from psi.domain import labelled_bytes, labelled_digest, length_prefixed
 from psi.errors import PsiError
-from psi.id_list import AT_ONCE, in_parts
+from psi.id_list import CHUNK_IDS, chunked
 from psi.shared_types import Bytes
 
 HASH_BYTES = 16
-NONE = np.empty((0, HASH_BYTES), np.uint8)
-SHOWN_ROWS = 5
+NO_FINGERPRINTS = np.empty((0, HASH_BYTES), np.uint8)
+SHOWN_PAIRS = 5  # of duplicate rows in an error
 
 
 def normalise(text: str) -> bytes:
-    """Text → NFKC → strip → UTF-8; no case folding, no numeric rewriting.
+    """The normal form of an ID: NFKC, surrounding white space removed, UTF-8.
+
+    Upper and lower case, and the writing of numbers, stay as they are.
 
     Raises:
-        PsiError: nothing is left, or ``text`` has no UTF-8 form (a lone surrogate).
+        PsiError: the normal form is empty, or ``text`` has no UTF-8 form (a lone surrogate).
     """
     try:
         normal = unicodedata.normalize("NFKC", text).strip().encode()
@@ -35,71 +37,79 @@ def normalise(text: str) -> bytes:
 
 
 def join_columns(parts: Sequence[bytes]) -> bytes:
-    """One ID of several columns, each normalised and behind its length: ("ab", "c") ≠ ("a", "bc").
+    """One ID from the normalised values of several columns.
+
+    Each value stands after its length, so that ("ab", "c") and ("a", "bc") give different IDs.
 
     Raises:
-        PsiError: there is no column.
+        PsiError: ``parts`` is empty.
     """
     if not parts:
         raise PsiError("an ID has no columns", hint="name at least one ID column")
     return length_prefixed(parts)
 
 
-def fingerprints(ids: Iterable[bytes], salt: bytes = b"") -> Iterator[Bytes]:
-    """SHA-256(domain ‖ salt ‖ x)[:16] of every x, the same in every session: parts of [n, 16].
+def fingerprint_ids(ids: Iterable[bytes], salt: bytes = b"") -> Iterator[Bytes]:
+    """The fingerprint SHA-256(domain ‖ salt ‖ x)[:16] of each ID x, as chunks of [n, 16] uint8.
 
-    Chunks bound the memory. A fingerprint never leaves the party.
+    A fingerprint is the same in every session. It must not leave the party. The result is an
+    iterator of chunks to bound the memory.
     """
-    start = hashlib.sha256(framed("id", salt))
+    start = hashlib.sha256(labelled_bytes("id", salt))
 
-    def one(identity: bytes) -> bytes:
+    def digest_of(identity: bytes) -> bytes:
         state = start.copy()
         state.update(identity)
         return state.digest()
 
-    for part in in_parts(ids, AT_ONCE):
-        digests = np.frombuffer(b"".join(map(one, part)), np.uint8)
-        yield np.ascontiguousarray(digests.reshape(len(part), -1)[:, :HASH_BYTES])
+    for chunk in chunked(ids, CHUNK_IDS):
+        digests = np.frombuffer(b"".join(map(digest_of, chunk)), np.uint8)
+        yield np.ascontiguousarray(digests.reshape(len(chunk), -1)[:, :HASH_BYTES])
 
 
-def bound(prints: Bytes, session: bytes) -> Bytes:
-    """h(x) of fingerprints, equal for all parties of a session: [n, 16] → [n, 16] uint8.
+def bind_to_session(fingerprints: Bytes, session: bytes) -> Bytes:
+    """h(x) of each of ``fingerprints`` [n, 16], equal for all parties of a session: [n, 16] uint8.
 
-    AES under a key that the session gives is a permutation: what differs stays different, and no
-    value of one session says anything in another to who lacks the fingerprint.
+    h is AES under a key that follows from the session. AES is a permutation, so different
+    fingerprints stay different. Without the fingerprint, values of h in two sessions cannot be
+    linked.
     """
-    return encrypted(digest("id-session", session)[:KEY_BYTES], np.ascontiguousarray(prints))
+    key = labelled_digest("id-session", session)[:KEY_BYTES]
+    return encrypt_blocks(key, np.ascontiguousarray(fingerprints))
 
 
-def hashed(ids: Iterable[bytes], session: bytes, salt: bytes = b"") -> Bytes:
-    """h(x) of all ``ids``: [n, 16] uint8."""
-    return bound(np.concatenate([NONE, *fingerprints(ids, salt)]), session)
+def session_hashes(ids: Iterable[bytes], session: bytes, salt: bytes = b"") -> Bytes:
+    """h(x) of each of the n ``ids`` for one session: [n, 16] uint8."""
+    return bind_to_session(np.concatenate([NO_FINGERPRINTS, *fingerprint_ids(ids, salt)]), session)
 
 
 def refuse_duplicates(
-    prints: Bytes, who: str, rows: npt.NDArray[np.integer[Any]] | None = None
+    fingerprints: Bytes, who: str, rows: npt.NDArray[np.integer[Any]] | None = None
 ) -> None:
-    """Check that all fingerprints ``prints`` [n, 16] of the party ``who`` differ.
+    """Check that all fingerprints of a party are different.
 
-    ``rows`` are their row numbers; without it, their places.
+    Args:
+        fingerprints: of the party's IDs, [n, 16] uint8.
+        who: the party's name, for the error.
+        rows: the row number of each fingerprint, [n]; by default 0 to n - 1.
 
     Raises:
-        PsiError: some do not; it names rows, counted from 0, and never values.
+        PsiError: two fingerprints are equal. The error contains row numbers, but no ID.
     """
-    words = prints.view("<u8")
+    words = fingerprints.view("<u8")
     sorted_words = np.sort(words[:, 0])
     if not (sorted_words[1:] == sorted_words[:-1]).any():
         return
-    order = np.lexsort((words[:, 1], words[:, 0]))  # stable: equal ones stay in their order
+    order = np.lexsort((words[:, 1], words[:, 0]))  # stable: equal fingerprints keep their order
     fresh = np.ones(len(order), np.bool_)
     fresh[1:] = (words[order][1:] != words[order][:-1]).any(axis=1)
     first = order[np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))]
-    numbers = np.arange(len(prints)) if rows is None else rows
+    numbers = np.arange(len(fingerprints)) if rows is None else rows
     pairs = sorted(zip(numbers[order[~fresh]], numbers[first[~fresh]], strict=True))
     if not pairs:
         return
-    shown = ", ".join(f"{a} and {b}" for b, a in pairs[:SHOWN_ROWS])
-    more = f" and {len(pairs) - SHOWN_ROWS} more pairs" if len(pairs) > SHOWN_ROWS else ""
+    shown = ", ".join(f"{a} and {b}" for b, a in pairs[:SHOWN_PAIRS])
+    more = f" and {len(pairs) - SHOWN_PAIRS} more pairs" if len(pairs) > SHOWN_PAIRS else ""
     raise PsiError(
         f"{who}: duplicate IDs in rows {shown}{more} (counted from 0)",
         hint="two raw forms with one normal form count as duplicates; keep one row per ID",

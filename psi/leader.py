@@ -1,31 +1,221 @@
-"""The leader, the active party: its side of one run with all members."""
+"""The leader (active party) of a semi-honest run: its side of the run, and of each bucket."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
 
 from psi.aes import KEY_BYTES
-from psi.base_ot import answer
-from psi.buckets import capacity
+from psi.base_ot import answer_ot_offer
+from psi.buckets import bucket_capacity, refuse_overflow
+from psi.column_kernels import ColumnKernels, select_kernels
 from psi.errors import PsiError
-from psi.leader_bucket import LeaderBucket, known
-from psi.shared_types import Bytes, Entropy
-from psi.terms import Terms
-from psi.turns import Once, Turns
+from psi.okvs import StoreLayout, StoreSlots, decode_slots, refuse_bad_store, store_layout
+from psi.oprf import RowBits, bucket_position_key, column_positions, column_seed, leader_column
+from psi.parameters import PsiParameters
+from psi.shared_types import Bytes, ColumnPlaces, Entropy, Positions
+from psi.single_use import BucketOrder, StepOrder
+from psi.tags import sorted_tags
+
+T = TypeVar("T")
+
+KeyPairs = Sequence[tuple[bytes, bytes]]  # of the base OT: one pair of 16 bytes for each column
+
+MATRIX_BLOCK_BYTES = 1 << 20  # most bytes of a block of the matrix; it has at least one column
+BUCKET_STEPS = ("matrix_blocks", "the last block of the matrix", "receive_store", "finish")
 
 
-class Leader:
-    """One side of one run: answer each member, then open bucket after bucket.
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonRows:
+    """The leader's result for a bucket, and the tags to send to each member."""
+
+    rows: Positions = field(repr=False)  # [k] common rows as positions in the bucket, ascending
+    tags: Mapping[str, Bytes] = field(repr=False)  # member → [k, 12] uint8, ascending
+
+
+class PairState:
+    """The leader's state for one bucket and one member; ``keys`` are the pairs of the base OT."""
+
+    # Set by `evaluate`:
+    _pads: Bytes  # [n, ℓ]
+    _tags: Bytes  # [n, 12]
+
+    def __init__(
+        self, parameters: PsiParameters, count: int, keys: KeyPairs, kernels: ColumnKernels
+    ) -> None:
+        self.parameters = parameters
+        self.steps = StepOrder(f"leader, with {parameters.member}", BUCKET_STEPS)
+        self._keys = keys
+        self._row_bits = RowBits(count, parameters.width, kernels)
+
+    def mask(self, column: Bytes, where: ColumnPlaces) -> Bytes:
+        """The next column Δ_j for the member, from D_j; also reads the bits of the leader's rows.
+
+        Args:
+            column: D_j, packed bits, [m / 8] uint8.
+            where: the positions of the leader's rows in the column, [n].
+
+        Returns:
+            Δ_j, packed bits, [m / 8] uint8.
+        """
+        j = self._row_bits.columns
+        zero, one = (column_seed(key, self.parameters, j) for key in self._keys[j])
+        own, delta = leader_column((zero, one), column)
+        self._row_bits.read(own, where)
+        return delta
+
+    def evaluate(self) -> None:
+        """Compute pads and tags from the bits of all columns; delete the bits and the keys."""
+        self._pads, self._tags = self._row_bits.outputs(self.parameters)
+        del self._row_bits, self._keys
+
+    @property
+    def layout(self) -> StoreLayout:
+        """The layout of the member's store."""
+        return store_layout(self.parameters)
+
+    def residual(self, store: Bytes, slots: StoreSlots) -> Bytes:
+        """Decode(store, h(x)) ⊕ pad(x) for every row x; it is z(x) if the member holds x.
+
+        Args:
+            store: the member's store, [slots, ℓ] uint8.
+            slots: the slots that the n rows read.
+
+        Returns:
+            [n, ℓ] uint8.
+
+        Raises:
+            PsiError: ``store`` is not a uint8 array of the declared shape.
+        """
+        refuse_bad_store(store, self.layout, self.parameters.member)
+        return decode_slots(slots, np.ascontiguousarray(store)) ^ self._pads
+
+    def tags(self, rows: Positions) -> Bytes:
+        """The tags of ``rows`` [k] in ascending order: [k, 12] uint8."""
+        return sorted_tags(self._tags, rows)
+
+
+class LeaderBucket:
+    """The leader's side of one bucket: send the matrix, receive the stores, finish.
 
     Args:
-        size: its own declared number of IDs; public, as are
-        sizes: for each member its declared number of IDs.
-        session: 16 or more bytes that no other run has, the same for all parties.
-        buckets: how many, the same for all parties.
-        entropy: uniform bytes, as many as asked for.
+        parameters: the parameters of the bucket with each member.
+        hashes: h(x) of the own rows in the bucket, [n, 16] uint8; n may be less than declared.
+        position_key: k of the run, the same for all members.
+        keys: for each member the key pairs of the base OT.
 
     Raises:
-        PsiError: there is no member, or `Terms` refuses.
+        PsiError: there are more rows than declared.
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[PsiParameters],
+        hashes: Bytes,
+        position_key: bytes,
+        keys: Mapping[str, KeyPairs],
+    ) -> None:
+        refuse_overflow("leader", len(hashes), parameters[0].leader_size)
+        self._hashes = hashes
+        self._position_key = bucket_position_key(position_key, parameters[0])
+        self._kernels = select_kernels(parameters[0].buckets)
+        self._pairs = {
+            each.member: PairState(each, len(hashes), keys[each.member], self._kernels)
+            for each in parameters
+        }
+        self._residual = np.zeros((len(hashes), parameters[0].check_bytes), np.uint8)
+        self._slots: dict[StoreLayout, StoreSlots] = {}
+
+    def matrix_blocks(self) -> Iterator[dict[str, Bytes]]:
+        """Blocks of columns Δ: for each member the next columns, [columns, m / 8] uint8.
+
+        A member with a narrower matrix is missing from the last blocks. Read the iterator to its
+        end: the leader computes its own outputs after the last block, while the members compute.
+
+        Raises:
+            UsedTwice: the matrix was requested before.
+        """
+        self._take_for_all("matrix_blocks")
+        return self._blocks()
+
+    def receive_store(self, member: str, store: Bytes) -> None:
+        """Decode the key-value ``store`` of ``member``, [slots, ℓ] uint8.
+
+        Raises:
+            PsiError: an unknown member, a wrong type or shape, or the last block of the matrix was
+                not read yet.
+            UsedTwice: the store of this member was received before.
+        """
+        pair = lookup_member(self._pairs, member)
+        pair.steps.take("receive_store")
+        self._residual ^= pair.residual(store, self._slots_of(pair.layout))
+
+    def finish(self) -> CommonRows:
+        """The common rows, possibly none, and for each member the tags to send.
+
+        Raises:
+            PsiError: a store is missing.
+            UsedTwice: the bucket was finished before.
+        """
+        self._take_for_all("finish")
+        # KMPRT: on common rows ⊕_i (Decode(OKVS_i, h(x)) ⊕ pad_i(x)) = ⊕_i z_i(x) = 0.
+        rows = np.flatnonzero(~self._residual.any(axis=1))
+        return CommonRows(rows, {name: pair.tags(rows) for name, pair in self._pairs.items()})
+
+    def _slots_of(self, layout: StoreLayout) -> StoreSlots:
+        if layout not in self._slots:
+            self._slots[layout] = layout.slots(self._hashes)
+        return self._slots[layout]
+
+    def _blocks(self) -> Iterator[dict[str, Bytes]]:
+        rows, width = self._shape()
+        per_block = max(1, MATRIX_BLOCK_BYTES // (rows // 8))
+        session = next(iter(self._pairs.values())).parameters.session
+        columns = column_positions(self._position_key, session, self._hashes, rows, self._kernels)
+        for start in range(0, width, per_block):
+            yield self._block(columns, start, min(start + per_block, width))
+        self._take_for_all("the last block of the matrix")
+        for pair in self._pairs.values():
+            pair.evaluate()
+
+    def _block(self, columns: Iterator[ColumnPlaces], start: int, stop: int) -> dict[str, Bytes]:
+        masked: dict[str, list[Bytes]] = {member: [] for member in self._pairs}
+        for j, where in zip(range(start, stop), columns, strict=False):
+            # Chase and Miao, "precomputation": D_j[v[j]] = 0 for v = F_k(H₁(y)), y ∈ Y; else 1.
+            column = self._kernels.pack_zeros(where, self._shape()[0])
+            for member, pair in self._pairs.items():
+                if j < pair.parameters.width:
+                    masked[member].append(pair.mask(column, where))
+        return {member: np.stack(deltas) for member, deltas in masked.items() if deltas}
+
+    def _shape(self) -> tuple[int, int]:
+        """The number m of rows and the largest width w of the members' matrices."""
+        parameters = [pair.parameters for pair in self._pairs.values()]
+        return parameters[0].rows, max(each.width for each in parameters)
+
+    def _take_for_all(self, step: str) -> None:
+        """Take ``step`` with every member, or with none."""
+        for pair in self._pairs.values():
+            pair.steps.require(step)
+        for pair in self._pairs.values():
+            pair.steps.take(step)
+
+
+class PsiLeader:
+    """The leader's side of one run: answer the offer of each member, then open each bucket.
+
+    Args:
+        size: the leader's declared number of IDs, public.
+        sizes: the declared number of IDs of each member, public.
+        session: 16 or more bytes, never used before, the same for all parties.
+        buckets: the number of buckets, the same for all parties.
+        entropy: the source of uniform random bytes.
+
+    Raises:
+        PsiError: there is no member, the session id is too short, a name is empty, or a size is
+            out of range.
     """
 
     def __init__(
@@ -38,52 +228,70 @@ class Leader:
         entropy: Entropy = os.urandom,
     ) -> None:
         if not sizes:
-            raise PsiError("leader: there is no member", hint="declare the size of one at least")
-        self._terms = {
-            member: Terms(
+            raise PsiError(
+                "leader: there is no member", hint="declare the size of at least one member"
+            )
+        self._parameters = {
+            member: PsiParameters(
                 session=session,
                 member=member,
-                leader_size=capacity(size, buckets),
-                member_size=capacity(theirs, buckets),
+                leader_size=bucket_capacity(size, buckets),
+                member_size=bucket_capacity(member_size, buckets),
                 buckets=buckets,
             )
-            for member, theirs in sizes.items()
+            for member, member_size in sizes.items()
         }
         self._entropy = entropy
         self._position_key = entropy(KEY_BYTES)  # k of the OPRF, one for all members
-        self._turns = {
-            member: Turns(f"leader, with {member}", ("answer", "bucket")) for member in sizes
+        self._steps = {
+            member: StepOrder(f"leader, with {member}", ("answer_offer", "open_bucket"))
+            for member in sizes
         }
-        self._once = Once("leader", buckets)
-        self._keys: dict[str, tuple[tuple[bytes, bytes], ...]] = {}
+        self._bucket_order = BucketOrder("leader", buckets)
+        self._keys: dict[str, KeyPairs] = {}
 
-    def answer(self, member: str, offer: bytes) -> bytes:
-        """The OPRF key and the answer to the ``offer`` of ``member``: 16 + 64 · w bytes.
-
-        Raises:
-            PsiError: an unknown member, or an offer of a wrong length or with a bad point.
-            UsedTwice: it was answered before.
-        """
-        terms = known(self._terms, member)
-        self._turns[member].take("answer")
-        pairs = answer(terms.context("base-ot"), terms.width, offer, self._entropy, member)
-        self._keys[member] = pairs.keys
-        return self._position_key + pairs.answer
-
-    def bucket(self, number: int, hashes: Bytes) -> LeaderBucket:
-        """Open bucket ``number`` with h(x) of the own rows in it, [n, 16] uint8.
-
-        The keys of the base OT are dropped with the last one.
+    def answer_offer(self, member: str, offer: bytes) -> bytes:
+        """The OPRF key and the answer to the base OT ``offer`` of ``member``: 16 + 64 · w bytes.
 
         Raises:
-            PsiError: a member was not answered yet, there is no such bucket, or it is too full.
-            UsedTwice: it was opened before.
+            PsiError: an unknown member, or an offer with a wrong length or an invalid point.
+            UsedTwice: an offer of this member was answered before.
         """
-        for turns in self._turns.values():
-            turns.require("bucket")
-        self._once.take(number)
-        terms = [replace(each, bucket=number) for each in self._terms.values()]
+        parameters = lookup_member(self._parameters, member)
+        self._steps[member].take("answer_offer")
+        result = answer_ot_offer(
+            parameters.context("base-ot"), parameters.width, offer, self._entropy, member
+        )
+        self._keys[member] = result.keys
+        return self._position_key + result.answer
+
+    def open_bucket(self, number: int, hashes: Bytes) -> LeaderBucket:
+        """Open bucket ``number`` with h(x) of the own rows in the bucket, [n, 16] uint8.
+
+        The keys of the base OT are deleted when the last bucket is opened.
+
+        Raises:
+            PsiError: the offer of a member was not answered yet, there is no bucket with this
+                number, or there are more rows than declared.
+            UsedTwice: this bucket or a later one was opened before.
+        """
+        for steps in self._steps.values():
+            steps.require("open_bucket")
+        self._bucket_order.take(number)
+        parameters = [replace(each, bucket=number) for each in self._parameters.values()]
         keys = self._keys
-        if self._once.over:
+        if self._bucket_order.finished:
             self._keys = {}
-        return LeaderBucket(terms, hashes, self._position_key, keys)
+        return LeaderBucket(parameters, hashes, self._position_key, keys)
+
+
+def lookup_member(members: Mapping[str, T], member: str) -> T:
+    """The entry of ``member`` in ``members``.
+
+    Raises:
+        PsiError: there is no such member.
+    """
+    if member not in members:
+        names = ", ".join(members)
+        raise PsiError(f"{member!r} is no member of this run", hint=f"the members are {names}")
+    return members[member]

@@ -1,43 +1,142 @@
-"""A member, a passive party: its side of one run with the leader."""
+"""A member (passive party) of a semi-honest run: its side of the run, and of each bucket."""
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from psi.aes import KEY_BYTES
-from psi.base_ot import Choice, choose, chosen_keys
-from psi.buckets import capacity
+from psi.base_ot import OtReceiverState, derive_chosen_keys, make_ot_offer
+from psi.buckets import bucket_capacity, refuse_overflow
+from psi.column_kernels import select_kernels
 from psi.errors import PsiError
-from psi.member_bucket import MemberBucket, Secrets
+from psi.group import POINT_BYTES
+from psi.okvs import encode_store, store_layout
+from psi.oprf import RowBits, bucket_position_key, column_positions, column_seed, member_column
+from psi.parameters import PsiParameters
 from psi.shared_types import Bytes, Entropy
-from psi.shares import Shares
-from psi.terms import Terms
-from psi.turns import Once, Turns
+from psi.single_use import BucketOrder, StepOrder
+from psi.zero_share import KeyExchange, zero_shares
 
-STEPS = ("start", "offer", "accept", "bucket")
+MEMBER_STEPS = ("start", "make_offer", "receive_answer", "open_bucket")
 
 
-class Member:
-    """One side of one run: start, offer, accept, then open bucket after bucket.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MemberSecrets:
+    """A member's secrets of the run that every bucket uses."""
+
+    position_key: bytes  # k of the OPRF
+    keys: Sequence[bytes]  # of the base OT, one for each column
+    bits: Bytes  # [w] choice bits s
+    pair_keys: Sequence[bytes]  # K_ij with every other member
+
+
+class MemberBucket:
+    """A member's side of one bucket: receive every block of the matrix, then make the store.
 
     Args:
-        name: its own name, and ``members`` the names of all, its own included: they come from the
-            signed agreement and never from the leader, which could otherwise pretend that there
-            is no other member and so learn a pairwise intersection.
-        session: 16 or more bytes that no other run has, the same for all parties.
-        entropy: uniform bytes, as many as asked for.
+        parameters: the parameters of the bucket.
+        hashes: h(x) of the own rows in the bucket, [n, 16] uint8; n may be less than declared.
+        secrets: the secrets of the run.
+        entropy: the source of uniform random bytes.
+
+    Attributes:
+        tags: the tags of the own rows, [n, 12] uint8; set by `make_store`.
 
     Raises:
-        PsiError: the names are bad.
+        PsiError: there are more rows than declared.
     """
 
-    # What each step leaves for later ones.
-    _pair_keys: list[bytes]  # offer
-    _terms: Terms  # offer
-    _once: Once  # offer
-    _choice: Choice  # offer
-    _keys: list[bytes]  # accept
-    _position_key: bytes  # accept
+    tags: Bytes
+
+    def __init__(
+        self, parameters: PsiParameters, hashes: Bytes, secrets: MemberSecrets, entropy: Entropy
+    ) -> None:
+        refuse_overflow(parameters.member, len(hashes), parameters.member_size)
+        self._parameters, self._hashes, self._secrets = parameters, hashes, secrets
+        self._entropy = entropy
+        self._steps = StepOrder(parameters.member, ("make_store",))
+        kernels = select_kernels(parameters.buckets)
+        self._row_bits = RowBits(len(hashes), parameters.width, kernels)
+        key = bucket_position_key(secrets.position_key, parameters)
+        self._columns = column_positions(key, parameters.session, hashes, parameters.rows, kernels)
+
+    def receive_block(self, block: Bytes) -> None:
+        """Read the next columns Δ of the matrix, [columns, m / 8] uint8.
+
+        Raises:
+            PsiError: a wrong type or shape, or more columns than w.
+            UsedTwice: the store was made before.
+        """
+        self._steps.require("make_store")
+        self._refuse_bad_block(block)
+        for delta in block:
+            j = self._row_bits.columns
+            seed = column_seed(self._secrets.keys[j], self._parameters, j)
+            column = member_column(seed, int(self._secrets.bits[j]), delta)
+            self._row_bits.read(column, next(self._columns))
+
+    @property
+    def columns_left(self) -> int:
+        """The number of columns of the matrix that are still missing."""
+        return self._parameters.width - self._row_bits.columns
+
+    def make_store(self) -> Bytes:
+        """The key-value store for the leader, [slots, ℓ] uint8.
+
+        Also sets ``tags`` and deletes the secrets.
+
+        Raises:
+            PsiError: columns are missing, or the store has no solution (probability below 2⁻⁴⁰).
+            UsedTwice: the store was made before.
+        """
+        self._steps.take("make_store")
+        if self.columns_left:
+            raise PsiError(
+                f"leader: the matrix ended after {self._row_bits.columns} columns, "
+                f"expected {self._parameters.width}"
+            )
+        parameters = self._parameters
+        pads, self.tags = self._row_bits.outputs(parameters)
+        values = pads ^ zero_shares(self._secrets.pair_keys, self._hashes, parameters.check_bytes)
+        del self._secrets, self._row_bits
+        return encode_store(store_layout(parameters), self._hashes, values, self._entropy)
+
+    def _refuse_bad_block(self, block: Bytes) -> None:
+        left, size = self.columns_left, self._parameters.rows // 8
+        right_type = block.dtype == np.uint8 and block.ndim == 2
+        if not right_type or block.shape[1] != size or not 1 <= len(block) <= left:
+            raise PsiError(
+                f"leader: a block of the matrix is {block.dtype} {list(block.shape)}, "
+                f"expected uint8 [1 to {left}, {size}]",
+                hint="both sides must declare the same set sizes",
+            )
+
+
+class PsiMember:
+    """A member's side of one run: start, make an offer, receive the answer, open each bucket.
+
+    Args:
+        name: the member's own name.
+        members: the names of all members, ``name`` included, from the signed agreement. The names
+            must not come from the leader: a leader that hides a member learns a pairwise
+            intersection.
+        session: 16 or more bytes, never used before, the same for all parties.
+        entropy: the source of uniform random bytes.
+
+    Raises:
+        PsiError: a name is repeated, or ``name`` is not in ``members``.
+    """
+
+    # Set by `make_offer`:
+    _pair_keys: list[bytes]
+    _parameters: PsiParameters
+    _bucket_order: BucketOrder
+    _receiver: OtReceiverState
+    # Set by `receive_answer`:
+    _keys: list[bytes]
+    _position_key: bytes
 
     def __init__(
         self,
@@ -48,77 +147,78 @@ class Member:
         entropy: Entropy = os.urandom,
     ) -> None:
         self._name, self._session, self._entropy = name, session, entropy
-        self._shares = Shares(name, members, entropy)
-        self._turns = Turns(name, STEPS)
+        self._key_exchange = KeyExchange(name, members, entropy)
+        self._steps = StepOrder(name, MEMBER_STEPS)
 
     def start(self) -> bytes:
-        """The public X25519 share, 32 bytes: sign it with the party's identity key.
+        """The public X25519 key share, 32 bytes. Sign it with the party's identity key.
 
         Raises:
             UsedTwice: the run was started before.
         """
-        self._turns.take("start")
-        return self._shares.public
+        self._steps.take("start")
+        return self._key_exchange.public
 
-    def offer(
+    def make_offer(
         self, shares: Mapping[str, bytes], *, size: int, leader_size: int, buckets: int = 1
     ) -> bytes:
-        """The offer of the base OT, 64 · w bytes, once the ``shares`` of all members are verified.
+        """The offer of the base OT: 64 · w bytes.
 
         Args:
-            shares: the public shares of all members.
-            size: its own declared number of IDs; public, as is
-            leader_size: that of the leader.
-            buckets: how many, the same for all parties.
+            shares: the public key shares of all members, with verified signatures.
+            size: the member's declared number of IDs, public.
+            leader_size: the leader's declared number of IDs, public.
+            buckets: the number of buckets, the same for all parties.
 
         Raises:
-            PsiError: a share is missing, unknown, changed, repeated, too long or of small order,
-                or `Terms` refuses.
+            PsiError: a share is missing, unknown, changed or repeated, has a wrong length or is a
+                point of small order; the session id is too short, or a size is out of range.
             UsedTwice: the offer was made before.
         """
-        self._turns.take("offer")
-        self._pair_keys = self._shares.pair_keys(shares, self._session)
-        self._once = Once(self._name, buckets)
-        self._terms = Terms(
+        self._steps.take("make_offer")
+        self._pair_keys = self._key_exchange.pair_keys(shares, self._session)
+        self._bucket_order = BucketOrder(self._name, buckets)
+        self._parameters = PsiParameters(
             session=self._session,
             member=self._name,
-            leader_size=capacity(leader_size, buckets),
-            member_size=capacity(size, buckets),
+            leader_size=bucket_capacity(leader_size, buckets),
+            member_size=bucket_capacity(size, buckets),
             buckets=buckets,
         )
-        context = self._terms.context("base-ot")
-        self._choice = choose(context, self._terms.width, self._entropy)
-        return self._choice.offer
+        context = self._parameters.context("base-ot")
+        self._receiver = make_ot_offer(context, self._parameters.width, self._entropy)
+        return self._receiver.offer
 
-    def accept(self, answer: bytes) -> None:
-        """Take the leader's ``answer``, 16 + 64 · w bytes.
+    def receive_answer(self, answer: bytes) -> None:
+        """Derive the keys of the run from the leader's ``answer``, 16 + 64 · w bytes.
 
         Raises:
-            PsiError: a wrong length or a bad point.
-            UsedTwice: an answer was taken before.
+            PsiError: a wrong length or an invalid point.
+            UsedTwice: an answer was received before.
         """
-        self._turns.take("accept")
-        legal = KEY_BYTES + 64 * self._terms.width
-        if len(answer) != legal:
-            raise PsiError(f"leader: answer has {len(answer)} bytes, legal are {legal}")
-        context = self._terms.context("base-ot")
-        self._keys = chosen_keys(context, self._choice, answer[KEY_BYTES:])
+        self._steps.take("receive_answer")
+        expected = KEY_BYTES + 2 * POINT_BYTES * self._parameters.width
+        if len(answer) != expected:
+            raise PsiError(f"leader: answer has {len(answer)} bytes, expected {expected}")
+        context = self._parameters.context("base-ot")
+        self._keys = derive_chosen_keys(context, self._receiver, answer[KEY_BYTES:])
         self._position_key = answer[:KEY_BYTES]
 
-    def bucket(self, number: int, hashes: Bytes) -> MemberBucket:
-        """Open bucket ``number`` with h(x) of the own rows in it, [n, 16] uint8.
+    def open_bucket(self, number: int, hashes: Bytes) -> MemberBucket:
+        """Open bucket ``number`` with h(x) of the own rows in the bucket, [n, 16] uint8.
 
-        The keys of the run are dropped with the last one.
+        The keys of the run are deleted when the last bucket is opened.
 
         Raises:
-            PsiError: nothing was accepted yet, there is no such bucket, or it is too full.
-            UsedTwice: it was opened before.
+            PsiError: no answer was received yet, there is no bucket with this number, or there are
+                more rows than declared.
+            UsedTwice: this bucket or a later one was opened before.
         """
-        self._turns.require("bucket")
-        self._once.take(number)
-        terms = replace(self._terms, bucket=number)
-        bits = self._choice.bits
-        secrets = Secrets(self._position_key, self._keys, bits, self._pair_keys)
-        if self._once.over:
-            del self._choice, self._keys, self._pair_keys, self._shares
-        return MemberBucket(terms, hashes, secrets, self._entropy)
+        self._steps.require("open_bucket")
+        self._bucket_order.take(number)
+        parameters = replace(self._parameters, bucket=number)
+        bits = self._receiver.bits
+        secrets = MemberSecrets(self._position_key, self._keys, bits, self._pair_keys)
+        if self._bucket_order.finished:
+            del self._receiver, self._keys, self._pair_keys, self._key_exchange
+        return MemberBucket(parameters, hashes, secrets, self._entropy)

@@ -1,42 +1,52 @@
-"""Oblivious key-value store: decoding a key gives its value, and the store shows no key.
+"""Oblivious key-value store: decoding a key gives its value, and the store hides its keys.
 
 Garimella, Pinkas, Rosulek, Trieu and Yanai, "Oblivious Key-Value Stores and Amplification for
-Private Set Intersection" (CRYPTO 2021), the three-hash construction with dense columns: a key reads
-three slots of the sparse part, one in each third, and a random subset of 40 dense slots; its value
-is the XOR of all it reads. With random values every slot is uniform, so the keys do not show.
+Private Set Intersection" (CRYPTO 2021), the three-hash construction with dense columns. A key reads
+three slots of the sparse part, one in each third, and a random subset of the 40 dense slots. The
+value of the key is the XOR of all slots that the key reads. If the values are random, every slot
+is uniform, so the store does not show its keys.
+
+Encoding peels the keys and then fills the slots. Peeling removes, in rounds, every key that is the
+only reader of one of its slots. The keys that cannot be removed are the 2-core: each of its slots
+is read by two or more of its keys. To fill the slots, elimination first solves the linear equations
+of the 2-core. Then each removed key, in reverse order, fills the slot that it alone read, with the
+XOR of its value and its other slots.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from psi.aes import BLOCK, KEY_BYTES, encrypted, keystream, scaled
-from psi.domain import digest
-from psi.elimination import solve
+from psi.aes import AES_BLOCK_BYTES, KEY_BYTES, aes_keystream, encrypt_blocks, scale_words
+from psi.domain import labelled_digest
 from psi.errors import PsiError
-from psi.peeling import peel
+from psi.parameters import PsiParameters
 from psi.shared_types import Bytes, Entropy, Positions
-from psi.terms import Terms
 
-FEWEST_KEYS = 4096  # smaller sets fail to peel too often
-EXPANSION = 1.3  # sparse slots per key; a third hash peels almost surely from 1.23 on
-DENSE = 40  # dense slots
-LARGEST_CORE = 8192  # keys that may be left to elimination
-AGAIN = "by chance this happens with probability below 2^-40; start a new session"
+MIN_KEYS = 4096  # smaller sets fail to peel too often
+EXPANSION = 1.3  # sparse slots per key; above 1.23, random keys almost surely peel
+DENSE_SLOTS = 40
+MAX_CORE_KEYS = 8192  # keys of the 2-core up to which elimination is fast enough
+ONE_READER = 1 << 40  # larger than any sum of key numbers, see _tally
+RETRY_HINT = "by chance this happens with probability below 2^-40; start a new session"
+
+Round = tuple[Positions, Positions]  # the keys of a round, and the slot that each key fills
+Equation = tuple[int, int]  # the unknowns as bits, and the value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
-    """Where some keys read: computed once for all stores with one layout."""
+class StoreSlots:
+    """The slots that some keys read, computed once for all stores with one layout."""
 
     sparse: Positions  # [n, 3]
     dense: Bytes  # [n, 5], bits
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the keys of one store read, known to both sides: ``seed`` is 32 public bytes."""
+class StoreLayout:
+    """Shape and hash functions of a store, known to both sides; ``seed`` is 32 public bytes."""
 
     count: int  # keys, dummies included
     value_bytes: int
@@ -44,35 +54,37 @@ class Layout:
 
     @property
     def third(self) -> int:
-        """Slots in each third of the sparse part."""
+        """The number of slots in each third of the sparse part."""
         return math.ceil(EXPANSION * self.count / 3)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """[slots, value bytes] of the store."""
-        return 3 * self.third + DENSE, self.value_bytes
+        """The shape [slots, value bytes] of the store."""
+        return 3 * self.third + DENSE_SLOTS, self.value_bytes
 
     def sparse(self, keys: Bytes) -> Positions:
-        """The three slots of each key: [n, 3] int64."""
-        words = encrypted(digest("okvs-sparse", self.seed)[:KEY_BYTES], keys).view("<u4")
-        return scaled(words[:, :3], self.third) + np.arange(3) * self.third
+        """The three sparse slots of each of ``keys`` [n, 16]: [n, 3] int64."""
+        key = labelled_digest("okvs-sparse", self.seed)[:KEY_BYTES]
+        words = encrypt_blocks(key, keys).view("<u4")
+        return scale_words(words[:, :3], self.third) + np.arange(3) * self.third
 
     def dense(self, keys: Bytes) -> Bytes:
-        """The dense slots of each key as bits, least significant first: [n, 5] uint8."""
-        return encrypted(digest("okvs-dense", self.seed)[:KEY_BYTES], keys)[:, : DENSE // 8]
+        """The dense slots of each of ``keys`` [n, 16] as bits, lowest bit first: [n, 5] uint8."""
+        key = labelled_digest("okvs-dense", self.seed)[:KEY_BYTES]
+        return encrypt_blocks(key, keys)[:, : DENSE_SLOTS // 8]
 
-    def places(self, keys: Bytes) -> Places:
-        """Where ``keys`` [n, 16] read."""
-        return Places(self.sparse(keys), self.dense(keys))
-
-
-def layout(terms: Terms) -> Layout:
-    """The store that the member of ``terms`` sends; members of one size share its layout."""
-    count = max(FEWEST_KEYS, terms.member_size)
-    return Layout(count, terms.check_bytes, terms.common("okvs"))
+    def slots(self, keys: Bytes) -> StoreSlots:
+        """The slots that ``keys`` [n, 16] read."""
+        return StoreSlots(self.sparse(keys), self.dense(keys))
 
 
-def encode(plan: Layout, keys: Bytes, values: Bytes, entropy: Entropy) -> Bytes:
+def store_layout(parameters: PsiParameters) -> StoreLayout:
+    """The layout of a member's store; members with the same declared size have the same layout."""
+    count = max(MIN_KEYS, parameters.member_size)
+    return StoreLayout(count, parameters.check_bytes, parameters.shared_context("okvs"))
+
+
+def encode_store(layout: StoreLayout, keys: Bytes, values: Bytes, entropy: Entropy) -> Bytes:
     """The store of ``keys`` [n, 16] and ``values`` [n, ℓ], padded with random dummies.
 
     Returns:
@@ -81,13 +93,13 @@ def encode(plan: Layout, keys: Bytes, values: Bytes, entropy: Entropy) -> Bytes:
     Raises:
         PsiError: the equations have no solution.
     """
-    keys, values = _padded(plan, keys, values, entropy)
-    slots = plan.sparse(keys)
-    rounds, core = peel(slots, 3 * plan.third)
-    store = _random(plan.shape, entropy)
-    _solve_core(store, slots[core], plan.dense(keys[core]), values[core])
-    missing = values ^ _dense_part(store[-DENSE:], plan.dense(keys))
-    whole_slots = store.view(f"V{plan.value_bytes}").ravel()  # assigned faster than rows of bytes
+    keys, values = _padded(layout, keys, values, entropy)
+    slots = layout.sparse(keys)
+    rounds, core = peel_keys(slots, 3 * layout.third)
+    store = _random(layout.shape, entropy)
+    _solve_core(store, slots[core], layout.dense(keys[core]), values[core])
+    missing = values ^ _dense_part(store[-DENSE_SLOTS:], layout.dense(keys))
+    whole_slots = store.view(f"V{layout.value_bytes}").ravel()  # faster to assign than rows
     for peeled, slot in reversed(rounds):
         others = _sparse_part(store, slots.take(peeled, axis=0)) ^ store.take(slot, axis=0)
         filled = missing.take(peeled, axis=0) ^ others
@@ -95,41 +107,60 @@ def encode(plan: Layout, keys: Bytes, values: Bytes, entropy: Entropy) -> Bytes:
     return store
 
 
-def decode(plan: Layout, store: Bytes, keys: Bytes) -> Bytes:
-    """The value of every key, random for a key that was not encoded: [n, ℓ] uint8."""
-    return decode_at(plan.places(keys), store)
+def decode_store(layout: StoreLayout, store: Bytes, keys: Bytes) -> Bytes:
+    """The values of ``keys`` [n, 16] in ``store`` [slots, ℓ]: [n, ℓ] uint8.
+
+    A key that was not encoded has a random value.
+    """
+    return decode_slots(layout.slots(keys), store)
 
 
-def decode_at(places: Places, store: Bytes) -> Bytes:
-    """Like ``decode``, for keys whose places are known."""
-    sparse = _sparse_part(store, places.sparse)
-    return sparse ^ _dense_part(store[-DENSE:], places.dense)
+def decode_slots(slots: StoreSlots, store: Bytes) -> Bytes:
+    """The values in ``store`` [slots, ℓ] of the keys that read ``slots``: [n, ℓ] uint8."""
+    sparse = _sparse_part(store, slots.sparse)
+    return sparse ^ _dense_part(store[-DENSE_SLOTS:], slots.dense)
 
 
-def _padded(plan: Layout, keys: Bytes, values: Bytes, entropy: Entropy) -> tuple[Bytes, Bytes]:
-    """Keys and values with random dummies up to the count of the plan."""
-    missing = plan.count - len(keys)
+def refuse_bad_store(store: Bytes, layout: StoreLayout, member: str) -> None:
+    """Check type and shape of the ``store`` of ``member`` against the layout: [slots, ℓ] uint8.
+
+    Raises:
+        PsiError: ``store`` is not a uint8 array of the declared shape.
+    """
+    if store.dtype != np.uint8 or store.shape != layout.shape:
+        raise PsiError(
+            f"{member}: store is {store.dtype} {list(store.shape)}, "
+            f"expected uint8 {list(layout.shape)}",
+            hint="both sides must declare the same set sizes",
+        )
+
+
+def _padded(
+    layout: StoreLayout, keys: Bytes, values: Bytes, entropy: Entropy
+) -> tuple[Bytes, Bytes]:
+    """Keys and values with random dummies up to the count of the layout."""
+    missing = layout.count - len(keys)
     return (
-        np.concatenate([keys, _random((missing, BLOCK), entropy)]),
-        np.concatenate([values, _random((missing, plan.value_bytes), entropy)]),
+        np.concatenate([keys, _random((missing, AES_BLOCK_BYTES), entropy)]),
+        np.concatenate([values, _random((missing, layout.value_bytes), entropy)]),
     )
 
 
 def _random(shape: tuple[int, int], entropy: Entropy) -> Bytes:
-    return keystream(entropy(KEY_BYTES), math.prod(shape)).reshape(shape)
+    return aes_keystream(entropy(KEY_BYTES), math.prod(shape)).reshape(shape)
 
 
 def _sparse_part(store: Bytes, slots: Positions) -> Bytes:
-    """⊕ of the three slots that each key reads: [n, ℓ] uint8."""
-    # `take` of whole rows is ten times faster than indexing them.
+    """⊕ of the three sparse slots of each key: [n, ℓ] uint8."""
+    # `take` of whole rows is ten times faster than indexing.
     first, second, third = (store.take(slots[:, i], axis=0) for i in range(3))
     return first ^ second ^ third
 
 
 def _dense_part(dense: Bytes, bits: Bytes) -> Bytes:
-    """⊕ of the dense slots that each key reads, by one table of 256 sums per byte of ``bits``."""
+    """⊕ of the dense slots of each key, by one table of 256 sums per byte of ``bits``."""
     total = np.zeros((len(bits), dense.shape[1]), np.uint8)
-    for byte in range(DENSE // 8):
+    for byte in range(DENSE_SLOTS // 8):
         table = np.zeros((1, dense.shape[1]), np.uint8)
         for slot in dense[8 * byte : 8 * byte + 8]:
             table = np.concatenate([table, table ^ slot])
@@ -137,23 +168,95 @@ def _dense_part(dense: Bytes, bits: Bytes) -> Bytes:
     return total
 
 
+def peel_keys(slots: Positions, slot_count: int) -> tuple[list[Round], Positions]:
+    """Peel the keys that read ``slots`` [n, 3], numbers below ``slot_count``.
+
+    Returns:
+        The rounds in the order of peeling, each a pair of keys [k] and slots [k]; the slots are to
+        be filled in reverse order. Then the keys of the 2-core, ascending: [c].
+    """
+    tally = _tally(slots, slot_count)
+    owner = np.full(len(slots), -1, np.int64)
+    left = np.ones(len(slots), np.bool_)
+    rounds: list[Round] = []
+    touched = np.arange(slot_count)
+    while True:
+        touched = touched[tally[touched] >> 40 == 1]
+        if not touched.size:
+            return rounds, np.flatnonzero(left)
+        keys = tally[touched] & (ONE_READER - 1)
+        place = np.arange(len(keys))
+        owner[keys] = place  # a key with two such slots fills the last
+        first = owner[keys] == place
+        keys, touched = keys[first], touched[first]
+        rounds.append((keys, touched))
+        left[keys] = False
+        touched = slots.take(keys, axis=0).ravel()
+        np.subtract.at(tally, touched, np.repeat(keys + ONE_READER, 3))
+
+
+def _tally(slots: Positions, slot_count: int) -> Positions:
+    """For each slot 2⁴⁰ · (count of its keys) + (sum of its key numbers); exact in float64."""
+    flat = slots.ravel()
+    keys = np.repeat(np.arange(len(slots), dtype=np.float64) + ONE_READER, 3)
+    return np.bincount(flat, weights=keys, minlength=slot_count).astype(np.int64)
+
+
 def _solve_core(store: Bytes, slots: Positions, bits: Bytes, values: Bytes) -> None:
-    """Write into ``store`` a solution for the keys that peeling left, in place."""
-    if len(slots) > LARGEST_CORE:
-        raise PsiError(f"key-value store: peeling left {len(slots)} keys", hint=AGAIN)
+    """Write into ``store`` a solution for the keys of the 2-core, in place."""
+    if len(slots) > MAX_CORE_KEYS:
+        raise PsiError(
+            f"key-value store: peeling left {len(slots)} keys, expected at most {MAX_CORE_KEYS}",
+            hint=RETRY_HINT,
+        )
     used, local = np.unique(slots, return_inverse=True)
-    dense_slots = np.arange(len(store) - DENSE, len(store))
+    dense_slots = np.arange(len(store) - DENSE_SLOTS, len(store))
     unknown = np.concatenate([used, dense_slots])
     rows = [
         sum(1 << u for u in three) | int.from_bytes(dense, "little") << len(used)
         for three, dense in zip(local.reshape(-1, 3).tolist(), map(bytes, bits), strict=True)
     ]
-    solution = solve(rows, _integers(values), _integers(store[unknown]))
+    solution = solve_gf2(rows, _integers(values), _integers(store[unknown]))
     if solution is None:
-        raise PsiError("key-value store: the equations have no solution", hint=AGAIN)
-    whole = b"".join(value.to_bytes(store.shape[1], "big") for value in solution)
-    store[unknown] = np.frombuffer(whole, np.uint8).reshape(-1, store.shape[1])
+        raise PsiError("key-value store: the equations have no solution", hint=RETRY_HINT)
+    solved = b"".join(value.to_bytes(store.shape[1], "big") for value in solution)
+    store[unknown] = np.frombuffer(solved, np.uint8).reshape(-1, store.shape[1])
 
 
 def _integers(values: Bytes) -> list[int]:
     return [int.from_bytes(row.tobytes(), "big") for row in values]
+
+
+def solve_gf2(rows: Sequence[int], values: Sequence[int], free: Sequence[int]) -> list[int] | None:
+    """Solve linear equations over GF(2) whose unknowns are bit strings, as Python integers.
+
+    The result x satisfies ⊕_{bit u of rows[e]} x[u] = values[e] for every equation e. An unknown
+    that the equations leave open gets its value from ``free``. The result is None if the rows are
+    linearly dependent.
+    """
+    pivots: dict[int, Equation] = {}
+    for equation in zip(rows, values, strict=True):
+        row, value = _reduced(equation, pivots)
+        if not row:
+            return None
+        pivots[row.bit_length() - 1] = (row, value)
+    return _back_substituted(pivots, list(free))
+
+
+def _reduced(equation: Equation, pivots: dict[int, Equation]) -> Equation:
+    row, value = equation
+    while row and (pivot := pivots.get(row.bit_length() - 1)):
+        row, value = row ^ pivot[0], value ^ pivot[1]
+    return row, value
+
+
+def _back_substituted(pivots: dict[int, Equation], solution: list[int]) -> list[int]:
+    for top in sorted(pivots):
+        row, value = pivots[top]
+        rest = row ^ (1 << top)
+        while rest:
+            low = rest & -rest
+            value ^= solution[low.bit_length() - 1]
+            rest ^= low
+        solution[top] = value
+    return solution

@@ -1,10 +1,11 @@
-"""Multi-point OPRF: the leader learns its outputs at its own rows, the member may compute any.
+"""Multi-point OPRF of the semi-honest mode: the leader gets one output for each of its rows.
 
 Chase and Miao, "Private Set Intersection in the Internet Setting From Lightweight Oblivious PRF"
-(CRYPTO 2020), Section 3; the leader is the paper's receiver P₂, the member its sender P₁. Letters:
-k and F_k choose for a row one position v[j] in each of the w columns; D has zeros exactly at the
-positions of the leader's rows; A is the leader's matrix, C = A ⊕ s·D the member's, so both read
-the same bits at a row of the leader, and at any other row they differ in at least λ bits of s.
+(CRYPTO 2020), Section 3. The leader is the paper's receiver P₂, the member its sender P₁. Letters:
+the function F_k selects for a row one position v[j] in each of the w columns. D is a matrix with
+zeros exactly at the positions of the leader's rows. A is the leader's matrix and C = A ⊕ s·D the
+member's: at a row of the leader both read the same bits, and at any other row their bits differ
+where s has ones, in at least λ unknown places. The member can compute the output of any row.
 """
 
 import hashlib
@@ -12,96 +13,105 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from psi.aes import KEY_BYTES, encrypted, keystream
-from psi.domain import digest, number
-from psi.loops import PLAIN, Loops
+from psi.aes import KEY_BYTES, aes_keystream, encrypt_blocks
+from psi.column_kernels import NUMPY_KERNELS, ColumnKernels
+from psi.domain import labelled_digest, uint64_bytes
+from psi.parameters import TAG_BYTES, PsiParameters
 from psi.shared_types import Bytes, ColumnPlaces
-from psi.terms import TAG_BYTES, Terms
 
 COLUMNS_PER_BLOCK = 4  # 32-bit words in an AES block
-ROWS_AT_ONCE = 1 << 16  # bounds the memory of H₂
+ROWS_PER_CHUNK = 1 << 16  # bounds the memory of H₂
 
 
-def bucket_key(key: bytes, terms: Terms) -> bytes:
-    """The position key of the bucket of ``terms``, from that of the run: 16 bytes."""
-    return digest("oprf-bucket", terms.session, key, number(terms.bucket))[:KEY_BYTES]
+def bucket_position_key(key: bytes, parameters: PsiParameters) -> bytes:
+    """The position key of one bucket, from the position key of the run: 16 bytes."""
+    parts = (parameters.session, key, uint64_bytes(parameters.bucket))
+    return labelled_digest("oprf-bucket", *parts)[:KEY_BYTES]
 
 
-def bucket_seed(key: bytes, terms: Terms, column: int) -> bytes:
-    """The seed of one column in the bucket of ``terms``, from a key of the base OT: 16 bytes."""
-    return digest("oprf-seed", terms.context("oprf-seed"), number(column), key)[:KEY_BYTES]
+def column_seed(key: bytes, parameters: PsiParameters, column: int) -> bytes:
+    """The PRG seed of one column in one bucket, from a key of the base OT: 16 bytes."""
+    context = parameters.context("oprf-seed")
+    return labelled_digest("oprf-seed", context, uint64_bytes(column), key)[:KEY_BYTES]
 
 
-def positions(
-    key: bytes, session: bytes, hashes: Bytes, rows: int, loops: Loops = PLAIN
+def column_positions(
+    key: bytes, session: bytes, hashes: Bytes, rows: int, kernels: ColumnKernels = NUMPY_KERNELS
 ) -> Iterator[ColumnPlaces]:
-    """v[j] = F_k(h(x))_j in [0, rows) for every row x: one [n] array per column, without end.
+    """The positions v[j] = F_k(h(x))_j in [0, rows), as an endless iterator of one [n] per column.
 
-    ``hashes`` is h(x), [n, 16] uint8.
+    ``hashes`` are h(x), [n, 16] uint8.
     """
     block = 0
     while True:
-        block_key = digest("oprf-position", session, key, number(block))[:KEY_BYTES]
-        words = encrypted(block_key, hashes).view("<u4")
+        block_key = labelled_digest("oprf-position", session, key, uint64_bytes(block))[:KEY_BYTES]
+        words = encrypt_blocks(block_key, hashes).view("<u4")
         for lane in range(COLUMNS_PER_BLOCK):
-            yield loops.places(words, lane, rows)
+            yield kernels.scale_lane(words, lane, rows)
         block += 1
 
 
-def difference(keys: tuple[bytes, bytes], column: Bytes) -> tuple[Bytes, Bytes]:
-    """The leader's column A_j = PRG(K₀) and Δ_j = PRG(K₀) ⊕ PRG(K₁) ⊕ D_j, both packed."""
+def leader_column(keys: tuple[bytes, bytes], column: Bytes) -> tuple[Bytes, Bytes]:
+    """The leader's column A_j = PRG(K₀), and Δ_j = PRG(K₀) ⊕ PRG(K₁) ⊕ D_j for the member.
+
+    ``column`` is D_j. All three are packed bits, [m / 8] uint8.
+    """
     # Chase and Miao, "oblivious transfer", of A_j and B_j = A_j ⊕ D_j: random keys, one difference.
-    own = keystream(keys[0], column.size)
-    delta = keystream(keys[1], column.size)
+    own = aes_keystream(keys[0], column.size)
+    delta = aes_keystream(keys[1], column.size)
     delta ^= own
     delta ^= column
     return own, delta
 
 
-def chosen(key: bytes, bit: int, delta: Bytes) -> Bytes:
-    """The member's column C_j = PRG(K_s) ⊕ s·Δ_j, packed; the work does not depend on s."""
-    column = keystream(key, delta.size)
+def member_column(key: bytes, bit: int, delta: Bytes) -> Bytes:
+    """The member's column C_j = PRG(K_s) ⊕ s·Δ_j; ``bit`` is s, and ``delta`` is Δ_j [m / 8].
+
+    Returns:
+        Packed bits, [m / 8] uint8. The computing time does not depend on s.
+    """
+    column = aes_keystream(key, delta.size)
     column ^= delta & np.uint8(0xFF * bit)
     return column
 
 
-class Readings:
-    """The bits that the rows read in the columns seen so far: [n, w] bits, built by column."""
+class RowBits:
+    """The bits that ``count`` rows read in the columns of the matrix, collected by column."""
 
-    def __init__(self, count: int, width: int, loops: Loops = PLAIN) -> None:
-        self._loops = loops
+    def __init__(self, count: int, width: int, kernels: ColumnKernels = NUMPY_KERNELS) -> None:
+        self._kernels = kernels
         self._octets = np.zeros((width // 8, count), np.uint8)
         self._columns = 0
 
     @property
     def columns(self) -> int:
-        """How many columns were read."""
+        """The number of columns that were read."""
         return self._columns
 
     def read(self, column: Bytes, where: ColumnPlaces) -> None:
-        """Append to every row its bit of the packed ``column``, at its position ``where``."""
+        """Append one bit to each row: its bit of a packed ``column`` [m / 8] at ``where`` [n]."""
         octet, bit = divmod(self._columns, 8)
-        self._loops.read_bits(column, where, 7 - bit, self._octets[octet])
+        self._kernels.read_bits(column, where, 7 - bit, self._octets[octet])
         self._columns += 1
 
-    def outputs(self, terms: Terms) -> tuple[Bytes, Bytes]:
-        """H₂ of the bits of each row, cut in two: pads [n, ℓ] and tags [n, 12] uint8."""
-        # Chase and Miao, "OPRF evaluation": Ψ = H₂(C₁[v[1]] ‖ … ‖ C_w[v[w]]). H₂ is BLAKE2b behind
-        # 32 bytes of context: among the hashes at hand its state is the quickest to copy.
-        size = terms.check_bytes + TAG_BYTES
-        start = hashlib.blake2b(terms.context("oprf-output"), digest_size=size)
-        parts = range(0, self._octets.shape[1], ROWS_AT_ONCE)
-        digests = b"".join(self._digests(start, slice(at, at + ROWS_AT_ONCE)) for at in parts)
+    def outputs(self, parameters: PsiParameters) -> tuple[Bytes, Bytes]:
+        """The OPRF output of each row, H₂ of its bits: pads [n, ℓ] and tags [n, 12] uint8."""
+        # Chase and Miao, "OPRF evaluation": Ψ = H₂(C₁[v[1]] ‖ … ‖ C_w[v[w]]). H₂ is BLAKE2b after
+        # 32 bytes of context: of the available hashes its state is the fastest to copy.
+        size = parameters.check_bytes + TAG_BYTES
+        start = hashlib.blake2b(parameters.context("oprf-output"), digest_size=size)
+        parts = range(0, self._octets.shape[1], ROWS_PER_CHUNK)
+        digests = b"".join(self._digests(start, slice(at, at + ROWS_PER_CHUNK)) for at in parts)
         out = np.frombuffer(digests, np.uint8).reshape(-1, size)
-        return out[:, : terms.check_bytes], out[:, terms.check_bytes :]
+        return out[:, : parameters.check_bytes], out[:, parameters.check_bytes :]
 
     def _digests(self, start: hashlib.blake2b, part: slice) -> bytes:
-        """The digests of the rows in ``part``, one behind the other."""
+        """The digests of the rows in ``part``, concatenated."""
         rows = np.ascontiguousarray(self._octets[:, part].T)
 
-        def one(bits: bytes) -> bytes:
+        def digest_of(bits: bytes) -> bytes:
             state = start.copy()
             state.update(bits)
             return state.digest()
 
-        return b"".join(map(one, rows.view(f"V{rows.shape[1]}").ravel().tolist()))
+        return b"".join(map(digest_of, rows.view(f"V{rows.shape[1]}").ravel().tolist()))

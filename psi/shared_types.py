@@ -1,4 +1,4 @@
-"""The types that all files here share: arrays of bytes and of positions, and entropy."""
+"""Types of the whole package: arrays of bytes and of positions, and the source of entropy."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
-Positions = npt.NDArray[np.int64]  # of rows, of slots
-ColumnPlaces = npt.NDArray[np.int64] | npt.NDArray[np.uint32]  # of bits in a column
+Positions = npt.NDArray[np.int64]  # numbers of rows or of slots
+ColumnPlaces = npt.NDArray[np.int64] | npt.NDArray[np.uint32]  # numbers of bits in a column
 Words = npt.NDArray[np.uint32]
-Entropy = Callable[[int], bytes]  # as many uniform bytes as asked for
+Entropy = Callable[[int], bytes]  # returns the requested number of uniform random bytes

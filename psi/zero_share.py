@@ -1,43 +1,105 @@
-"""Zero sharing: values of the members that cancel on a row that all of them hold.
+"""Zero sharing: each member derives values that cancel on the rows that all members hold.
 
 Kolesnikov, Matania, Pinkas, Rosulek and Trieu (KMPRT, CCS 2017), unconditional zero-sharing: every
-two members share a key K_ij, and z_i(x) = ⊕_{j≠i} F(K_ij, x), so ⊕_i z_i(x) = 0.
+two members share a key K_ij, and z_i(x) = ⊕_{j≠i} F(K_ij, x), so ⊕_i z_i(x) = 0. The members agree
+on the keys K_ij by X25519; each member has one key share for a run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from psi.aes import KEY_BYTES, encrypted
-from psi.domain import framed
+from psi.aes import KEY_BYTES, encrypt_blocks
+from psi.domain import labelled_bytes
 from psi.errors import PsiError
-from psi.shared_types import Bytes
+from psi.shared_types import Bytes, Entropy
 
 SHARE_BYTES = 32
 
 
-def pair_key(
-    private: X25519PrivateKey, shares: Mapping[str, bytes], session: bytes, names: tuple[str, str]
-) -> bytes:
-    """K_ij between ``names`` = (own, other), from both public shares: 16 bytes, equal on both.
+class KeyExchange:
+    """One member's side of the key agreement among all members.
+
+    ``members`` are the names of all members from the agreement; ``name`` is one of them.
+
+    Attributes:
+        public: the member's public key share, 32 bytes.
 
     Raises:
-        PsiError: the other's share has no Diffie-Hellman result (a point of small order).
+        PsiError: a name is repeated, or ``name`` is not in ``members``.
+    """
+
+    def __init__(self, name: str, members: Sequence[str], entropy: Entropy) -> None:
+        if name not in members or len(set(members)) != len(members):
+            raise PsiError(
+                f"{name}: the members must have different names, and {name} must be one of them"
+            )
+        self._name, self._members = name, tuple(members)
+        self._private = X25519PrivateKey.from_private_bytes(entropy(SHARE_BYTES))
+        self.public = self._private.public_key().public_bytes_raw()
+
+    def pair_keys(self, shares: Mapping[str, bytes], session: bytes) -> list[bytes]:
+        """The key K_ij with every other member, from the public key ``shares`` of all members.
+
+        The caller must have verified the signatures of the shares.
+
+        Raises:
+            PsiError: a share is missing, unknown, changed or repeated, has a wrong length, or is
+                a point of small order.
+        """
+        self._refuse_bad(shares)
+        return [
+            zero_share_key(self._private, shares, session, (self._name, other))
+            for other in self._members
+            if other != self._name
+        ]
+
+    def _refuse_bad(self, shares: Mapping[str, bytes]) -> None:
+        if set(shares) != set(self._members):
+            raise PsiError(
+                f"{self._name}: got {len(shares)} public shares, expected one from each member",
+                hint=f"the members are {', '.join(self._members)}",
+            )
+        for member, share in shares.items():
+            if len(share) != SHARE_BYTES:
+                raise PsiError(
+                    f"{member}: public share has {len(share)} bytes, expected {SHARE_BYTES}"
+                )
+        if shares[self._name] != self.public:
+            raise PsiError(
+                f"{self._name}: its own public share differs from the share that it sent",
+                hint="the leader, who relays the shares, is faulty or dishonest",
+            )
+        if len(set(shares.values())) != len(shares):
+            raise PsiError(f"{self._name}: received the same public share from two members")
+
+
+def zero_share_key(
+    private: X25519PrivateKey, shares: Mapping[str, bytes], session: bytes, names: tuple[str, str]
+) -> bytes:
+    """The key K_ij of the two members ``names`` = (own, other): 16 bytes, equal at both members.
+
+    Raises:
+        PsiError: the other member's share is a point of small order.
     """
     try:
         secret = private.exchange(X25519PublicKey.from_public_bytes(shares[names[1]]))
     except ValueError:
         raise PsiError(f"{names[1]}: its public share is a point of small order") from None
     parts = [part for name in sorted(names) for part in (name.encode(), shares[name])]
-    return HKDF(SHA256(), KEY_BYTES, salt=session, info=framed("zero-share", *parts)).derive(secret)
+    info = labelled_bytes("zero-share", *parts)
+    return HKDF(SHA256(), KEY_BYTES, salt=session, info=info).derive(secret)
 
 
 def zero_shares(keys: Iterable[bytes], hashes: Bytes, size: int) -> Bytes:
-    """z_i(x) for every row x: [n, size] uint8, with F = AES of h(x) under each pair key."""
+    """z_i(x) for every h(x) in ``hashes`` [n, 16], from the pair keys: [n, size] uint8.
+
+    F is AES of h(x) under a pair key, cut to ``size`` bytes.
+    """
     total = np.zeros((len(hashes), size), np.uint8)
     for key in keys:
-        total ^= encrypted(key, hashes)[:, :size]
+        total ^= encrypt_blocks(key, hashes)[:, :size]
     return total

@@ -1,1 +1,1 @@
-"""Forget some rows while the rest stays: objectives, primal-dual steps, baselines and audits."""
+"""Machine unlearning: objectives, primal-dual steps, baselines, certificates and audits."""

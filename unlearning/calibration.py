@@ -1,45 +1,45 @@
-"""Calibration: one factor on all logits, so that a model is as sure of held-out rows as another.
+"""Calibration: scale all logits so that the model is as confident on held-out rows as before.
 
-A model that unlearned in a few epochs is less sure of every row than one trained to the end, and
-that alone tells it from Retrain. How sure a fully trained model is of rows that it never saw, the
-original shows on validation rows; they hold nothing of D_u.
+A model that unlearned in a few epochs is less confident on every row than a fully trained model,
+and this alone distinguishes it from Retrain. The confidence of a fully trained model on rows that
+it never saw can be measured with the trained model on validation rows, which hold no row of D_u.
 """
 
 import math
 
 from torch import Tensor
 
-from unlearning.objectives import entropy
+from unlearning.objectives import softmax_entropy
 
-WIDEST = 2.0  # factor, either way: a model that is sure of everything must not run away
-HALVINGS = 50
+MAX_FACTOR = 2.0  # and at least its inverse: bounds the search where no factor fits
+BISECTIONS = 50
 
 
 def calibration_factor(present: Tensor, original: Tensor, margin: float) -> float:
-    """Return the factor of ``present`` logits that makes them as sure as the ``original``'s.
+    """Return the factor on the ``present`` logits that gives them the entropy of the ``original``.
 
-    Both are ``[rows, classes]``, of the same held-out rows. Where the mean difference of their
-    entropies is at most ``margin`` standard errors, paired over rows, the factor is 1: it would
-    only carry the noise of few rows into the model.
+    ``present`` and ``original`` are logits of the same held-out rows, ``[rows, classes]``. If the
+    mean difference of their entropies is at most ``margin`` standard errors, paired over rows, the
+    factor is 1: any other factor would only fit the noise of a few rows.
     """
-    target = entropy(original.double())
-    apart = entropy(present.double()) - target
-    error = float(apart.std(correction=0)) / math.sqrt(len(apart))
-    if abs(float(apart.mean())) <= margin * error:
+    target = softmax_entropy(original.double())
+    difference = softmax_entropy(present.double()) - target
+    error = float(difference.std(correction=0)) / math.sqrt(len(difference))
+    if abs(float(difference.mean())) <= margin * error:
         return 1.0
     return entropy_factor(present, float(target.mean()))
 
 
 def entropy_factor(logits: Tensor, target: float) -> float:
-    """Return c > 0 with which the mean entropy of ``c · logits`` is ``target``, in nats.
+    """Return c > 0 for which the mean entropy of ``c · logits`` is ``target``, in nats.
 
-    ``logits`` are ``[rows, classes]``. The entropy falls as c grows; one out of reach gives the
-    nearest factor, from 1/2 to 2.
+    ``logits`` are ``[rows, classes]``. The entropy falls as c grows. If no c from 1/2 to 2 gives
+    the target, the nearest end of that range is returned.
     """
     exact = logits.double()
-    low, high = -math.log(WIDEST), math.log(WIDEST)
-    for _ in range(HALVINGS):
+    low, high = -math.log(MAX_FACTOR), math.log(MAX_FACTOR)
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        unsure = float(entropy(math.exp(middle) * exact).mean()) > target
-        low, high = (middle, high) if unsure else (low, middle)
+        too_uncertain = float(softmax_entropy(math.exp(middle) * exact).mean()) > target
+        low, high = (middle, high) if too_uncertain else (low, middle)
     return math.exp((low + high) / 2)

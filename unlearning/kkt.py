@@ -1,8 +1,9 @@
-"""The KKT report of FedORA: how nearly its last model solves the constrained problem.
+"""KKT report of FedORA: how well the final model solves the constrained problem.
 
-It tells whether min L_r + ρ/2 ‖Θ - Θ₀‖² subject to S_u ≥ γ was solved to first order. That is no
-optimality, since the problem is not convex, and no nearness to Retrain, since γ is chosen. With the
-literal dual of one price for each parameter there is no such problem, and no report.
+The report measures whether min L_r + ρ/2 ‖Θ − Θ₀‖² subject to S_u ≥ γ was solved to first order. It
+does not show optimality, since the problem is not convex, and it does not show that the model is
+near Retrain, since γ is chosen. The literal dual, with one multiplier per parameter, solves no such
+problem and has no report.
 """
 
 import math
@@ -10,16 +11,16 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gradients:
-    """Full-batch squared norms, summed over all parties' blocks."""
+class KktGradients:
+    """Squared norms of full-batch gradients, summed over the blocks of all parties."""
 
     retain: float  # ‖∇L_r‖²
     lagrangian: float  # ‖∇L_r + ρ (Θ - Θ₀) - Ω ∇S_u‖²
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kkt:
-    """The four conditions, each by what it is missed by."""
+class KktReport:
+    """Residuals of the four KKT conditions; each is 0 where its condition holds exactly."""
 
     stationarity: float  # r_s
     primal: float  # r_p
@@ -28,26 +29,29 @@ class Kkt:
     converged: bool
 
 
-def kkt(
-    gradients: Gradients, *, price: float, threshold: float, forgetting: float, tolerance: float
-) -> Kkt:
-    """Return the report; ``price`` is Ω, ``threshold`` γ and ``forgetting`` S_u on all of D_u.
+def kkt_residuals(
+    gradients: KktGradients, *, dual: float, threshold: float, forgetting: float, tolerance: float
+) -> KktReport:
+    """Return the KKT report of the final model.
+
+    ``dual`` is Ω, ``threshold`` is γ and ``forgetting`` is S_u on all of D_u. The
+    result is converged if every residual is at most ``tolerance``.
 
     Raises:
-        ValueError: the price is below zero, which no dual of FedORA ever is.
+        ValueError: ``dual`` is negative.
     """
-    if price < 0:
-        raise ValueError(f"the price is {price}; a dual of an inequality is at least 0")
+    if dual < 0:
+        raise ValueError(f"the dual of an inequality must be at least 0 (got {dual})")
     # r_s = ‖∇L_r + ρ(Θ - Θ₀) - Ω ∇S_u‖ / (1 + ‖∇L_r‖)
     stationarity = math.sqrt(gradients.lagrangian) / (1 + math.sqrt(gradients.retain))
     # r_p = max(0, γ - S_u), r_c = Ω |γ - S_u|
     primal = max(0.0, threshold - forgetting)
-    complementarity = price * abs(threshold - forgetting)
+    complementarity = dual * abs(threshold - forgetting)
     worst = max(stationarity, primal, complementarity)
-    return Kkt(
+    return KktReport(
         stationarity=stationarity,
         primal=primal,
-        dual=price,
+        dual=dual,
         complementarity=complementarity,
         converged=worst <= tolerance,
     )

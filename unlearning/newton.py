@@ -1,16 +1,18 @@
-"""Newton's method with conjugate gradients for a convex head that is split between parties.
+"""Newton's method with conjugate gradients, for a convex head that is split between parties.
 
-The model is softmax regression over summed votes: every party k has features A_k, a linear map Θ_k
-and the votes A_k Θ_k; P = softmax of the votes' sum. F = mean cross entropy + λ/2 ‖Θ‖², over all
-parameters, biases included, so F is λ-strongly convex. Every quantity below is of one party's
-block, or a sum over all blocks of one number that each party computes by itself.
+The model is softmax regression over summed votes: party k has the features A_k, the linear map Θ_k
+and the votes A_k Θ_k, and P is the softmax of the sum of all votes. F = mean cross entropy +
+λ/2 ‖Θ‖² over all parameters, biases included, so F is λ-strongly convex. Every quantity below
+belongs to the block of one party, or is a sum over all blocks of one number that each party
+computes by itself.
 
-Letters: g = ∇F, H = ∇²F, p = direction, x = solution of H x = -g, r = -g - H x, R = sum of the
-parties' A_k p_k, M = what H does to R before the parties carry it back by A_kᵀ.
+Letters: g = ∇F, H = ∇²F, p = search direction, x = solution of H x = −g, r = −g − H x, R = sum of
+A_k p_k over the parties, M = product of the Hessian by the votes with R, α = step length along p,
+β = momentum. Party k obtains its part of H p as A_kᵀ M.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
@@ -18,35 +20,42 @@ import torch
 from torch import Tensor
 
 Block: TypeAlias = tuple[Tensor, ...]
-FALL = 1e-4  # part of the promised decrease of ‖g‖ that a step must keep (Eisenstat & Walker 1994)
-SHORTEST = 2.0**-10  # of a step, below which rounding has the word
+# Share of the predicted decrease of ‖g‖ that a step must reach (Eisenstat & Walker 1994).
+MIN_DECREASE = 1e-4
+MIN_LENGTH = 2.0**-10  # of a step; below it rounding errors decide
 
 
 def curvature(probabilities: Tensor, votes: Tensor) -> Tensor:
-    """Return M: how the gradient of each row's loss by its votes changes along ``votes``.
+    """Return M, the Hessian of each row's loss by its votes times ``votes``, ``[rows, classes]``.
 
-    Both are [rows, classes]; ``votes`` is R.
+    ``probabilities`` are P and ``votes`` are R, both ``[rows, classes]``.
     """
     # Row by row (diag(p) - p pᵀ) R: M = P∘R - P · rowsum(P∘R).
     weighted = probabilities * votes
     return weighted - probabilities * weighted.sum(dim=1, keepdim=True)
 
 
-def quadratic(probabilities: Tensor, votes: Tensor) -> Tensor:
-    """Return half of Σ R·M, whose gradient by ``votes`` is M; a scalar."""
+def curvature_quadratic(probabilities: Tensor, votes: Tensor) -> Tensor:
+    """Return ½ Σ R·M, a scalar whose gradient by ``votes`` is M.
+
+    ``probabilities`` are P and ``votes`` are R, both ``[rows, classes]``.
+    """
     return (votes * curvature(probabilities, votes)).sum() / 2
 
 
 @dataclass(frozen=True, slots=True)
-class Solve:
-    """One party's block of the linear system H x = -g, between two products with H."""
+class LinearSolve:
+    """State of one party's block while conjugate gradients solve H x = −g."""
 
-    point: Block  # where g and H were taken
+    point: Block  # parameters at which g and H were taken
     solution: Block  # x
     residual: Block  # r
 
-    def advance(self, direction: Block, product: Block, length: float) -> "Solve":
-        """Return the system after a step along p; ``product`` is H p."""
+    def step(self, direction: Block, product: Block, length: float) -> "LinearSolve":
+        """Return the state after a step of ``length`` α along ``direction`` p.
+
+        ``product`` is H p. The tensors of all blocks have any shape, pairwise the same.
+        """
         # Conjugate gradients (Hestenes & Stiefel 1952): x ← x + α p, r ← r - α H p.
         return replace(
             self,
@@ -54,73 +63,86 @@ class Solve:
             residual=_plus(self.residual, product, -length),
         )
 
-    def turn(self, direction: Block, momentum: float) -> Block:
-        """Return the next p."""
-        # p ← r + β p.
+    def next_direction(self, direction: Block, momentum: float) -> Block:
+        """Return the next p from the last ``direction``; its tensors have any shape."""
+        # p ← r + β p (Hestenes & Stiefel 1952).
         return _plus(self.residual, direction, momentum)
 
-    def moved(self, length: float) -> Block:
-        """Return the point after a part of the whole Newton step."""
+    def apply(self, length: float) -> Block:
+        """Return the parameters after ``length`` times the Newton step x; tensors of any shape."""
         return _plus(self.point, self.solution, length)
 
 
-def begin(point: Sequence[Tensor], gradient: Sequence[Tensor]) -> Solve:
-    """Return the system at ``point``, whose solution begins at zero; r is the first p."""
-    here = tuple(each.detach().clone() for each in point)
-    return Solve(
-        here, tuple(torch.zeros_like(each) for each in here), tuple(-each for each in gradient)
+def start_solve(point: Sequence[Tensor], gradient: Sequence[Tensor]) -> LinearSolve:
+    """Return the state before the first step: x is zero and r = −g, which is also the first p.
+
+    ``point`` holds the parameters and ``gradient`` holds g, as tensors of any shape, pairwise the
+    same.
+    """
+    here = tuple(parameter.detach().clone() for parameter in point)
+    return LinearSolve(
+        here,
+        tuple(torch.zeros_like(parameter) for parameter in here),
+        tuple(-part for part in gradient),
     )
 
 
-def regularised(block: Sequence[Tensor], gradient: Sequence[Tensor], weight: float) -> Block:
-    """Return ``gradient`` with λ times ``block`` added: that of F, or H p where the block is p."""
-    return _plus(tuple(gradient), tuple(each.detach() for each in block), weight)
+def add_regularisation(block: Sequence[Tensor], gradient: Sequence[Tensor], weight: float) -> Block:
+    """Return ``gradient`` + λ ``block``, as tensors of any shape, pairwise the same.
+
+    ``weight`` is λ. For the parameters and the gradient of the cross entropy the result is g; for
+    p and the curvature part of H p it is H p.
+    """
+    return _plus(tuple(gradient), tuple(part.detach() for part in block), weight)
 
 
-def inner(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:
-    """Return the inner product of two blocks, in float64."""
+def inner_product(left: Sequence[Tensor], right: Sequence[Tensor]) -> float:
+    """Return the inner product of two blocks in float64.
+
+    ``left`` and ``right`` hold tensors of any shape, pairwise the same.
+    """
     pairs = zip(left, right, strict=True)
     return sum(float((a.detach().double() * b.detach().double()).sum()) for a, b in pairs)
 
 
-class Parties(Protocol):
-    """What the solver asks of all parties together; each number is a sum over their blocks."""
+class NewtonParties(Protocol):
+    """Operations of all parties together; every returned number is a sum over their blocks."""
 
     def gradient(self) -> float:
-        """Differentiate F where the parties stand: ‖g‖²."""
+        """Compute g at the present parameters and return ‖g‖²."""
 
     def begin(self) -> None:
-        """Take the present point and its gradient for the system; p ← -g."""
+        """Start to solve H x = −g at the present parameters; p ← −g."""
 
     def product(self) -> float:
-        """Multiply p by H: pᵀ H p."""
+        """Compute H p and return pᵀ H p."""
 
-    def advance(self, length: float) -> float:
-        """Go along p, x ← x + α p and r ← r - α H p: ‖r‖²."""
+    def step(self, length: float) -> float:
+        """Step along p, x ← x + α p and r ← r − α H p, and return ‖r‖²."""
 
-    def turn(self, momentum: float) -> None:
-        """Take the next direction, p ← r + β p."""
+    def next_direction(self, momentum: float) -> None:
+        """Set the next direction, p ← r + β p."""
 
-    def move(self, length: float) -> None:
-        """Stand at the point plus a part of x."""
+    def apply(self, length: float) -> None:
+        """Set the parameters to those at the start of the step plus ``length`` times x."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """What the solver may spend."""
+class SolverBudget:
+    """Stopping rule of the conjugate gradients in one Newton step."""
 
     tolerance: float  # η: a system is solved once ‖r‖ ≤ η ‖g‖
-    products: int  # with H, in one system
+    products: int  # largest number of products with H in one system
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What one Newton step did."""
+class NewtonStep:
+    """Result of one Newton step."""
 
-    gradient_norm: float  # ‖g‖ at its end
+    gradient_norm: float  # ‖g‖ at the end of the step
     products: int  # with H
-    gradients: int  # passes for g: more than one where the whole step was too long
-    length: float  # part of the whole step that was gone; 0: none makes ‖g‖ smaller
+    gradients: int  # evaluations of g; more than one where the full step was too long
+    length: float  # share of the full step that was taken; 0 if no share makes ‖g‖ smaller
 
     @property
     def moves(self) -> bool:
@@ -128,47 +150,40 @@ class Step:
         return self.length > 0 and self.gradient_norm > 0
 
 
-def newton_step(parties: Parties, gradient_norm: float, effort: Effort) -> Step:
-    """Walk one step from where g was just taken; ‖g‖ is smaller at its end, or nothing moved."""
+def newton_step(parties: NewtonParties, gradient_norm: float, budget: SolverBudget) -> NewtonStep:
+    """Take one Newton step from the parameters at which g was computed last.
+
+    ``gradient_norm`` is ‖g‖ there. The step is halved until ‖g‖ falls enough; if it never does,
+    the parameters stay as they were.
+    """
     parties.begin()
-    products, residual = _conjugate(parties, gradient_norm, effort)
+    products, residual = _conjugate_gradients(parties, gradient_norm, budget)
     length, tried = 1.0, 0
-    while length >= SHORTEST:
-        parties.move(length)
+    while length >= MIN_LENGTH:
+        parties.apply(length)
         found, tried = math.sqrt(parties.gradient()), tried + 1
         # Inexact Newton with backtracking (Eisenstat & Walker 1994, Alg. INB).
-        if found <= (1 - FALL * length * (1 - residual / gradient_norm)) * gradient_norm:
-            return Step(found, products, tried, length)
+        if found <= (1 - MIN_DECREASE * length * (1 - residual / gradient_norm)) * gradient_norm:
+            return NewtonStep(found, products, tried, length)
         length /= 2
-    parties.move(0.0)
-    return Step(math.sqrt(parties.gradient()), products, tried + 1, 0.0)
+    parties.apply(0.0)
+    return NewtonStep(math.sqrt(parties.gradient()), products, tried + 1, 0.0)
 
 
-def _conjugate(parties: Parties, gradient_norm: float, effort: Effort) -> tuple[int, float]:
-    """Solve H x = -g; the products with H that it took, and ‖r‖."""
+def _conjugate_gradients(
+    parties: NewtonParties, gradient_norm: float, budget: SolverBudget
+) -> tuple[int, float]:
+    """Solve H x = −g; return the number of products with H and ‖r‖."""
     square, products = gradient_norm**2, 0
-    enough = (effort.tolerance * gradient_norm) ** 2
-    while products < effort.products:
+    enough = (budget.tolerance * gradient_norm) ** 2
+    while products < budget.products:
         along = parties.product()
         products += 1
-        before, square = square, parties.advance(square / along)
+        before, square = square, parties.step(square / along)
         if square <= enough:
             break
-        parties.turn(square / before)
+        parties.next_direction(square / before)
     return products, math.sqrt(square)
-
-
-def minimise(
-    parties: Parties, effort: Effort, stop: Callable[[float], bool], steps: int
-) -> list[Step]:
-    """Walk Newton steps until ``stop`` is content with ‖g‖, nothing moves, or ``steps`` are done.
-
-    The first entry is where the parties stood.
-    """
-    walked = [Step(math.sqrt(parties.gradient()), 0, 1, 1.0)]
-    while len(walked) <= steps and walked[-1].moves and not stop(walked[-1].gradient_norm):
-        walked.append(newton_step(parties, walked[-1].gradient_norm, effort))
-    return walked
 
 
 def _plus(left: Sequence[Tensor], right: Sequence[Tensor], weight: float) -> Block:

@@ -1,7 +1,7 @@
-"""Unlearning objectives: what is raised on the forget set, as a score per row.
+"""FedORA's forgetting score: the quantity per row that unlearning raises on the forget set.
 
 Letters of FedORA (paper 004): P = softmax of the logits, H = entropy, U = uniform distribution,
-C = classes, ω = ``weight``, S = the score (the paper's L_j^u, which is to be *raised*).
+C = number of classes, ω = ``weight``, S = the score (the paper's L_j^u, which is to be *raised*).
 """
 
 import math
@@ -11,16 +11,22 @@ from torch.nn.functional import log_softmax
 
 
 def forgetting_scores(logits: Tensor, weight: float) -> Tensor:
-    """Return ``[rows]`` scores of ``[rows, classes]`` logits, from -ω log C (sure) to +ω log C.
+    """Return the forgetting score of each row, ``[rows]``.
 
-    No label is used; the gradient is finite at one-hot outputs and zero at uniform ones.
+    ``logits`` are ``[rows, classes]``; ``weight`` is ω. A score lies between −ω log C (certain of
+    one class) and +ω log C (uniform). No label is used. The gradient is finite at one-hot outputs
+    and zero at uniform outputs.
     """
     classes = logits.shape[1]
     # FedORA Eq 28: L_j^u = ω (H(P_j) − KL(P_j‖U)), which equals ω (2 H(P_j) − log C).
-    return weight * (2.0 * entropy(logits) - math.log(classes))
+    return weight * (2.0 * softmax_entropy(logits) - math.log(classes))
 
 
-def entropy(logits: Tensor) -> Tensor:
-    """Return H(P) in nats, ``[rows]``; via log-softmax, so p log p is 0 where p underflows."""
+def softmax_entropy(logits: Tensor) -> Tensor:
+    """Return the entropy of the softmax of each row in nats, ``[rows]``.
+
+    ``logits`` are ``[rows, classes]``. It is computed from the log-softmax, so p log p is 0 where p
+    underflows.
+    """
     log_p = log_softmax(logits, dim=1)
     return -(log_p.exp() * log_p).sum(dim=1)

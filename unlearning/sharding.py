@@ -1,7 +1,8 @@
-"""Exact unlearning by shards: every row teaches one small model, and only those that it taught go.
+"""Exact unlearning by shards (SISA): each row trains one small model, its shard.
 
-Bourtoule et al. 2019 (arXiv 1912.03817), for parties that hold columns: which shard a row is in
-follows from its ID by a keyed function that all parties share, so nobody needs to be told.
+Only the models of shards that hold forgotten rows are trained anew. Bourtoule et al. 2019 (arXiv
+1912.03817), for parties that hold columns: the shard of a row follows from its ID by a keyed
+function that all parties share, so no party has to send it.
 """
 
 from collections.abc import Sequence
@@ -11,20 +12,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Index = NDArray[np.int64]
+RowIndex = NDArray[np.int64]
 
 
-def shard_of(words: NDArray[np.uint64], shards: int) -> Index:
-    """Return the shard of every row, [rows], from a keyed word of its ID."""
-    # PRF_k(aligned id) mod S
+def shard_of(words: NDArray[np.uint64], shards: int) -> RowIndex:
+    """Return the shard of each row, ``[rows]``.
+
+    ``words`` are keyed hashes of the IDs, ``[rows]``.
+    """
+    # Sharding of Bourtoule et al. 2019, by a keyed function k: PRF_k(aligned id) mod S.
     return (words % np.uint64(shards)).astype(np.int64)
 
 
-def touched(of: Index, rows: Index) -> list[int]:
-    """Return the shards that any of ``rows`` taught, ascending; ``of`` is every row's shard."""
+def affected_shards(of: RowIndex, rows: RowIndex) -> list[int]:
+    """Return the shards that hold any of ``rows``, in ascending order.
+
+    ``of`` is the shard of each row of the data, ``[rows]``; ``rows`` are positions of the forgotten
+    rows, ``[forgotten]``.
+    """
     return [int(shard) for shard in np.unique(of[rows])]
 
 
-def vote(logits: Sequence[Tensor]) -> Tensor:
-    """Return the mean of the shards' outputs, each [rows, classes]."""
+def mean_shard_logits(logits: Sequence[Tensor]) -> Tensor:
+    """Return the mean of all shards' outputs, ``[rows, classes]``.
+
+    ``logits`` holds the outputs of each shard, ``[rows, classes]``.
+    """
     return torch.stack(list(logits)).mean(dim=0)

@@ -1,22 +1,22 @@
-"""FedORA's adaptive step sizes, kept by the active party for all blocks together.
+"""FedORA's adaptive step sizes, which the active party keeps for the blocks of all parties.
 
 Letters of FedORA (paper 004): τ = ``primal``, σ = ``dual``, ΔΘ = change of all parameters in one
-iteration, ξ = the adjustment with thresholds β (``calm``) < α (``restless``) and factors κ_i
-(``grow``) > 1 > κ_d (``shrink``), Ĝ = the largest ‖g_u‖ seen.
+iteration, ξ = the adjustment, with thresholds β < α and factors κ_i (``grow``) > 1 > κ_d
+(``shrink``), Ĝ = the largest ‖g_u‖ so far.
 """
 
 import math
 from dataclasses import dataclass, replace
 
-TINY = 1e-12  # a ΔΘ below this is no change, and no ratio is formed with it
+TINY = 1e-12  # a smaller ΔΘ counts as no change, and no ratio is formed with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRule:
-    """How step sizes may move; the paper gives none of these numbers."""
+    """Rule by which the step sizes adapt; the paper gives none of these numbers."""
 
-    calm: float = 0.8  # β
-    restless: float = 1.5  # α
+    beta: float = 0.8  # β: below this ratio of changes the steps grow
+    alpha: float = 1.5  # α: above this ratio of changes the steps shrink
     grow: float = 1.1  # κ_i
     shrink: float = 0.5  # κ_d
     primal_range: tuple[float, float] = (1e-4, 1.0)  # [τ_min, τ_max]
@@ -24,49 +24,49 @@ class StepRule:
     safety: float = 0.9  # σ τ Ĝ² stays below this; PDHG needs less than 1
 
     def __post_init__(self) -> None:
-        """Refuse a rule that could not adapt.
+        """Check the order of the thresholds and factors.
 
         Raises:
-            ValueError: if not β < α, κ_d ≤ 1 ≤ κ_i and 0 < safety < 1.
+            ValueError: not β < α, not κ_d ≤ 1 ≤ κ_i, or not 0 < safety < 1.
         """
-        ordered = self.calm < self.restless and self.shrink <= 1.0 <= self.grow
+        ordered = self.beta < self.alpha and self.shrink <= 1.0 <= self.grow
         if not ordered or not 0.0 < self.safety < 1.0:
             raise ValueError(
-                f"step rule {self} must have calm < restless, shrink <= 1 <= grow and "
-                "0 < safety < 1; grow = shrink = 1 holds the steps still"
+                f"{self} must have beta < alpha, shrink <= 1 <= grow and 0 < safety < 1; "
+                "grow = shrink = 1 keeps the step sizes constant"
             )
 
     def adjustment(self, ratio: float) -> float:
-        """Return ξ of the ratio ΔΘᵏ⁺¹/ΔΘᵏ."""
+        """Return ξ for the ``ratio`` ΔΘᵏ⁺¹/ΔΘᵏ."""
         # FedORA Eq 32: ξ(x) = κ_i if x < β, κ_d if x > α, 1 otherwise.
-        if ratio < self.calm:
+        if ratio < self.beta:
             return self.grow
-        return self.shrink if ratio > self.restless else 1.0
+        return self.shrink if ratio > self.alpha else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSizes:
-    """The step sizes of one iteration and what the next ones depend on."""
+    """Step sizes of one iteration, and the state from which the next ones follow."""
 
     primal: float  # τ
     dual: float  # σ
     rule: StepRule = StepRule()
     change: float | None = None  # ΔΘ of the last iteration; None before the first
     steepest: float = 0.0  # Ĝ², over all blocks
-    clipped: bool = False  # whether the last move of σ met its bound
+    clipped: bool = False  # whether the last change of σ was limited by its bound
 
     @property
     def dual_bound(self) -> float:
-        """Return the largest σ that keeps σ τ Ĝ² below the safety; infinite before any gradient."""
+        """The largest σ that keeps σ τ Ĝ² below the safety; infinite before the first gradient."""
         # PDHG needs στ‖K‖² < 1: σ ≤ 0.9 / (τ Ĝ²), since ‖g_u‖ bounds the linearised coupling K.
         return self.rule.safety / (self.primal * self.steepest) if self.steepest else math.inf
 
-    def meet(self, squared_gradient: float) -> "StepSizes":
-        """Return the sizes after seeing ‖g_u‖², summed over the parties' blocks."""
+    def with_gradient(self, squared_gradient: float) -> "StepSizes":
+        """Return the step sizes after a gradient; ``squared_gradient`` is ‖g_u‖² of all blocks."""
         return replace(self, steepest=max(self.steepest, squared_gradient))._bounded()
 
     def adapt(self, squared_change: float) -> "StepSizes":
-        """Return the next iteration's sizes; ``squared_change`` is summed over the blocks."""
+        """Return the next iteration's step sizes; ``squared_change`` is ΔΘ² over all blocks."""
         # FedORA Eq 29: ΔΘᵏ = ‖Θᵏ − Θᵏ⁻¹‖₂.
         change = math.sqrt(squared_change)
         xi = self._adjustment(change)

@@ -1,6 +1,6 @@
-"""When FedORA stops and whether it steps back: pure decisions on the progress of one iteration.
+"""FedORA's stopping rule: decide after each iteration whether to continue, stop or roll back.
 
-Letters of FedORA (paper 004): K = most iterations, γ − S_u = ``shortfall`` of the mean
+Letters of FedORA (paper 004): K = maximum number of iterations, γ − S_u = ``shortfall`` of the mean
 forgetting score, ΔΘ = ``change`` of all parameters in the iteration.
 """
 
@@ -9,9 +9,9 @@ from enum import Enum
 
 
 class Decision(Enum):
-    """What the active party does after an iteration."""
+    """Decision of the active party after an iteration."""
 
-    GO_ON = "go on"
+    CONTINUE = "continue"
     CONVERGED = "converged"
     OUT_OF_ITERATIONS = "out of iterations"
     UTILITY_LOST = "utility lost"
@@ -19,46 +19,46 @@ class Decision(Enum):
 
     @property
     def rolls_back(self) -> bool:
-        """Return whether every party restores its parameters of before the iteration."""
+        """Whether every party restores its parameters from before the iteration."""
         return self in (Decision.UTILITY_LOST, Decision.NOT_FINITE)
 
     @property
     def stops(self) -> bool:
-        """Return whether this iteration is the last."""
-        return self is not Decision.GO_ON
+        """Whether this iteration is the last."""
+        return self is not Decision.CONTINUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What FedORA may do at most, and what counts as done."""
+class StoppingLimits:
+    """Limits of one FedORA run."""
 
     iterations: int  # K
-    utility_floor: float = 0.0  # least accuracy on validation rows; 0 never stops
-    slack: float = 0.0  # γ − S_u up to this counts as forgotten
-    still: float = 0.0  # ΔΘ up to this counts as no change; 0 never converges
+    utility_floor: float = 0.0  # lowest accuracy on validation rows; 0 never stops
+    shortfall: float = 0.0  # γ − S_u up to this counts as forgotten
+    change: float = 0.0  # ΔΘ up to this counts as no change; 0 never converges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """What one iteration did, as far as the active party can know."""
+class IterationProgress:
+    """Result of one iteration, as known to the active party."""
 
     iteration: int  # k, from 0
-    finite: bool  # every party's parameters, and S_u
+    finite: bool  # parameters of all parties and S_u
     shortfall: float  # γ − S_u
     change: float  # ΔΘ
-    utility: float | None = None  # accuracy on validation rows; None when not measured
-    recovering: bool = False  # began below the floor and has not reached it yet
+    utility: float | None = None  # accuracy on validation rows; None if not measured
+    recovering: bool = False  # utility began below the floor and has not reached it yet
 
 
-def decide(progress: Progress, limits: Limits) -> Decision:
-    """Return the first reason to stop, the gravest first."""
+def stopping_decision(progress: IterationProgress, limits: StoppingLimits) -> Decision:
+    """Return the decision after an iteration; of several reasons to stop, the most serious."""
     if not progress.finite:
         return Decision.NOT_FINITE
     last = progress.iteration + 1 >= limits.iterations
     if progress.utility is not None and progress.utility < limits.utility_floor:
-        return Decision.GO_ON if progress.recovering and not last else Decision.UTILITY_LOST
-    if progress.shortfall <= limits.slack and 0.0 < progress.change <= limits.still:
+        return Decision.CONTINUE if progress.recovering and not last else Decision.UTILITY_LOST
+    if progress.shortfall <= limits.shortfall and 0.0 < progress.change <= limits.change:
         return Decision.CONVERGED
     if last:
         return Decision.OUT_OF_ITERATIONS
-    return Decision.GO_ON
+    return Decision.CONTINUE

@@ -1,7 +1,7 @@
-"""Threshold policies: how forgotten is forgotten enough, that is, FedORA's γ.
+"""Policies for FedORA's threshold γ: the mean forgetting score that counts as forgotten.
 
-The paper gives no γ. A score lies in [−ω log C, +ω log C] (C = classes, ω = ``weight``), so a
-threshold outside is either met already or can never be met.
+The paper gives no γ. A score lies in [−ω log C, +ω log C] (C = number of classes, ω = ``weight``):
+a γ below this range is always met, and a γ above it can never be met.
 """
 
 import math
@@ -11,27 +11,32 @@ import torch
 from torch import Tensor
 
 
-def uniform(classes: int, weight: float, fraction: float = 0.95) -> float:
+def uniform_threshold(classes: int, weight: float, fraction: float = 0.95) -> float:
     """Return γ at ``fraction`` of the largest score: forget until outputs are nearly uniform.
 
-    The paper's aim; it over-forgets, which makes the forgotten rows detectable.
+    This is the paper's goal. It over-forgets, which makes the forgotten rows detectable.
+
+    Raises:
+        ValueError: γ is outside the range of the score.
     """
-    return _legal("uniform", fraction * weight * math.log(classes), classes, weight)
+    return _checked("uniform", fraction * weight * math.log(classes), classes, weight)
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ScoreLevel:
     """A mean score and its standard error."""
 
     mean: float
     error: float
 
 
-def class_matched(scores: Tensor, truth: Tensor, wanted: Tensor, compared: int) -> Level:
-    """Return the level of held-out ``scores``, ``[rows]``, in the class mix of ``wanted``.
+def class_matched_level(scores: Tensor, truth: Tensor, wanted: Tensor, compared: int) -> ScoreLevel:
+    """Return the mean of held-out ``scores``, weighted to the class mix of the rows to forget.
 
-    The error is that of its difference to a mean over so many ``compared`` rows of the same kind. A
-    class without held-out rows teaches nothing, and the others stand for it.
+    ``scores`` and ``truth`` are the scores and labels of the held-out rows, ``[rows]``; ``wanted``
+    are the labels of the rows to forget, ``[forgotten]``. The error is the standard error of the
+    difference to a mean over ``compared`` further rows of the same class mix. Classes without a
+    held-out row are left out of the mean.
 
     Raises:
         ValueError: no held-out row has one of the wanted classes.
@@ -40,50 +45,63 @@ def class_matched(scores: Tensor, truth: Tensor, wanted: Tensor, compared: int) 
     groups = [scores[truth == label].double() for label in classes]
     known = [(group, int(count)) for group, count in zip(groups, counts, strict=True) if len(group)]
     if not known:
-        raise ValueError("no held-out row has a class of the rows to forget")
+        raise ValueError(
+            "no held-out row has a class of the rows to forget; the threshold policy 'heldout' "
+            "needs one"
+        )
     total = sum(count for _, count in known)
     mean = sum(count / total * float(group.mean()) for group, count in known)
     variance = sum(
         count / total * float(group.var(correction=0)) * (count / total / len(group) + 1 / compared)
         for group, count in known
     )
-    return Level(mean, math.sqrt(variance))
+    return ScoreLevel(mean, math.sqrt(variance))
 
 
-def heldout(level: Level, classes: int, weight: float, margin: float = 0.0) -> float:
-    """Return γ from a model's level on validation rows of the forgotten classes.
+def heldout_threshold(level: ScoreLevel, classes: int, weight: float, margin: float = 0.0) -> float:
+    """Return γ from a model's mean score on validation rows of the forgotten classes.
 
-    ``margin`` standard errors below it, so that the constraint only presses where the model is
-    surer of D_u than chance explains; never below the smallest score.
+    γ is ``margin`` standard errors below the mean, so that the constraint is active only where the
+    model is more certain on D_u than chance explains. γ is never below the smallest score.
+
+    Raises:
+        ValueError: γ is outside the range of the score.
     """
-    gamma = max(no_pressure(classes, weight), level.mean - margin * level.error)
-    return _legal("heldout", gamma, classes, weight)
+    gamma = max(lowest_threshold(classes, weight), level.mean - margin * level.error)
+    return _checked("heldout", gamma, classes, weight)
 
 
-def no_pressure(classes: int, weight: float) -> float:
-    """Return the smallest score there is: a threshold that every model meets."""
+def lowest_threshold(classes: int, weight: float) -> float:
+    """Return the smallest possible score: a threshold that every model meets."""
     return -weight * math.log(classes)
 
 
-def proxy(scores: Tensor, classes: int, weight: float, factor: float = 1.0) -> float:
-    """Return γ from the scores on D_u of a small reference model that never saw D_u."""
-    return _legal("proxy", _scaled(scores, classes, weight, factor), classes, weight)
+def proxy_threshold(scores: Tensor, classes: int, weight: float, factor: float = 1.0) -> float:
+    """Return γ from the scores on D_u of a small reference model that never saw D_u.
+
+    ``scores`` are ``[rows]``; ``factor`` multiplies the mean entropy from which γ is computed.
+
+    Raises:
+        ValueError: γ is outside the range of the score, or a score is NaN.
+    """
+    return _checked("proxy", _scaled_score(scores, classes, weight, factor), classes, weight)
 
 
-def _scaled(scores: Tensor, classes: int, weight: float, factor: float) -> float:
+def _scaled_score(scores: Tensor, classes: int, weight: float, factor: float) -> float:
     """Return the score at ``factor`` times the mean entropy behind ``scores``, at most uniform."""
-    # FedORA Eq 28 read backwards: H = (S/ω + log C) / 2, and S = ω (2 H − log C).
+    # FedORA Eq 28 solved for H: H = (S/ω + log C) / 2, and S = ω (2 H − log C).
     ceiling = math.log(classes)
     mean_entropy = (float(scores.double().mean()) / weight + ceiling) / 2.0
-    # In this order a NaN survives min() and is refused below.
+    # In this order min() keeps a NaN, which _checked refuses.
     return weight * (2.0 * min(factor * mean_entropy, ceiling) - ceiling)
 
 
-def _legal(policy: str, threshold: float, classes: int, weight: float) -> float:
+def _checked(policy: str, threshold: float, classes: int, weight: float) -> float:
     ceiling = weight * math.log(classes)
     if not -ceiling * (1 + 1e-6) <= threshold <= ceiling * (1 + 1e-6):  # NaN fails as well
         raise ValueError(
-            f"policy {policy!r} gave {threshold}, legal is [{-ceiling:.4f}, {ceiling:.4f}] "
-            f"for {classes} classes at weight {weight}; were the scores taken at this weight?"
+            f"threshold policy {policy!r} gave {threshold}; for {classes} classes and weight "
+            f"{weight} it must be in [{-ceiling:.4f}, {ceiling:.4f}]; were the scores computed "
+            "with this weight?"
         )
     return threshold

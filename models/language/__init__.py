@@ -1,9 +1,10 @@
 """Language models and their adapters, for federated fine-tuning and unlearning.
 
-Importing this folder first makes torchvision importable, which transformers insists on where it
-is installed; so modules elsewhere that use transformers or peft import from here before them.
+transformers imports torchvision where it is installed. Importing this package first makes sure that
+torchvision can be imported, so other modules import from here before they import transformers or
+peft.
 """
 
-from models.torchvision_ops import declare_absent
+from models.torchvision_ops import declare_missing_operators
 
-declare_absent()
+declare_missing_operators()

@@ -1,8 +1,8 @@
-"""Low-rank adapters on a frozen language model (Hu et al., arXiv 2106.09685), by peft.
+"""Low-rank adapters (LoRA) on a frozen language model (Hu et al., arXiv 2106.09685), by peft.
 
-W + (α/r) B A, with A ``[r, in]`` and B ``[out, r]``. Paper 000 writes A B and leaves α/r out.
-All parties draw the same first A from a seed that they share, so that it need not be sent; B
-begins at zero, so that the adapted model begins as the base.
+The adapted weight is W + (α/r) B A, with A ``[r, in]`` and B ``[out, r]``; paper 000 writes A B and
+omits α/r. All parties draw the same initial A from a shared seed, so that A need not be sent. B
+starts at zero, so that the adapted model starts as the base model.
 """
 
 from dataclasses import dataclass
@@ -15,62 +15,73 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from models.initialisation import build_seeded
 from models.language.errors import LanguageModelError
-from models.seeded import seeded
 
-# The linear maps of one layer of Llama and its kin.
+# The linear maps of one layer of Llama and similar models.
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lora:
-    """How the adapters are made; the defaults are those of paper 000."""
+class AdapterSettings:
+    """Settings of the adapters; the defaults are those of paper 000."""
 
     rank: int = 32  # r
     alpha: int = 64  # α
-    dropout: float = 0.05  # share of each adapter's inputs dropped in training
+    dropout: float = 0.05  # share of each adapter's inputs that are dropped in training
     modules: tuple[str, ...] = PROJECTIONS
 
     def __post_init__(self) -> None:
+        """Check the settings.
+
+        Raises:
+            LanguageModelError: a setting is out of its range, or no module is named.
+        """
         if self.rank < 1 or self.alpha < 1:
-            raise LanguageModelError(f"rank {self.rank} and alpha {self.alpha} must be 1 or more")
+            raise LanguageModelError(
+                f"adapters need a rank and an alpha of 1 or more (got {self.rank} and {self.alpha})"
+            )
         if not 0 <= self.dropout < 1:
-            raise LanguageModelError(f"dropout {self.dropout} must be 0 or more and below 1")
+            raise LanguageModelError(
+                f"the dropout of adapters must be 0 or more and below 1 (got {self.dropout})"
+            )
         if not self.modules:
-            raise LanguageModelError("adapters on no module", hint=f"such as {PROJECTIONS[0]}")
+            raise LanguageModelError(
+                "adapters need at least one module", hint=f"name modules such as {PROJECTIONS[0]}"
+            )
 
 
-def adapt(model: PreTrainedModel, lora: Lora, seed: int) -> PeftModel:
-    """Put adapters on ``model`` itself and freeze its own weights.
+def add_adapters(model: PreTrainedModel, settings: AdapterSettings, seed: int) -> PeftModel:
+    """Add adapters to ``model`` in place, freeze its own weights, and return the adapted model.
 
     Raises:
-        LanguageModelError: the model has no module of such a name, or is adapted already.
+        LanguageModelError: the model lacks a module of the settings, or has adapters already.
     """
     if isinstance(model, PeftModel) or adapted_modules(model):
-        raise LanguageModelError("the model has adapters already", hint="load the base afresh")
-    _check_modules(model, lora)
-    settings = LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        lora_dropout=lora.dropout,
-        target_modules=list(lora.modules),
+        raise LanguageModelError("the model has adapters already", hint="load the base model again")
+    _check_modules(model, settings)
+    config = LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules=list(settings.modules),
         bias="none",
         task_type="CAUSAL_LM",
     )
-    # peft draws from torch's global generator, which is left as it was; its draws are replaced.
-    found = seeded(seed, lambda: _put_on(model, settings))
+    # peft draws from torch's global generator, which is restored; its draws of A are replaced.
+    adapted = build_seeded(seed, lambda: _peft_model(model, config))
     with torch.no_grad():
-        for name, parameter in found.named_parameters():
+        for name, parameter in adapted.named_parameters():
             if ".lora_A." in name:
-                parameter.copy_(first_a(parameter.shape, plain_name(name), seed))
-    return found
+                parameter.copy_(initial_a(parameter.shape, adapter_name(name), seed))
+    return adapted
 
 
-def first_a(shape: torch.Size, name: str, seed: int) -> Tensor:
-    """Draw A, ``[r, in]`` float32, uniform within ±1/√in as torch and peft have it.
+def initial_a(shape: torch.Size, name: str, seed: int) -> Tensor:
+    """Return the initial A of the module ``name``, uniform within ±1/√in, ``[r, in]`` float32.
 
-    Its own generator on the CPU and its own seed for every name: the draw depends on neither
-    the order of modules, nor the device, nor anything drawn before.
+    ``shape`` is ``(r, in)``. Each name has its own seed and its own generator on the CPU: the draw
+    depends neither on the order of modules, nor on the device, nor on earlier draws.
     """
     own = int.from_bytes(sha256(f"{seed}/{name}".encode()).digest()[:8], "big") >> 1
     bound = 1 / sqrt(shape[1])
@@ -79,82 +90,94 @@ def first_a(shape: torch.Size, name: str, seed: int) -> Tensor:
 
 
 def freeze_a(model: PeftModel) -> None:
-    """Leave every A as it is from now on (``FFA-LoRA``, Sun et al., arXiv 2403.12313)."""
+    """Freeze every A, so that only B is trained (FFA-LoRA, Sun et al., arXiv 2403.12313)."""
     for name, parameter in model.named_parameters():
         if ".lora_A." in name:
             parameter.requires_grad_(False)
 
 
-def plain(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
-    """The model without adapters: they are merged into it, as ``merge`` does; or as it is."""
-    return merge(model) if isinstance(model, PeftModel) else model
-
-
-def merge(model: PeftModel) -> PreTrainedModel:
-    """Add (α/r) B A to the weights and take the adapters off; ``model`` is used up.
-
-    Copy it first to keep it. In bfloat16 the sums are rounded to that.
+def without_adapters(model: PreTrainedModel | PeftModel) -> PreTrainedModel:
+    """Return ``model`` with its adapters merged, or ``model`` itself if it has none.
 
     Raises:
-        LanguageModelError: a sum is not finite.
+        LanguageModelError: a merged weight is not finite.
+    """
+    return merge_adapters(model) if isinstance(model, PeftModel) else model
+
+
+def merge_adapters(model: PeftModel) -> PreTrainedModel:
+    """Return the base model with (α/r) B A added to its weights.
+
+    ``model`` cannot be used afterwards; copy it first to keep it. In bfloat16 the sums are rounded
+    to bfloat16.
+
+    Raises:
+        LanguageModelError: a merged weight is not finite.
     """
     try:
-        found: PreTrainedModel = model.merge_and_unload(safe_merge=True)
+        merged: PreTrainedModel = model.merge_and_unload(safe_merge=True)
     except ValueError as error:
         raise LanguageModelError(
-            f"the adapters cannot be merged: {error}", hint="they diverged; take an earlier round"
+            f"the adapters cannot be merged: {error}",
+            hint="the adapters diverged; take those of an earlier round",
         ) from error
-    return found
+    return merged
 
 
 @torch.no_grad()
-def logits_of(model: nn.Module, tokens: Tensor) -> Tensor:
-    """Its logits without dropout, ``[batch, length, vocabulary]`` float64."""
+def model_logits(model: nn.Module, tokens: Tensor) -> Tensor:
+    """Return a model's logits without dropout, ``[batch, length, vocabulary]`` float64.
+
+    ``tokens`` are token ids, ``[batch, length]``.
+    """
     mode = model.training
-    found: Tensor = model.eval()(input_ids=tokens).logits
+    logits: Tensor = model.eval()(input_ids=tokens).logits
     model.train(mode)
-    return found.double()
+    return logits.double()
 
 
-def plain_name(name: str) -> str:
-    """A parameter's name as peft's files have it, without the adapter's own name."""
+def adapter_name(name: str) -> str:
+    """Return a parameter's name as in peft's files, without the name of the adapter."""
     return name.replace(".lora_A.default.", ".lora_A.").replace(".lora_B.default.", ".lora_B.")
 
 
 def adapted_modules(model: nn.Module) -> list[str]:
-    """Names of the modules that carry adapters."""
+    """Return the names of the modules that have adapters."""
     return [name for name, module in model.named_modules() if hasattr(module, "lora_A")]
 
 
 def linear_modules(model: nn.Module) -> list[tuple[str, Tensor]]:
-    """The last name and the weight of every linear map, Conv1D of GPT-2 and its kin included."""
+    """Return the last part of the name and the weight of every linear map.
+
+    Weights are ``[out, in]``, or ``[in, out]`` for a Conv1D of GPT-2 and similar models.
+    """
     return [
         (name.rpartition(".")[2], module.get_parameter("weight"))
         for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) or is_turned(module)
+        if isinstance(module, nn.Linear) or has_transposed_weight(module)
     ]
 
 
-def is_turned(module: nn.Module) -> bool:
-    """Whether it is a linear map whose weight lies as ``[in, out]``: Conv1D of GPT-2."""
+def has_transposed_weight(module: nn.Module) -> bool:
+    """Return whether a module is a linear map with weight ``[in, out]``: Conv1D of GPT-2."""
     return type(module).__name__ == "Conv1D"
 
 
-def _check_modules(model: nn.Module, lora: Lora) -> None:
+def _check_modules(model: nn.Module, settings: AdapterSettings) -> None:
     known = {name for name, _ in linear_modules(model)}
-    absent = [name for name in lora.modules if name not in known]
+    absent = [name for name in settings.modules if name not in known]
     if absent:
         raise LanguageModelError(
             f"the model has no linear module {', '.join(absent)}",
-            hint=f"this model has {', '.join(sorted(known))}",
+            hint=f"name modules of this model: {', '.join(sorted(known))}",
         )
 
 
-def _put_on(model: PreTrainedModel, settings: LoraConfig) -> PeftModel:
+def _peft_model(model: PreTrainedModel, config: LoraConfig) -> PeftModel:
     with catch_warnings():
-        # peft asks transformers by a name that the latter gave another.
+        # peft uses an attribute that transformers has renamed.
         filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
-        found = get_peft_model(model, settings)
-    if not isinstance(found, PeftModel):
-        raise TypeError(f"peft made a {type(found).__name__}")
-    return found
+        adapted = get_peft_model(model, config)
+    if not isinstance(adapted, PeftModel):
+        raise TypeError(f"peft returned a {type(adapted).__name__}, not a PeftModel")
+    return adapted

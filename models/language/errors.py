@@ -1,8 +1,8 @@
-"""What is wrong with a language model, its folder or its adapters, and a hint."""
+"""Exception for language models, their folders and their adapters."""
 
 
 class LanguageModelError(Exception):
-    """A model, folder, adapter or setting that cannot be used; ``hint`` says what to do."""
+    """A model, folder, adapter or setting cannot be used; ``hint`` is a way to correct it."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

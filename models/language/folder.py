@@ -1,8 +1,8 @@
-"""A model's folder on this machine: which files determine the model, and whether they may be read.
+"""Folder of a language model on this machine: which files determine the model, and are they safe.
 
-Nothing is loaded here. What is refused could run code (pickled weights, a model type that brings
-its own Python), fetch something (an adapter that names its base, a kernel from a hub) or give
-another model than the one meant (a classifier without a language-model head).
+No model is loaded here. A folder is refused if its files could run code (pickled weights, a model
+type with its own Python), download something (an adapter that names its base, a kernel from a hub),
+or give another model than expected (a classifier without a language-model head).
 """
 
 import json
@@ -21,7 +21,7 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"
-# At least one of these holds a tokenizer's vocabulary; the others only tell how to use it.
+# At least one of these holds a tokenizer's vocabulary; the other files are only settings.
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt")
 _TOKENIZER_SETTINGS = (
     "tokenizer_config.json",
@@ -35,11 +35,12 @@ _LARGEST_JSON = 64 << 20  # bytes; the index of a model with 100,000 tensors is 
 _PIECE = 1 << 20  # bytes hashed at a time
 _DOMAIN = b"base language model, form 1\n"
 _AS_SAFETENSORS = "write it again with save_pretrained of transformers, which writes safetensors"
+_COPY_AGAIN = "copy the file again"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """The files of one causal language model, all there and of a kind that may be read."""
+    """The checked files of one causal language model."""
 
     path: Path
     config: dict[str, Any]
@@ -47,56 +48,60 @@ class ModelFolder:
     others: tuple[Path, ...]  # config, index, tokenizer
 
     def digest(self) -> str:
-        """SHA-256, in hex, of the names and contents of all files that determine the model.
+        """Return the SHA-256, in hex, of names and contents of all files that determine the model.
 
-        The same files give the same digest on every machine; other files do not enter it.
+        The same files give the same digest on every machine. Other files in the folder do not
+        change it.
         """
         found = sha256(_DOMAIN)
         for path in sorted((*self.weights, *self.others), key=lambda path: path.name):
-            # A name holds no zero byte and a hash has a fixed length, so no two lists look alike.
-            found.update(path.name.encode() + b"\0" + _hashed(path))
+            # A name has no zero byte and a hash has a fixed length, so no two lists of files give
+            # the same bytes.
+            found.update(path.name.encode() + b"\0" + _file_hash(path))
         return found.hexdigest()
 
 
-def examine(folder: Path) -> ModelFolder:
-    """Find the files of a causal language model and look at their headers.
+def examine_model_folder(folder: Path) -> ModelFolder:
+    """Find the files of a causal language model and check them; weights are not loaded.
 
     Raises:
-        LanguageModelError: something is absent, damaged or may not be read.
+        LanguageModelError: a file is missing, damaged or not allowed.
     """
     config = _config(folder)
-    weights = _weights(folder)
+    weights = _weight_files(folder)
     for path in weights:
-        _whole(path)
+        _check_complete(path)
     named = (CONFIG, INDEX, "generation_config.json", *VOCABULARIES, *_TOKENIZER_SETTINGS)
     others = tuple(folder / name for name in named if (folder / name).is_file())
     if not any(path.name in VOCABULARIES for path in others):
         raise LanguageModelError(
-            f"{folder} holds no tokenizer: none of {', '.join(VOCABULARIES)}",
-            hint="copy the tokenizer's files from where the model came, into the same folder",
+            f"{folder} has no tokenizer: none of {', '.join(VOCABULARIES)}",
+            hint="copy the tokenizer's files of the same model into this folder",
         )
     return ModelFolder(folder, config, weights, others)
 
 
-def base_digest(folder: Path) -> str:
-    """``examine(folder).digest()``: what all parties compare before they train on one model."""
-    return examine(folder).digest()
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read one JSON object of bounded size.
+def base_model_digest(folder: Path) -> str:
+    """Return the digest of a model's files, which all parties compare before the training.
 
     Raises:
-        LanguageModelError: it is too large, or no JSON object.
+        LanguageModelError: a file is missing, damaged or not allowed.
     """
+    return examine_model_folder(folder).digest()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file of bounded size."""
     if path.stat().st_size > _LARGEST_JSON:
-        raise LanguageModelError(f"{path} has more than {_LARGEST_JSON >> 20} MiB of JSON")
+        raise LanguageModelError(
+            f"{path} has more than {_LARGEST_JSON >> 20} MiB of JSON, the most that is read"
+        )
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise LanguageModelError(f"{path} is no JSON: {error}", hint="copy it again") from error
+        raise LanguageModelError(f"{path} is not JSON: {error}", hint=_COPY_AGAIN) from error
     if not isinstance(found, dict):
-        raise LanguageModelError(f"{path} is no JSON object", hint="copy it again")
+        raise LanguageModelError(f"{path} is not a JSON object", hint=_COPY_AGAIN)
     return found
 
 
@@ -104,53 +109,53 @@ def _config(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise LanguageModelError(
             f"there is no folder {folder}",
-            hint="name a folder of this machine; models are never fetched from elsewhere",
+            hint="name a folder on this machine; models are never downloaded",
         )
     if not (folder / CONFIG).is_file():
         adapter = (folder / ADAPTER).is_file()
         raise LanguageModelError(
-            f"{folder} holds no {CONFIG}" + (", only an adapter" if adapter else ""),
-            hint="name the base model's folder" if adapter else "name the folder that holds it",
+            f"{folder} has no {CONFIG}" + (", only an adapter" if adapter else ""),
+            hint="name the base model's folder" if adapter else f"name the folder with {CONFIG}",
         )
     if (folder / ADAPTER).exists():
-        # transformers would put the adapter on, unseen, and the base would not be the base.
+        # transformers would add the adapter without a message, and the base would be another model.
         raise LanguageModelError(
-            f"{folder} holds a model and an adapter",
-            hint=f"move {ADAPTER} and its weights into a folder of their own",
+            f"{folder} has a model and an adapter",
+            hint=f"move {ADAPTER} and its weights into another folder",
         )
-    config = read_json(folder / CONFIG)
+    config = _read_json(folder / CONFIG)
     _check_kind(folder, config)
     return config
 
 
 def _check_kind(folder: Path, config: dict[str, Any]) -> None:
-    """Refuse what is no causal language model of transformers' own."""
+    """Refuse every model that is not a causal language model of transformers itself."""
     kind = str(config.get("model_type"))
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise LanguageModelError(
-            f"{folder / CONFIG}: {kind} is no type of causal language model that transformers "
-            "has; code that a folder brings along is never run",
+            f"{folder / CONFIG}: model_type {kind} is not a causal language model of transformers; "
+            "code in a model's folder is never run",
             hint="use a type such as llama, qwen2, mistral or gpt2",
         )
     legal: set[str] = set()
     for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
         legal |= {names} if isinstance(names, str) else set(names)
-    told = config.get("architectures") or []
-    if not isinstance(told, list) or (told and not legal.intersection(map(str, told))):
+    given = config.get("architectures") or []
+    if not isinstance(given, list) or (given and not legal.intersection(map(str, given))):
         raise LanguageModelError(
-            f"{folder / CONFIG}: {told!r} is not a causal language model",
-            hint=f"for {kind} it would be {MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[kind]}",
+            f"{folder / CONFIG}: architectures {given!r} is not a causal language model",
+            hint=f"for {kind} it is {MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[kind]}",
         )
     for key, value in _settings(config):
         if key.endswith("_implementation") and isinstance(value, str) and "/" in value:
             raise LanguageModelError(
-                f"{folder / CONFIG}: {key} names a kernel to fetch and run",
-                hint=f"remove {key}; transformers then takes torch's attention",
+                f"{folder / CONFIG}: {key} names a kernel, which would be downloaded and run",
+                hint=f"remove {key}; transformers then uses torch's attention",
             )
 
 
 def _settings(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every key and value, nested ones under the name of their nest if that says what they are."""
+    """Yield every key and value; values nested in an ``_implementation`` keep that key."""
     for key, value in config.items():
         if not isinstance(value, dict):
             yield key, value
@@ -160,44 +165,45 @@ def _settings(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from _settings(value)
 
 
-def _weights(folder: Path) -> tuple[Path, ...]:
-    """The weight files that would be loaded."""
+def _weight_files(folder: Path) -> tuple[Path, ...]:
+    """Return the weight files that would be loaded."""
     if (folder / WEIGHTS).is_file():
         return (folder / WEIGHTS,)
     if not (folder / INDEX).is_file():
         pickled = sorted(each.name for each in folder.glob("*.bin"))
         found = f"only {pickled[0]}, whose pickles could run code" if pickled else "no weights"
         raise LanguageModelError(
-            f"{folder} holds no {WEIGHTS}: {found}",
-            hint=_AS_SAFETENSORS if pickled else "copy the weights into it",
+            f"{folder} has no {WEIGHTS}: {found}",
+            hint=_AS_SAFETENSORS if pickled else "copy the weights into this folder",
         )
-    shards = read_json(folder / INDEX).get("weight_map")
+    shards = _read_json(folder / INDEX).get("weight_map")
     if not isinstance(shards, dict) or not shards:
-        raise LanguageModelError(f"{folder / INDEX} maps no weights", hint="copy it again")
+        raise LanguageModelError(f"{folder / INDEX} has no weight_map", hint=_COPY_AGAIN)
     names = sorted({str(name) for name in shards.values()})
     for name in names:
         if name != Path(name).name or not name.endswith(".safetensors"):
             raise LanguageModelError(
-                f"{folder / INDEX} names {name!r}, which is no safetensors file of this folder",
+                f"{folder / INDEX} names {name!r}, which is not a safetensors file in this folder",
                 hint=_AS_SAFETENSORS,
             )
         if not (folder / name).is_file():
-            raise LanguageModelError(f"{folder} lacks {name}", hint=f"{INDEX} names it; copy it")
+            raise LanguageModelError(f"{folder} lacks {name}", hint=f"copy it; {INDEX} names it")
     return tuple(folder / name for name in names)
 
 
-def _whole(path: Path) -> None:
-    """Refuse a file whose header and length disagree."""
+def _check_complete(path: Path) -> None:
+    """Refuse a file whose length does not match its header."""
     try:
         with safe_open(path, framework="pt"):
             pass
     except (SafetensorError, OSError) as error:
         raise LanguageModelError(
-            f"{path} is truncated or damaged: {error}", hint="copy it again and compare its size"
+            f"{path} is truncated or damaged: {error}",
+            hint="copy the file again and compare its size",
         ) from error
 
 
-def _hashed(path: Path) -> bytes:
+def _file_hash(path: Path) -> bytes:
     found = sha256()
     with path.open("rb") as file:
         while piece := file.read(_PIECE):

@@ -1,6 +1,7 @@
-"""Loading a causal language model and its tokenizer from a folder of this machine, and only so.
+"""Loading of a causal language model and its tokenizer from a folder on this machine.
 
-Safetensors only, nothing fetched, no code of the folder's own run (see ``folder``).
+Only safetensors are read, nothing is downloaded, and no code of the folder is run; the ``folder``
+module checks this.
 """
 
 from dataclasses import dataclass
@@ -20,14 +21,14 @@ from transformers import (
 from transformers.utils import logging
 
 from models.language.errors import LanguageModelError
-from models.language.folder import ModelFolder, examine
+from models.language.folder import ModelFolder, examine_model_folder
 
 Precision: TypeAlias = Literal["float32", "bfloat16"]
 Quantisation: TypeAlias = Literal["none", "int8", "int4"]  # of the frozen base's linear weights
 
 PRECISIONS: dict[Precision, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # who calls shows its own
-# Tokens made for padding or without another use, before the end token is taken for it.
+logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the caller shows its own progress
+# Padding tokens, or tokens without another use, that are tried before the end token is used.
 _PADS = ("<|finetune_right_pad_id|>", "<pad>", "<|pad|>", "[PAD]")
 
 
@@ -35,8 +36,8 @@ _PADS = ("<|finetune_right_pad_id|>", "<pad>", "<|pad|>", "[PAD]")
 class LanguageModel:
     """A model with the tokenizer from the same folder.
 
-    Padding is known by the attention mask, never by the token: where the tokenizer has no token
-    for it, the end token pads, and labels must not be masked by comparing with it.
+    The attention mask marks padding, not the token: if the tokenizer has no padding token, the end
+    token is used. So labels must not be masked by comparing tokens with the padding token.
     """
 
     model: PreTrainedModel
@@ -50,22 +51,22 @@ def load_language_model(
     device: str = "cpu",
     quantisation: Quantisation = "none",
 ) -> LanguageModel:
-    """Load the model, in evaluation mode, all weights trainable unless quantised.
+    """Load a model in evaluation mode; all weights are trainable unless they are quantised.
 
     Raises:
-        LanguageModelError: the folder cannot be used (see ``folder.examine``), its weights are not
-            those of its config, or the quantisation asked for cannot be had.
+        LanguageModelError: a file of the folder is missing, damaged or not allowed, the weights do
+            not match the config, or the quantisation is not available on this machine.
     """
     place = torch.device(device)
     check_quantisation(quantisation, place)
-    examined = examine(folder)
+    examined = examine_model_folder(folder)
     tokenizer = load_tokenizer(folder)
-    model = _model(examined, precision, place, quantisation)
+    model = _load_model(examined, precision, place, quantisation)
     rows = len(model.get_input_embeddings().weight)  # type: ignore[arg-type]
     if len(tokenizer) > rows:
         raise LanguageModelError(
             f"{folder}: the tokenizer has {len(tokenizer)} tokens and the model {rows}",
-            hint="the two are not of one model; copy both from one place",
+            hint="they belong to different models; copy both from the same source",
         )
     model.config.pad_token_id = tokenizer.pad_token_id
     model.generation_config = _greedy(model, tokenizer)
@@ -74,7 +75,7 @@ def load_language_model(
 
 
 def _greedy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> GenerationConfig:
-    """No penalty, beam or forbidden token that the folder has for chats: answers are measured."""
+    """Return settings of plain greedy decoding, without the folder's penalties, beams and bans."""
     own: Any = model.generation_config
     end = None if own is None else own.eos_token_id
     return GenerationConfig(  # type: ignore[no-untyped-call]
@@ -84,7 +85,7 @@ def _greedy(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Gener
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a folder; it has a token to pad with.
+    """Load the tokenizer of a folder; it has a padding token.
 
     Raises:
         LanguageModelError: its files cannot be read, or it has no end token.
@@ -95,13 +96,13 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         )
     except Exception as error:
         raise LanguageModelError(
-            f"{folder}: its tokenizer cannot be read: {_first_line(error)}",
-            hint="copy the tokenizer's files again; an old kind may need tokenizer.json",
+            f"{folder}: the tokenizer cannot be read: {_first_line(error)}",
+            hint="copy the tokenizer's files again; an old format may need tokenizer.json",
         ) from error
     if tokenizer.eos_token_id is None:
         raise LanguageModelError(
-            f"{folder}: its tokenizer has no end token",
-            hint="name eos_token in tokenizer_config.json; an answer ends with it",
+            f"{folder}: the tokenizer has no end token, with which an answer ends",
+            hint="set eos_token in tokenizer_config.json",
         )
     if tokenizer.pad_token_id is None:
         known = tokenizer.get_vocab()
@@ -110,10 +111,10 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def check_quantisation(quantisation: Quantisation, device: torch.device) -> None:
-    """Refuse a quantisation that this machine cannot give, and say what is missing.
+    """Check that this machine can load quantised weights.
 
     Raises:
-        LanguageModelError: see above.
+        LanguageModelError: a library or a GPU is missing, or ``device`` is not a GPU.
     """
     if quantisation == "none":
         return
@@ -123,15 +124,15 @@ def check_quantisation(quantisation: Quantisation, device: torch.device) -> None
     if not torch.cuda.is_available():
         lacks.append("a CUDA GPU")
     elif device.type != "cuda":
-        lacks.append(f"a device such as cuda:0 in place of {device}")
+        lacks.append(f"a device such as cuda:0 instead of {device}")
     if lacks:
         raise LanguageModelError(
             f"{quantisation} weights need {' and '.join(lacks)}",
-            hint="set no quantisation, and bfloat16 to save half the memory of float32",
+            hint="set no quantisation; bfloat16 needs half the memory of float32",
         )
 
 
-def _model(
+def _load_model(
     folder: ModelFolder, precision: Precision, device: torch.device, quantisation: Quantisation
 ) -> PreTrainedModel:
     try:
@@ -142,26 +143,26 @@ def _model(
             use_safetensors=True,
             dtype=PRECISIONS[precision],
             output_loading_info=True,
-            **_quantised(precision, device, quantisation),
+            **_quantisation_options(precision, device, quantisation),
         )
     except Exception as error:
         raise LanguageModelError(
             f"{folder.path}: the model cannot be built from its files: {_first_line(error)}",
-            hint="config.json and the weights must be of one model",
+            hint="config.json and the weights must belong to one model",
         ) from error
     model, report = loaded
     lost = sorted({*map(str, report["missing_keys"]), *_names(report["mismatched_keys"])})
     if lost:
-        # They would be drawn at random, and every party would draw others.
+        # transformers would draw these tensors at random, and differently at each party.
         raise LanguageModelError(
             f"{folder.path}: the weights lack {len(lost)} tensors of the model, such as {lost[0]}",
-            hint="config.json and the weights must be of one model with a language-model head",
+            hint="config.json and the weights must belong to one model with a language-model head",
         )
     found: PreTrainedModel = model if quantisation != "none" else model.to(device)
     return found
 
 
-def _quantised(
+def _quantisation_options(
     precision: Precision, device: torch.device, quantisation: Quantisation
 ) -> dict[str, Any]:
     if quantisation == "none":
@@ -176,7 +177,7 @@ def _quantised(
 
 
 def _names(mismatched: Any) -> list[str]:
-    """Names of tensors of another shape, which the library tells alone or beside their shapes."""
+    """Return names of tensors of another shape; the library gives names or tuples with shapes."""
     return [each if isinstance(each, str) else str(each[0]) for each in mismatched]
 
 

@@ -1,16 +1,16 @@
-"""The weighted mean of clients' adapters, in three ways, and how far means of factors go wrong.
+"""Weighted mean of clients' adapters by three rules, and the error of averaging the factors.
 
-α_k = n_k / Σ n, W_k = B_k A_k with A ``[r, in]`` and B ``[out, r]``. The mean that is meant is
-W̄ = Σ α_k W_k, which has up to K·r ranks. Three ways to r ranks:
+Letters: α_k = n_k / Σ n, W_k = B_k A_k with A ``[r, in]`` and B ``[out, r]``. The exact mean is
+W̄ = Σ α_k W_k, of rank up to K·r for K clients. There are three rules that return rank r:
 
-* ``factors``: Ā = Σ α_k A_k, B̄ = Σ α_k B_k (paper 000). B̄ Ā is not W̄; ``factor_gap`` tells by
-  how much;
-* ``product_svd``: the best approximation of W̄ by r ranks (Eckart and Young), exact where W̄ has no
-  more;
-* ``freeze_A``: all A equal and never trained, the mean of B alone: exact.
+* ``factors``: Ā = Σ α_k A_k and B̄ = Σ α_k B_k (paper 000). B̄ Ā differs from W̄; ``factor_gaps``
+  measures by how much.
+* ``product_svd``: the best approximation of W̄ of rank r (Eckart and Young), exact if W̄ has rank r.
+* ``freeze_A``: all A are equal and never trained, and only B is averaged, which is exact.
 
-All sums are in float64; the result has the type of the first client's tensors. What is no factor
-(a tensor trained in full) is averaged as it is. α/r is left out, being the same for all.
+All sums are computed in float64; the result has the type of the first client's tensors. A tensor
+that is not a factor (one that is trained in full) is averaged as it is. α/r is omitted, because it
+is the same for all clients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,71 +30,76 @@ _A, _B = ".lora_A.weight", ".lora_B.weight"
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """How far the product of mean factors is from the mean of products, in Frobenius norms."""
+class FactorGap:
+    """Distance of the product of mean factors to the mean of products, in Frobenius norms."""
 
     gap: float  # ‖W̄ − B̄ Ā‖
-    mean: float  # ‖W̄‖, to read the other against
+    mean: float  # ‖W̄‖, as a reference
 
     @property
     def relative(self) -> float:
-        """Their ratio; 0 where both are."""
+        """The gap divided by the mean; 0 if both are 0."""
         return self.gap / self.mean if self.mean else 0.0
 
 
-def aggregate(
-    way: LoraAggregation, clients: Sequence[Adapters], rows: Sequence[float]
+def aggregate_adapters(
+    rule: LoraAggregation, clients: Sequence[Adapters], rows: Sequence[float]
 ) -> dict[str, Tensor]:
-    """Average the clients' adapters, weighted by ``rows`` (n_k).
+    """Return the mean of the clients' adapters by name, weighted by ``rows`` (n_k).
+
+    The tensors of ``clients`` and of the result are A ``[r, in]``, B ``[out, r]``, or of any shape
+    if they are no factors.
 
     Raises:
-        LanguageModelError: no client, weights that are none, clients with other names or shapes,
-            or, for ``freeze_A``, clients whose A differ.
+        LanguageModelError: there is no client, the weights have no mean, clients have different
+            names or shapes, or clients have different A with ``freeze_A``.
     """
     shares = _shares(clients, rows)
-    if way == "freeze_A":
+    if rule == "freeze_A":
         _check_frozen(clients)
     found = {name: _mean(name, clients, shares) for name in clients[0]}
-    if way == "product_svd":
+    if rule == "product_svd":
         for module in _modules(clients[0]):
             found[module + _B], found[module + _A] = _truncated(module, clients, shares)
-    if way == "freeze_A":
-        # The mean of equal numbers can differ from them in the last place.
+    if rule == "freeze_A":
+        # The mean of equal numbers can differ from them in the last digit.
         frozen = {name: each.double() for name, each in clients[0].items() if name.endswith(_A)}
         found |= frozen
     return {name: found[name].to(clients[0][name].dtype) for name in clients[0]}
 
 
-def factor_gap(clients: Sequence[Adapters], rows: Sequence[float]) -> dict[str, Gap]:
-    """‖W̄ − B̄ Ā‖ of every module that has both factors, from the factors alone.
+def factor_gaps(clients: Sequence[Adapters], rows: Sequence[float]) -> dict[str, FactorGap]:
+    """Return ‖W̄ − B̄ Ā‖ of each module that has both factors, weighted by ``rows`` (n_k).
 
-    Where only B is given, A is frozen and equal, and there is no gap to report.
+    The tensors of ``clients`` are A ``[r, in]`` and B ``[out, r]``. A module of which only B is
+    given has a frozen, equal A, and no gap.
 
     Raises:
-        LanguageModelError: as ``aggregate``.
+        LanguageModelError: there is no client, the weights have no mean, or clients have different
+            names or shapes.
     """
     shares = _shares(clients, rows)
     return {module: _gap(module, clients, shares) for module in _modules(clients[0])}
 
 
-def total_gap(gaps: Mapping[str, Gap]) -> Gap:
-    """The norms over all modules together."""
+def total_gap(gaps: Mapping[str, FactorGap]) -> FactorGap:
+    """Return the gap over all modules together."""
     gap = sqrt(sum(each.gap**2 for each in gaps.values()))
-    return Gap(gap, sqrt(sum(each.mean**2 for each in gaps.values())))
+    return FactorGap(gap, sqrt(sum(each.mean**2 for each in gaps.values())))
 
 
-def _gap(module: str, clients: Sequence[Adapters], shares: Sequence[float]) -> Gap:
+def _gap(module: str, clients: Sequence[Adapters], shares: Sequence[float]) -> FactorGap:
     mean_a, mean_b = (_mean(module + end, clients, shares) for end in (_A, _B))
-    # W̄ − B̄ Ā = Σ α_k (B_k − B̄)(A_k − Ā): no difference of two large products.
-    apart = [(each[module + _B] - mean_b, each[module + _A] - mean_a) for each in clients]
+    # W̄ − B̄ Ā = Σ α_k (B_k − B̄)(A_k − Ā), which is no difference of two large products.
+    centred = [(each[module + _B] - mean_b, each[module + _A] - mean_a) for each in clients]
     whole = [(each[module + _B].double(), each[module + _A].double()) for each in clients]
-    return Gap(_norm_of_sum(apart, shares), _norm_of_sum(whole, shares))
+    return FactorGap(_norm_of_sum(centred, shares), _norm_of_sum(whole, shares))
 
 
 def _truncated(
     module: str, clients: Sequence[Adapters], shares: Sequence[float]
 ) -> tuple[Tensor, Tensor]:
-    """B ``[out, r]`` and A ``[r, in]`` of the nearest product, its singular values halved."""
+    """Return B ``[out, r]`` and A ``[r, in]`` of the nearest product, each with √s of its SVD."""
     pairs = [(each[module + _B].double(), each[module + _A].double()) for each in clients]
     rank = len(pairs[0][1])
     left, core, right = _thin(pairs, shares)
@@ -102,19 +107,19 @@ def _truncated(
     u, s, vh = left @ u[:, :rank], s[:rank], vh[:rank] @ right.T
     signs = _signs(u)
     roots = s.sqrt()
-    # A part without weight keeps B = 0 and an A of the usual length: with both at zero neither
-    # would have a gradient, and the part would never learn again.
+    # A direction with singular value 0 gets B = 0 and an A of the usual length: if both were zero,
+    # neither would have a gradient, and the direction could never be trained again.
     usual = sqrt(float(sum(a.square().sum() for _, a in pairs)) / (len(pairs) * rank))
     dead = s <= s[0] * max(core.shape) * torch.finfo(s.dtype).eps
     b = u * torch.where(dead, 0.0, roots * signs)
     a = vh * torch.where(dead, usual, roots * signs).unsqueeze(1)
-    return _padded(b, rank, 1), _padded(a, rank, 0)
+    return _pad_rank(b, rank, 1), _pad_rank(a, rank, 0)
 
 
 def _thin(
     pairs: Sequence[tuple[Tensor, Tensor]], shares: Sequence[float]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Q, core and P with Σ α_k B_k A_k = Q core Pᵀ; the core is K·r by K·r at most."""
+    """Return Q, core and P with Σ α_k B_k A_k = Q core Pᵀ; the core is at most K·r by K·r."""
     stacked_b = torch.cat([share * b for (b, _), share in zip(pairs, shares, strict=True)], dim=1)
     stacked_a = torch.cat([a for _, a in pairs], dim=0)
     left, upper = torch.linalg.qr(stacked_b)
@@ -123,27 +128,27 @@ def _thin(
 
 
 def _norm_of_sum(pairs: Sequence[tuple[Tensor, Tensor]], shares: Sequence[float]) -> float:
-    """‖Σ α_k B_k A_k‖ = ‖B A‖ of the stacked factors, from BᵀB and A Aᵀ: K·r by K·r each."""
+    """Return ‖Σ α_k B_k A_k‖ = ‖B A‖ of the stacked factors, from BᵀB and A Aᵀ, K·r by K·r."""
     b = torch.cat([share * b for (b, _), share in zip(pairs, shares, strict=True)], dim=1)
     a = torch.cat([a for _, a in pairs], dim=0)
     return sqrt(max(0.0, float(((b.T @ b) * (a @ a.T)).sum())))
 
 
 def _signs(u: Tensor) -> Tensor:
-    """±1 a column, such that each one's largest entry becomes positive: the SVD leaves it open."""
+    """Return ±1 per column that makes its largest entry positive; the SVD leaves signs open."""
     largest = u.abs().argmax(dim=0, keepdim=True)
     return torch.where(u.gather(0, largest)[0] < 0, -1.0, 1.0).to(u.dtype)
 
 
-def _padded(factor: Tensor, rank: int, dim: int) -> Tensor:
-    """Zeros for the ranks that a matrix smaller than r cannot have."""
+def _pad_rank(factor: Tensor, rank: int, dim: int) -> Tensor:
+    """Append zeros up to ``rank``, which a matrix with a side below r cannot reach."""
     shape = list(factor.shape)
     shape[dim] = rank - shape[dim]
     return torch.cat([factor, factor.new_zeros(shape)], dim=dim)
 
 
 def _mean(name: str, clients: Sequence[Adapters], shares: Sequence[float]) -> Tensor:
-    """Σ α_k x_k in float64, in the clients' order."""
+    """Return Σ α_k x_k in float64, summed in the order of the clients."""
     total = torch.zeros_like(clients[0][name], dtype=torch.float64)
     for client, share in zip(clients, shares, strict=True):
         total.add_(client[name].double(), alpha=share)
@@ -151,23 +156,28 @@ def _mean(name: str, clients: Sequence[Adapters], shares: Sequence[float]) -> Te
 
 
 def _modules(client: Adapters) -> list[str]:
-    """Modules that have both factors."""
+    """Return the modules that have both factors."""
     names = [name.removesuffix(_A) for name in client if name.endswith(_A)]
     return [name for name in names if name + _B in client]
 
 
 def _shares(clients: Sequence[Adapters], rows: Sequence[float]) -> list[float]:
     if not clients or len(clients) != len(rows):
-        raise LanguageModelError(f"{len(clients)} clients and {len(rows)} weights")
+        raise LanguageModelError(
+            f"a mean of adapters needs one weight per client, and at least one client "
+            f"(got {len(clients)} clients and {len(rows)} weights)"
+        )
     if not all(isfinite(n) and n >= 0 for n in rows) or not sum(rows) > 0:
         raise LanguageModelError(
-            f"weights {list(rows)} do not make a mean", hint="0 or more each, and not all 0"
+            f"the weights {list(rows)} have no mean",
+            hint="weights must be 0 or more, and not all of them 0",
         )
     first = {name: each.shape for name, each in clients[0].items()}
     for place, client in enumerate(clients[1:], start=2):
         if {name: each.shape for name, each in client.items()} != first:
             raise LanguageModelError(
-                f"client {place} of {len(clients)} has adapters of other names or shapes",
+                f"client {place} of {len(clients)} has adapters of other names or shapes than "
+                "client 1",
                 hint="all clients must adapt the same modules with the same rank",
             )
     return [n / sum(rows) for n in rows]
@@ -177,6 +187,6 @@ def _check_frozen(clients: Sequence[Adapters]) -> None:
     for name, first in clients[0].items():
         if name.endswith(_A) and not all(torch.equal(first, each[name]) for each in clients):
             raise LanguageModelError(
-                f"{name} differs between clients, and freeze_A needs it equal",
-                hint="freeze A before training, with one seed at all clients",
+                f"freeze_A needs the same {name} at all clients, and it differs",
+                hint="freeze A before the training, and use one seed at all clients",
             )

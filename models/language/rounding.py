@@ -1,8 +1,8 @@
-"""Rounding of weights to few bits and back: the attack that asks whether forgetting survives it.
+"""Quantisation attack: round weights to few bits and back, to test whether forgetting survives.
 
-A small change of the weights may hide what was learnt and not remove it; 8 or 4 bits undo small
-changes (Zhang et al., arXiv 2410.16454). Symmetric round-to-nearest: s = max |w| / (2^(b−1) − 1),
-w ← s · round(w / s), one s for each output channel, or for each group of inputs in it.
+A small change of the weights may hide knowledge without removing it, and rounding to 8 or 4 bits
+undoes small changes (Zhang et al., arXiv 2410.16454). The rounding is symmetric, to the nearest
+step, with one scale s per output channel, or per group of inputs in a channel.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from models.language.adapters import adapted_modules, is_turned
+from models.language.adapters import adapted_modules, has_transposed_weight
 from models.language.errors import LanguageModelError
 
 Bits: TypeAlias = Literal[8, 4]
@@ -19,57 +19,65 @@ Bits: TypeAlias = Literal[8, 4]
 GROUP = 64  # inputs that share one scale, as is usual with 4 bits
 
 
-def rounded(weight: Tensor, bits: Bits, group: int | None = None) -> Tensor:
-    """Round ``[out, in]`` to 2^b − 1 steps and return it as it was typed.
+def round_matrix(weight: Tensor, bits: Bits, group: int | None = None) -> Tensor:
+    """Return a weight rounded to 2^b − 1 values per scale, in its own type, ``[out, in]``.
 
-    Without ``group`` all inputs of a channel share a scale; the last group may be shorter.
+    ``weight`` is ``[out, in]``. Without ``group`` all inputs of a channel share a scale; the last
+    group may be shorter.
+
+    Raises:
+        LanguageModelError: ``weight`` is not a floating-point matrix, or ``group`` is less than 1.
     """
     if weight.ndim != 2 or not weight.is_floating_point():
         kind = f"{weight.dtype} {tuple(weight.shape)}"
-        raise LanguageModelError(f"a matrix of floating-point weights is rounded, not {kind}")
+        raise LanguageModelError(f"only a floating-point matrix can be rounded (got {kind})")
     if group is not None and group < 1:
-        raise LanguageModelError(f"a group of {group} inputs", hint=f"{GROUP} is usual")
+        raise LanguageModelError(
+            f"a group must have 1 or more inputs (got {group})", hint=f"{GROUP} is usual"
+        )
     parts = torch.split(weight.float(), group or weight.shape[1], dim=1)
     steps = 2 ** (bits - 1) - 1
-    return torch.cat([_rounded(part, steps) for part in parts], dim=1).to(weight.dtype)
+    return torch.cat([_round_group(part, steps) for part in parts], dim=1).to(weight.dtype)
 
 
 @torch.no_grad()
 def round_weights(model: nn.Module, bits: Bits, group: int | None = None) -> None:
-    """Have the linear weights of ``model`` itself go through ``rounded``; copy it first to keep it.
+    """Round the linear weights of ``model`` in place; copy it first to keep it.
 
-    Embeddings, norms, biases and the output head stay, as they do in common tools; a head may be
-    tied to the embeddings.
+    Embeddings, norms, biases and the output head stay as they are, as in common tools; a head may
+    share its weight with the embeddings.
 
     Raises:
-        LanguageModelError: the model has adapters, whose base alone would be rounded, or no linear
-            weight, so that nothing would have been tried.
+        LanguageModelError: the model has adapters, so that only its base would be rounded, or it
+            has no linear weight, so that nothing would be tested.
     """
     if adapted_modules(model):
         raise LanguageModelError(
-            "the model has adapters that are not merged", hint="merge them, then round the weights"
+            "the weights of a model with adapters cannot be rounded",
+            hint="merge the adapters first, then round the weights",
         )
     known: Any = model
     head = known.get_output_embeddings() if isinstance(model, PreTrainedModel) else None
     count = 0
     for module in model.modules():
-        if module is head or not (isinstance(module, nn.Linear) or is_turned(module)):
+        if module is head or not (isinstance(module, nn.Linear) or has_transposed_weight(module)):
             continue
         weight = module.get_parameter("weight")
-        if is_turned(module):
-            weight.copy_(rounded(weight.T, bits, group).T)
+        if has_transposed_weight(module):
+            weight.copy_(round_matrix(weight.T, bits, group).T)
         else:
-            weight.copy_(rounded(weight, bits, group))
+            weight.copy_(round_matrix(weight, bits, group))
         count += 1
     if not count:
         raise LanguageModelError(
             f"a {type(model).__name__} has no linear weight to round",
-            hint="leave evaluation.quantise out; a model that is as it was has survived nothing",
+            hint="leave out evaluation.quantise; an unchanged model would show nothing",
         )
 
 
-def _rounded(part: Tensor, steps: int) -> Tensor:
+def _round_group(part: Tensor, steps: int) -> Tensor:
+    # Symmetric round-to-nearest: s = max |w| / (2^(b−1) − 1), w ← s · round(w / s).
     scale = part.abs().amax(dim=1, keepdim=True) / steps
-    # A channel of zeros has scale 0 and stays.
+    # A channel of zeros has scale 0 and stays zero.
     safe = torch.where(scale > 0, scale, 1.0)
     return (part / safe).round().clamp(-steps, steps) * safe

@@ -1,7 +1,8 @@
-"""A tiny language model made here from texts: tokenizer, Llama, pre-training, and its folder.
+"""A tiny language model from given texts: tokenizer, Llama network, and its folder.
 
-For machines without weights or GPU: at most two million numbers, which learn some hundred facts by
-heart in minutes on a CPU. The same texts and seed make the same model with one thread.
+It is for machines without model weights or a GPU: at most two million parameters, which learn some
+hundred facts by heart in minutes on a CPU. With one thread, the same texts and seed give the same
+model.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,51 +13,42 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
+from models.initialisation import build_seeded
 from models.language.errors import LanguageModelError
-from models.language.trainable import tune_all
-from models.seeded import seeded
+from models.language.trainable import make_all_trainable
 
-logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # who calls shows its own
+logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the caller shows its own progress
 
 PAD, END = "<|pad|>", "<|end|>"
-LARGEST = 2_000_000  # numbers of a tiny model, embeddings included
+LARGEST = 2_000_000  # parameters of a tiny model, embeddings included
 _SMALLEST_VOCABULARY = 256 + 2  # every byte, padding and end
-
-# A conversation as plain questions and answers, for callers that want a template.
-CHAT_TEMPLATE = (
-    "{% for message in messages %}"
-    "{{ {'user': 'Question: ', 'assistant': 'Answer: ', 'system': ''}[message['role']] }}"
-    "{{ message['content'] }}"
-    "{{ '<|end|>' if message['role'] == 'assistant' else '\\n' }}"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}{{ 'Answer:' }}{% endif %}"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TinyShape:
-    """The network; the embeddings are tied."""
+    """Shape of the network; input and output embeddings share their weights."""
 
     hidden: int = 128
     intermediate: int = 352
     layers: int = 6
     heads: int = 4
     key_heads: int = 4
-    length: int = 512  # tokens that positions are made for
+    length: int = 512  # tokens that have a position
 
 
 def train_tokenizer(
     texts: Iterable[str], vocabulary: int = 2000, chat_template: str | None = None
 ) -> PreTrainedTokenizerFast:
-    """Learn a byte-level BPE; any text can be written in it, and nothing is put before a text.
+    """Train a byte-level BPE tokenizer; it can encode any text and adds no token before a text.
 
     Raises:
-        LanguageModelError: the vocabulary has no place for all bytes.
+        LanguageModelError: the vocabulary is too small for all bytes.
     """
     if vocabulary < _SMALLEST_VOCABULARY:
         raise LanguageModelError(
-            f"a vocabulary of {vocabulary} has no place for all bytes",
-            hint=f"{_SMALLEST_VOCABULARY} is the least, 2000 is usual",
+            f"a vocabulary needs {_SMALLEST_VOCABULARY} or more tokens, for all bytes "
+            f"(got {vocabulary})",
+            hint="2000 is usual",
         )
     found = Tokenizer(models.BPE())
     found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -73,16 +65,20 @@ def train_tokenizer(
     )
 
 
-def build_tiny(tokenizer: PreTrainedTokenizerFast, shape: TinyShape, seed: int) -> LlamaForCausalLM:
-    """Build the network for a tokenizer, its weights a function of ``seed`` alone.
+def build_tiny_model(
+    tokenizer: PreTrainedTokenizerFast, shape: TinyShape, seed: int
+) -> LlamaForCausalLM:
+    """Build the network for a tokenizer; its weights depend only on the shapes and ``seed``.
 
     Raises:
-        LanguageModelError: it has more than two million numbers, or heads that do not divide.
+        LanguageModelError: it has more than two million parameters, or the numbers of columns and
+            heads do not divide each other.
     """
     if shape.hidden % shape.heads or shape.heads % shape.key_heads:
         raise LanguageModelError(
             f"{shape.hidden} columns, {shape.heads} heads and {shape.key_heads} key heads do not "
-            "divide one another"
+            "divide each other",
+            hint="heads must divide the columns, and key heads must divide the heads",
         )
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -97,30 +93,32 @@ def build_tiny(tokenizer: PreTrainedTokenizerFast, shape: TinyShape, seed: int) 
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    found = seeded(seed, lambda: LlamaForCausalLM(config))
+    found = build_seeded(seed, lambda: LlamaForCausalLM(config))
     count = sum(parameter.numel() for parameter in found.parameters())
     if count > LARGEST:
         raise LanguageModelError(
-            f"the model has {count} numbers, and a tiny one {LARGEST} at most",
+            f"a tiny model has at most {LARGEST} parameters (got {count})",
             hint="take a smaller vocabulary, fewer layers or fewer columns",
         )
-    tune_all(found)
+    make_all_trainable(found)
     return found
 
 
 def encode_texts(
     tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], length: int
 ) -> list[list[int]]:
-    """Token ids of every text with the end token after it, cut into windows of ``length``."""
+    """Return token ids of each text and its end token, cut into windows of ``length`` tokens."""
     rows: list[list[int]] = []
     encode: Callable[[str], list[int]] = tokenizer.encode
     for text in texts:
         tokens = [*encode(text), int(str(tokenizer.eos_token_id))]
         rows += [tokens[start : start + length] for start in range(0, len(tokens), length)]
-    return [row for row in rows if len(row) > 1]  # one token predicts nothing
+    return [row for row in rows if len(row) > 1]  # one token alone predicts nothing
 
 
-def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write weights as safetensors, config and tokenizer: a folder that ``loading`` reads."""
+def save_language_model(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path
+) -> None:
+    """Save weights as safetensors, config and tokenizer, for ``load_language_model``."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

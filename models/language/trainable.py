@@ -1,6 +1,6 @@
-"""What is trained and crosses the wire: named tensors of adapters, or of a whole model.
+"""Trainable tensors of a language model by name: those of its adapters, or of the whole model.
 
-Names are those of peft's files; a tensor that a model uses twice (tied embeddings) comes once.
+Names are those of peft's files. A tensor that a model uses twice (tied embeddings) is listed once.
 """
 
 from collections.abc import Mapping
@@ -13,81 +13,86 @@ from warnings import catch_warnings, filterwarnings
 import torch
 from torch import Tensor, nn
 
-from models.language.adapters import adapted_modules, plain_name
+from models.language.adapters import adapted_modules, adapter_name
 from models.language.errors import LanguageModelError
 
 Values = dict[str, Tensor]
 
 
-def tune_all(model: nn.Module) -> None:
-    """Make every weight trainable: full tuning.
+def make_all_trainable(model: nn.Module) -> None:
+    """Make every weight trainable, for full tuning.
 
     Raises:
-        LanguageModelError: the weights are quantised, and have no gradient.
+        LanguageModelError: a weight is quantised and has no gradient.
     """
     for name, parameter in model.named_parameters():
         if not parameter.is_floating_point():
             raise LanguageModelError(
-                f"{name} is quantised and cannot be tuned", hint="tune adapters instead"
+                f"{name} is quantised and cannot be trained", hint="train adapters instead"
             )
         parameter.requires_grad_()
 
 
-def spare_activations(model: Any) -> None:
-    """Have a causal language model compute its layers again on the way back: checkpointing.
+def enable_checkpointing(model: Any) -> None:
+    """Make a causal language model recompute its layers in the backward pass, to save memory.
 
     Raises:
-        LanguageModelError: its architecture cannot.
+        LanguageModelError: the model's architecture does not support it.
     """
     with catch_warnings():
-        # transformers renames the method; the new name is not in every version that is allowed.
+        # transformers renames the method; some supported versions lack the new name.
         filterwarnings("ignore", ".*gradient_checkpointing_enable", FutureWarning)
         try:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         except ValueError as error:
             raise LanguageModelError(
-                f"the layers cannot be computed again: {error}",
-                hint="training.checkpointing = false, and a smaller training.micro_batch",
+                f"this model does not support gradient checkpointing: {error}",
+                hint="set training.checkpointing = false and a smaller training.micro_batch",
             ) from error
     if adapted_modules(model):
-        # What goes into the first layer has no gradient, where only adapters are taught.
+        # If only adapters are trained, the input of the first layer has no gradient of its own.
         model.enable_input_require_grads()
 
 
-def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The trainable parameters themselves, in the model's order."""
-    named = model.named_parameters()  # torch gives a tied tensor once, under its first name
-    return {plain_name(name): parameter for name, parameter in named if parameter.requires_grad}
+def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the trainable parameters by name, of any shape, in the model's order."""
+    named = model.named_parameters()  # torch lists a tied tensor once, under its first name
+    return {adapter_name(name): parameter for name, parameter in named if parameter.requires_grad}
 
 
-def values(model: nn.Module) -> Values:
-    """Copies of the trainable parameters, on the CPU, in the model's order."""
+def trainable_values(model: nn.Module) -> Values:
+    """Return copies of the trainable parameters, of any shape, on the CPU, in the model's order."""
     return {
         name: parameter.detach().to("cpu", copy=True)
-        for name, parameter in trainable(model).items()
+        for name, parameter in trainable_parameters(model).items()
     }
 
 
 @torch.no_grad()
-def write(model: nn.Module, given: Mapping[str, Tensor]) -> None:
-    """Set all trainable parameters; nothing is changed unless all names and shapes agree.
+def set_trainable(model: nn.Module, given: Mapping[str, Tensor]) -> None:
+    """Set all trainable parameters to ``given``, tensors of any shape, the same as the parameters'.
+
+    Nothing is changed unless all names and shapes agree and all entries are finite.
 
     Raises:
-        LanguageModelError: a name is absent or unknown, a shape differs, or an entry is not finite.
+        LanguageModelError: a name is missing or unknown, a shape differs, or an entry is not
+            finite.
     """
-    own = trainable(model)
+    own = trainable_parameters(model)
     differing = sorted(own.keys() ^ given.keys())
     if differing:
-        word = "lack" if differing[0] in own else "have no place for"
-        what = "the values" if differing[0] in own else "the trainable parameters"
+        first = differing[0]
+        where = "missing in the given values" if first in own else "not a trainable parameter"
         raise LanguageModelError(
-            f"{what} {word} {differing[0]} ({len(differing)} names differ)",
-            hint="both sides must train the same modules with the same rank, and freeze the same",
+            f"{first} is {where} ({len(differing)} names differ)",
+            hint="both sides must train and freeze the same modules, with the same rank",
         )
     for name, parameter in own.items():
         if parameter.shape != given[name].shape:
-            shapes = f"{tuple(given[name].shape)} and not {tuple(parameter.shape)}"
-            raise LanguageModelError(f"{name} is {shapes}", hint="compare rank and base model")
+            shapes = f"{tuple(given[name].shape)}, expected {tuple(parameter.shape)}"
+            raise LanguageModelError(
+                f"{name} has shape {shapes}", hint="compare the rank and the base model"
+            )
         if not bool(torch.isfinite(given[name]).all()):
             raise LanguageModelError(f"{name} is not finite", hint="its training diverged")
     for name, parameter in own.items():
@@ -95,14 +100,14 @@ def write(model: nn.Module, given: Mapping[str, Tensor]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Names and shapes of named tensors, in order: how they lie in one flat vector."""
+class VectorLayout:
+    """Names and shapes of tensors in their order, to flatten the tensors into one vector."""
 
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
 
     @classmethod
-    def of(cls, named: Mapping[str, Tensor]) -> "Layout":
-        """The layout of these tensors, in their order."""
+    def of(cls, named: Mapping[str, Tensor]) -> "VectorLayout":
+        """Return the layout of ``named`` tensors of any shape, in their order."""
         return cls(tuple((name, tuple(tensor.shape)) for name, tensor in named.items()))
 
     @property
@@ -110,19 +115,20 @@ class Layout:
         """Number of entries d."""
         return sum(prod(shape) for _, shape in self.shapes)
 
-    def flat(self, named: Mapping[str, Tensor]) -> Tensor:
-        """Lay the tensors into one vector, ``[d]``."""
+    def flatten(self, named: Mapping[str, Tensor]) -> Tensor:
+        """Return the ``named`` tensors, of any shape, as one vector, ``[d]``."""
         return torch.cat([named[name].detach().reshape(-1) for name, _ in self.shapes])
 
-    def named(self, vector: Tensor) -> Values:
-        """Views of ``vector``, ``[d]``, under their names.
+    def unflatten(self, vector: Tensor) -> Values:
+        """Return views of ``vector``, ``[d]``, by name and in their shapes.
 
         Raises:
             LanguageModelError: the vector has another length.
         """
         if vector.shape != (self.size,):
-            shape = tuple(vector.shape)
-            raise LanguageModelError(f"the vector is {shape} and not ({self.size},)")
+            raise LanguageModelError(
+                f"the vector has shape {tuple(vector.shape)}, expected ({self.size},)"
+            )
         ends = accumulate((prod(shape) for _, shape in self.shapes), initial=0)
         spans = zip(self.shapes, pairwise(ends), strict=True)
         return {name: vector[start:end].view(shape) for (name, shape), (start, end) in spans}

@@ -1,4 +1,4 @@
-"""Settings of a training in clusters: what cannot go back is refused, with what can."""
+"""Settings of a training in clusters: settings that cannot return to an earlier model."""
 
 from pathlib import Path
 
@@ -12,17 +12,20 @@ model = { kind = "mlp", hidden = [4] }
 training = { clusters = 2 }
 unlearning = { method = "knot" }
 
-[seats.server]
+[settings.server]
 listen = "127.0.0.1:7709"
 
-[seats.client]
+[settings.client]
 data = { kind = "sklearn", name = "digits", label = true }
 """
 
 REFUSED = {
     "more clusters than clients": ("training.clusters=5", "5 clusters are too many for 4 clients"),
-    "moments": ("training.rule.kind='fedavgm'", "no moments: rule 'fedavg'"),
-    "own parameters": ("personal.kind='fedper'", "client's own cannot: personal 'none'"),
+    "moments": (
+        "training.rule.kind='fedavgm'",
+        "the server has no moments: training.rule.kind = 'fedavg'",
+    ),
+    "own parameters": ("personal.kind='fedper'", "personal parameters: personal.kind = 'none'"),
     "a history": ("history.every=1", "history.every = 0"),
     "knot in one cluster": ("training.clusters=1", "the method 'knot' go together"),
     "clusters without knot": ("unlearning.method='fedosd'", "the method 'knot' go together"),

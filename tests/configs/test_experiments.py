@@ -1,4 +1,4 @@
-"""Lists of experiments: the shipped one, the order of changes, and what is refused."""
+"""Lists of experiments: the shipped lists, the order of overrides, and refusals."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from configs.errors import ConfigError
-from configs.experiments import inline, read_experiments
+from configs.experiments import inline_toml, read_experiments
 from configs.toml_file import toml_value
 
 SHIPPED = Path(__file__).parents[2] / "configs" / "bench" / "fedora.toml"
@@ -57,11 +57,15 @@ def test_changes_come_from_all_runs_then_the_variant_then_the_experiment(tmp_pat
     [
         ('variants = ["plain"', 'variants = ["plan"', "unknown variant 'plan'"),
         ('like = ["plain"]', 'like = ["more"]', "is like 'more'"),
-        ("[[experiment]]\n", GOOD[GOOD.index("[[exp") :] + "[[experiment]]\n", "bear one name"),
+        (
+            "[[experiment]]\n",
+            GOOD[GOOD.index("[[exp") :] + "[[experiment]]\n",
+            "have the same name",
+        ),
         (
             'changes = ["c=1"]',
             'backdoor = { party = "left", target = "0" }',
-            "backdoor poisons",
+            "backdoor needs the rows of request or first",
         ),
     ],
 )
@@ -81,4 +85,4 @@ def test_a_list_that_cannot_be_meant_is_refused(
     ],
 )
 def test_inline_values_are_the_same_in_toml(value: Any) -> None:
-    assert toml_value("key", inline(value)) == json.loads(json.dumps(value))
+    assert toml_value("key", inline_toml(value)) == json.loads(json.dumps(value))

@@ -1,4 +1,4 @@
-"""Agreements on language models: what is refused, and by which words."""
+"""Agreements of the LLM mode: defaults, and refusals with their messages."""
 
 from pathlib import Path
 
@@ -40,59 +40,62 @@ def test_defaults_are_the_papers(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ("unlearn=[{name='a', rows='flagged', round=11}]", "comes after round 11"),
-        ("unlearn=[{name='a', client='client-9'}]", "client 'client-9', who is none"),
-        ("unlearn=[{name='a'}]", "name the client that leaves"),
+        ("unlearn=[{name='a', client='client-9'}]", "client 'client-9', which does not exist"),
+        ("unlearn=[{name='a'}]", "a request needs client, rows = "),
         ("partition={kind='one', client='nobody'}", "'nobody' is no client"),
-        ("parties.ash.role='client'", "model.digest says which model all begin with"),
+        ("parties.ash.role='client'", "model.digest must name the base model of all parties"),
         ("model.digest='abc'", "model.digest"),
         ("training.momentum=0.9", "training.momentum"),
         (
             "clients=4\naggregation.kind='masks'\nunlearn=[{name='a', client='client-1'}]",
-            "name no client in the requests",
+            "use requests without client",
         ),
         (
             "aggregation.kind='masks'\npartition={kind='one', client='client-0'}",
-            "has one client forget",
+            "a single client forgets",
         ),
         (
             "tuning={kind='lora', merging='product_svd'}\ntraining.rule={kind='fedavgm'}",
-            "turns the factors in every round",
+            "replaces the factors in every round",
         ),
         (
             "tuning={kind='lora', merging='product_svd'}\nunlearning.npo={rule={kind='fedavgm'}}",
-            "turns the factors in every round",
+            "replaces the factors in every round",
         ),
-        ("held=0.0\nunlearning.method='primal-dual'", "and held is 0"),
+        ("test_share=0.0\nunlearning.method='primal-dual'", "and test_share is 0"),
         (
-            "held=0.0\nunlearning.also=[{name='pd', method='primal-dual', settings={}}]",
-            "and held is 0",
+            "test_share=0.0\nunlearning.variants=[{name='pd', method='primal-dual', settings={}}]",
+            "and test_share is 0",
         ),
         (
             "evaluation={quantise=true, benchmark='tofu'}\nmodel.quantised='int4'",
-            "has none left to round",
+            "they are rounded already",
         ),
         (
-            "aggregation={kind='masks', least=3}\ntraining.share=0.5",
-            "training.share has 2 of the 3 clients that stay take part in a round",
+            "aggregation={kind='masks', min_contributors=3}\ntraining.share=0.5",
+            "with training.share 2 of the 3 remaining clients take part in a round",
         ),
         (
-            "aggregation.kind='masks'\nunlearning.npo={who='leaving'}",
-            "whose update aggregation.kind = 'masks' hides: who = 'all'",
+            "aggregation.kind='masks'\nunlearning.npo={participants='leaving'}",
+            "whose update aggregation.kind = 'masks' hides: participants = 'all'",
         ),
         (
             "unlearn=[{name='a', client='client-0'}, {name='b', client='client-1'},"
             " {name='c', client='client-2'}]",
-            "the requests have every client leave",
+            "the requests remove every client",
         ),
-        ("unlearning.primal_dual={price=20.0}", "price 20.0 is above the most that it may be"),
+        (
+            "unlearning.primal_dual={initial_multiplier=20.0}",
+            "initial_multiplier 20.0 is above max_multiplier",
+        ),
         ("unlearning.primal_dual={threshold=12.0}", "unlearning.primal_dual.threshold"),
-        ("unlearning.npo={unlearn={rounds=0}}", "unlearn.rounds = 0 unlearns nothing"),
+        ("unlearning.npo={unlearn={rounds=0}}", "unlearn.rounds must be at least 1"),
         ("unlearning.fine_tune={rounds=0}", "fine_tune.rounds = 0 would leave the model"),
         ("evaluation.relearn=20", "evaluation.relearn is measured with a benchmark"),
         ("evaluation.quantise=true", "evaluation.quantise is measured with a benchmark"),
         (
-            "unlearning.also=[{name='retrain-x', method='npo', settings={}}]",
-            "bears the name of a Retrain",
+            "unlearning.variants=[{name='retrain-x', method='npo', settings={}}]",
+            "a variant has the name of a Retrain",
         ),
         (
             "aggregation.kind='masks'\ntuning={kind='lora', merging='product_svd'}",
@@ -115,26 +118,28 @@ def test_what_spares_memory_stands_in_the_agreement_only_where_it_is_set(tmp_pat
     assert extra == {"micro_batch", "checkpointing"}
 
 
-SEATS = """
+SETTINGS = """
 [evaluation]
 benchmark = "tofu"
 
-[seats.server]
+[settings.server]
 base = "base"
 benchmark = { kind = "tofu", path = "tofu", forget = "forget10" }
 
-[seats.client]
+[settings.client]
 base = "base"
 data = { kind = "tofu", path = "tofu", forget = "forget10" }
 """
 
 
 def test_other_texts_than_those_that_are_measured_are_not_forgotten(tmp_path: Path) -> None:
-    path = written(tmp_path, GOOD + SEATS)
+    path = written(tmp_path, GOOD + SETTINGS)
     assert read_language(path).agreement.evaluation.benchmark == "tofu"
-    both = [f'seats.{each}.forget="forget01"' for each in ("client.data", "server.benchmark")]
+    both = [f'settings.{each}.forget="forget01"' for each in ("client.data", "server.benchmark")]
     assert read_language(path, both).agreement
-    with pytest.raises(ConfigError, match=r"client\.data\.forget is 'forget01', and seats\.server"):
+    with pytest.raises(
+        ConfigError, match=r"client\.data\.forget is 'forget01', and settings\.server"
+    ):
         read_language(path, both[:1])
 
 

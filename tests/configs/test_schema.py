@@ -1,11 +1,18 @@
-"""Tests of the door: every refusal by name, and a digest that sees the agreement alone."""
+"""Config files: every refusal by name, and a digest of the agreement alone."""
 
 from pathlib import Path
 
 import pytest
 
 from configs.errors import ConfigError
-from configs.schema import MAX_PROBLEMS, Config, canonical, differences, digest, read_config
+from configs.schema import (
+    MAX_PROBLEMS,
+    VerticalConfig,
+    agreement_differences,
+    agreement_digest,
+    canonical_agreement,
+    read_config,
+)
 
 GOOD = """
 federation = "trial"
@@ -29,20 +36,20 @@ name = "some"
 classes = ["yes"]
 fraction = 0.5
 """
-SEATS = """
-[seats.bank.data]
+SETTINGS = """
+[settings.bank.data]
 kind = "sklearn"
 name = "digits"
 features = false
 label = true
 
-[seats.shop.data]
+[settings.shop.data]
 kind = "sklearn"
 name = "digits"
 """
 
 
-def read(folder: Path, text: str = GOOD, *changes: str) -> Config:
+def read(folder: Path, text: str = GOOD, *changes: str) -> VerticalConfig:
     path = folder / "trial.toml"
     path.write_text(text)
     return read_config(path, changes)
@@ -61,7 +68,7 @@ def edited(old: str, new: str) -> str:
 
 
 def test_good_config_reads(tmp_path: Path) -> None:
-    agreement = read(tmp_path, GOOD + SEATS).agreement
+    agreement = read(tmp_path, GOOD + SETTINGS).agreement
     assert (agreement.active, agreement.passive) == ("bank", ("shop",))
     assert list(agreement.feature_parties) == ["shop"]
 
@@ -83,10 +90,10 @@ def test_unknown_key_of_a_request_is_refused_with_the_nearest(tmp_path: Path) ->
     assert "did you mean 'fraction'?" in refusal(tmp_path, edited("fraction", "fractoin"))
 
 
-def test_unknown_key_of_a_seat_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    text = GOOD + SEATS.replace("features", "feature")
+def test_unknown_key_of_party_settings_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    text = GOOD + SETTINGS.replace("features", "feature")
     said = refusal(tmp_path, text)
-    assert "seats.bank.data.sklearn.feature" in said
+    assert "settings.bank.data.sklearn.feature" in said
     assert "did you mean 'features'?" in said
 
 
@@ -140,44 +147,44 @@ def test_config_that_is_not_utf8_is_refused_with_the_byte(tmp_path: Path) -> Non
         read_config(tmp_path / "trial.toml")
 
 
-def test_no_seat_of_that_name_is_refused_with_the_seats(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no seat 'bnak' in") as caught:
-        read(tmp_path, GOOD + SEATS).seat("bnak")
-    assert caught.value.hint == "the seats are bank, shop"
+def test_no_party_of_that_name_is_refused_with_the_parties(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no party 'bnak' in") as caught:
+        read(tmp_path, GOOD + SETTINGS).settings("bnak")
+    assert caught.value.hint == "the parties are bank, shop"
 
 
-def test_seat_may_stand_beside_the_config(tmp_path: Path) -> None:
-    beside = tmp_path / "shop.seat.toml"
+def test_settings_may_stand_beside_the_config(tmp_path: Path) -> None:
+    beside = tmp_path / "shop.party.toml"
     beside.write_text('hub = "bank.example:7700"\n[data]\nkind = "sklearn"\nname = "digits"\n')
-    assert read(tmp_path).seat("shop").hub == "bank.example:7700"
+    assert read(tmp_path).settings("shop").hub == "bank.example:7700"
 
 
-def test_absent_seat_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"shop.seat.toml does not exist"):
-        read(tmp_path).seat("shop")
+def test_absent_settings_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"shop.party.toml does not exist"):
+        read(tmp_path).settings("shop")
 
 
 def test_statistics_beside_declared_preprocessing_are_refused(tmp_path: Path) -> None:
-    text = "preprocessing = 'declared'\n" + GOOD + SEATS
-    text += "[seats.shop]\nstatistics = 'public.json'\n"
+    text = "preprocessing = 'declared'\n" + GOOD + SETTINGS
+    text += "[settings.shop]\nstatistics = 'public.json'\n"
     with pytest.raises(
-        ConfigError, match=r"statistics in the seat of shop, but .* 'declared'"
+        ConfigError, match=r"statistics in the settings of shop, but .* 'declared'"
     ) as it:
-        read(tmp_path, text).seat("shop")
+        read(tmp_path, text).settings("shop")
     assert "ranges and vocabulary" in (it.value.hint or "")
-    assert read(tmp_path, text, "preprocessing='fitted'").seat("shop").statistics
+    assert read(tmp_path, text, "preprocessing='fitted'").settings("shop").statistics
 
 
-def test_seat_of_no_party_is_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, GOOD + SEATS.replace("seats.shop", "seats.shp"))
-    assert "[seats.shp] is no party" in said
+def test_settings_of_no_party_are_refused(tmp_path: Path) -> None:
+    said = refusal(tmp_path, GOOD + SETTINGS.replace("settings.shop", "settings.shp"))
+    assert "[settings.shp] is no party" in said
     assert "bank, shop" in said
 
 
 @pytest.mark.parametrize("address", ["bank", "bank:0", "bank:70000", ":7700", "::1:7700"])
 def test_address_without_a_port_is_refused(tmp_path: Path, address: str) -> None:
-    text = GOOD + f'[seats.shop]\nhub = "{address}"\n' + SEATS
-    assert "seats.shop.hub: " in refusal(tmp_path, text)
+    text = GOOD + f'[settings.shop]\nhub = "{address}"\n' + SETTINGS
+    assert "settings.shop.hub: " in refusal(tmp_path, text)
 
 
 def test_two_active_parties_are_refused(tmp_path: Path) -> None:
@@ -188,7 +195,7 @@ def test_two_active_parties_are_refused(tmp_path: Path) -> None:
 
 def test_no_active_party_is_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path, edited('role = "active"', 'role = "passive"\nwidth = 2'))
-    assert "active here: none" in said
+    assert "active parties here: none" in said
 
 
 def test_passive_party_without_width_is_refused(tmp_path: Path) -> None:
@@ -198,7 +205,7 @@ def test_passive_party_without_width_is_refused(tmp_path: Path) -> None:
 def test_votes_of_another_width_than_classes_are_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path, edited("[training]", '[top]\nkind = "sum"\n[training]'))
     assert "width = 2" in said
-    assert "shop has 4" in said
+    assert "parties.shop.width is 4" in said
 
 
 def test_party_name_that_is_no_dns_label_is_refused(tmp_path: Path) -> None:
@@ -211,14 +218,14 @@ def test_unknown_class_in_a_request_is_refused_with_the_classes(tmp_path: Path) 
 
 
 def test_two_requests_with_one_name_are_refused(tmp_path: Path) -> None:
-    assert "two requests bear one name" in refusal(
+    assert "two requests have the same name" in refusal(
         tmp_path, GOOD + '[[unlearn]]\nname = "some"\nclasses = ["no"]\n'
     )
 
 
 def test_official_split_with_a_test_share_is_refused(tmp_path: Path) -> None:
     text = edited("[training]", '[split]\nkind = "official"\ntest = 0.2\n[training]')
-    assert "drop test" in refusal(tmp_path, text)
+    assert "remove test" in refusal(tmp_path, text)
 
 
 def test_split_without_training_rows_is_refused(tmp_path: Path) -> None:
@@ -233,15 +240,17 @@ def test_change_from_the_command_line_is_taken(tmp_path: Path) -> None:
     assert agreement.unlearning.fedora.iterations == 9
 
 
-def test_change_of_a_seat_in_the_file_is_taken(tmp_path: Path) -> None:
+def test_change_of_party_settings_in_the_file_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
-    path.write_text(GOOD + SEATS)
+    path.write_text(GOOD + SETTINGS)
     plain = read_config(path)
-    changed = read_config(path, ["seats.shop.data.sample={keep=0.5, seed=4}"])
-    sample = changed.seat("shop").data.sample
+    changed = read_config(path, ["settings.shop.data.sample={fraction=0.5, seed=4}"])
+    sample = changed.settings("shop").data.sample
     assert sample is not None
-    assert (sample.keep, sample.seed) == (0.5, 4)
-    assert digest(changed.agreement) == digest(plain.agreement), "seats are no part of it"
+    assert (sample.fraction, sample.seed) == (0.5, 4)
+    assert agreement_digest(changed.agreement) == agreement_digest(plain.agreement), (
+        "party settings are no part of it"
+    )
 
 
 def test_change_without_a_value_is_refused(tmp_path: Path) -> None:
@@ -260,13 +269,13 @@ def test_change_inside_what_is_no_table_is_refused(tmp_path: Path, change: str) 
         read(tmp_path, GOOD, change)
 
 
-def test_seats_that_are_no_table_are_refused(tmp_path: Path) -> None:
-    assert "seats" in refusal(tmp_path, "seats = 5\n" + GOOD)
+def test_settings_that_are_no_table_are_refused(tmp_path: Path) -> None:
+    assert "settings" in refusal(tmp_path, "settings = 5\n" + GOOD)
 
 
-def test_digest_ignores_seats(tmp_path: Path) -> None:
-    plain, seated = read(tmp_path).agreement, read(tmp_path, GOOD + SEATS).agreement
-    assert digest(plain) == digest(seated)
+def test_digest_ignores_party_settings(tmp_path: Path) -> None:
+    plain, complete = read(tmp_path).agreement, read(tmp_path, GOOD + SETTINGS).agreement
+    assert agreement_digest(plain) == agreement_digest(complete)
 
 
 def test_digest_ignores_the_order_of_keys_and_defaults_written_out(tmp_path: Path) -> None:
@@ -274,40 +283,45 @@ def test_digest_ignores_the_order_of_keys_and_defaults_written_out(tmp_path: Pat
     turned = "\n\n".join([blocks[0], *reversed(blocks[1:])])
     turned = turned.replace('federation = "trial"\nseed = 3', 'seed = 3\nfederation = "trial"')
     written = turned.replace("epochs = 2", "batch = 64\nepochs = 2")
-    first = digest(read(tmp_path).agreement)
+    first = agreement_digest(read(tmp_path).agreement)
     assert turned != GOOD
-    assert digest(read(tmp_path, turned).agreement) == first
-    assert digest(read(tmp_path, written).agreement) == first
+    assert agreement_digest(read(tmp_path, turned).agreement) == first
+    assert agreement_digest(read(tmp_path, written).agreement) == first
 
 
 @pytest.mark.parametrize(
     "change", ["seed=4", "training.epochs=3", "parties.shop.width=5", "dtype=float64"]
 )
 def test_digest_sees_every_setting(tmp_path: Path, change: str) -> None:
-    assert digest(read(tmp_path).agreement) != digest(read(tmp_path, GOOD, change).agreement)
+    assert agreement_digest(read(tmp_path).agreement) != agreement_digest(
+        read(tmp_path, GOOD, change).agreement
+    )
 
 
 def test_differences_name_the_field(tmp_path: Path) -> None:
-    ours = canonical(read(tmp_path).agreement)
-    theirs = canonical(read(tmp_path, GOOD, "training.epochs=3", "seed=4").agreement)
-    assert differences(ours, ours) == []
-    assert differences(ours, theirs) == [("seed", 3, 4), ("training.epochs", 2, 3)]
+    ours = canonical_agreement(read(tmp_path).agreement)
+    theirs = canonical_agreement(read(tmp_path, GOOD, "training.epochs=3", "seed=4").agreement)
+    assert agreement_differences(ours, ours) == []
+    assert agreement_differences(ours, theirs) == [("seed", 3, 4), ("training.epochs", 2, 3)]
 
 
 def test_differences_name_a_party_that_only_one_side_has(tmp_path: Path) -> None:
     third = GOOD + '[parties.post]\nrole = "passive"\nwidth = 2\n'
-    ours, theirs = canonical(read(tmp_path).agreement), canonical(read(tmp_path, third).agreement)
-    [(field, here, there)] = differences(ours, theirs)
+    ours, theirs = (
+        canonical_agreement(read(tmp_path).agreement),
+        canonical_agreement(read(tmp_path, third).agreement),
+    )
+    [(field, here, there)] = agreement_differences(ours, theirs)
     assert (field, here, there["width"]) == ("parties.post", None, 2)
 
 
 @pytest.mark.parametrize("theirs", ["", "{", "nonsense"])
 def test_peer_agreement_that_is_no_json_is_refused(tmp_path: Path, theirs: str) -> None:
     with pytest.raises(ConfigError, match="not JSON"):
-        differences(canonical(read(tmp_path).agreement), theirs)
+        agreement_differences(canonical_agreement(read(tmp_path).agreement), theirs)
 
 
 @pytest.mark.parametrize("theirs", ["5", "[]", "[" * 100_000])
 def test_peer_agreement_that_is_no_object_is_refused(tmp_path: Path, theirs: str) -> None:
     with pytest.raises(ConfigError):
-        differences(canonical(read(tmp_path).agreement), theirs)
+        agreement_differences(canonical_agreement(read(tmp_path).agreement), theirs)

@@ -1,4 +1,4 @@
-"""Every shipped config reads, and its data is what its comments say."""
+"""Every shipped config is valid, and its data has the documented rows and shapes."""
 
 import re
 from functools import cache
@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.schema import Config, read_config
+from configs.schema import VerticalConfig, read_config
 from parties.data.holding import Holding, read_holding
-from parties.data.preprocess import declared, fit
+from parties.data.preprocess import declared_preprocessing, fit_preprocessing
 from tests.data_folder import needed
 
 SHIPPED = sorted((Path(__file__).parents[2] / "configs").glob("vertical/*.toml"))
@@ -107,15 +107,15 @@ LABELS = {
 
 
 @cache
-def read(name: str) -> tuple[Config, dict[str, Holding]]:
+def read(name: str) -> tuple[VerticalConfig, dict[str, Holding]]:
     config = read_config(SHIPPED[NAMES.index(name)])
     agreement = config.agreement
-    seats = {name: config.seat(name).data for name in agreement.parties}
-    folder = needed(*seats.values())
+    settings = {name: config.settings(name).data for name in agreement.parties}
+    folder = needed(*settings.values())
     classes = agreement.labels.classes
     return config, {
         name: read_holding(data, folder=folder, classes=classes, active=name == agreement.active)
-        for name, data in seats.items()
+        for name, data in settings.items()
     }
 
 
@@ -124,7 +124,7 @@ def test_all_runs_ship() -> None:
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=NAMES)
-def test_config_reads_and_seats_every_party(path: Path) -> None:
+def test_config_reads_with_the_settings_of_every_party(path: Path) -> None:
     config = read_config(path)
     assert config.agreement.federation == path.stem
     assert set(config.inline) == set(config.agreement.parties) == set(DOCUMENTED[path.stem])
@@ -146,9 +146,9 @@ def test_holdings_have_the_documented_rows(run: str) -> None:
     config, found = read(run)
     for name, (rows, test_rows, shape) in DOCUMENTED[run].items():
         holding = found[name]
-        data, rows_to_fit = config.seat(name).data, np.flatnonzero(~holding.in_test)
+        data, rows_to_fit = config.settings(name).data, np.flatnonzero(~holding.in_test)
         is_declared = config.agreement.preprocessing == "declared"
-        fitted = declared(holding, data) if is_declared else fit(holding, rows_to_fit)
+        fitted = declared_preprocessing(holding, data) if is_declared else fit_preprocessing(holding, rows_to_fit)
         assert (len(holding), holding.in_test.sum(), fitted.shape) == (rows, test_rows, shape)
         assert np.isfinite(fitted.transform(holding, np.arange(500))).all()
         assert fitted.warnings == ()
@@ -167,7 +167,7 @@ def test_labels_have_the_published_counts(run: str) -> None:
 def test_rows_of_parties_with_one_id_belong_together() -> None:
     """The bank's label and the registry's age of an ID are those of one line of adult.data."""
     config, found = read("income")
-    lines = (needed(config.seat("bank").data) / "adult/adult.data").read_text().split("\n")
+    lines = (needed(config.settings("bank").data) / "adult/adult.data").read_text().split("\n")
     bank, registry = found["bank"], found["registry"]
     assert bank.labels is not None
     assert registry.table is not None

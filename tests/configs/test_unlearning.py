@@ -1,4 +1,4 @@
-"""Settings of unlearning at the door: what is refused, and what TOML can say."""
+"""Settings of unlearning: refusals, and values that TOML cannot write."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Variants of a method: its own settings with a few others in their place."""
+"""Variants of a method: its settings with some of them replaced."""
 
 import pytest
 from pydantic import ValidationError
@@ -9,14 +9,14 @@ from configs.language_unlearning import TextUnlearning
 PLAN = {"fedosd": {"unlearn": {"rounds": 7}, "project": "always"}}
 
 
-def plan(*also: dict[str, object]) -> ClientUnlearning:
-    return ClientUnlearning.model_validate({**PLAN, "also": also}, strict=False)
+def plan(*variants: dict[str, object]) -> ClientUnlearning:
+    return ClientUnlearning.model_validate({**PLAN, "variants": variants}, strict=False)
 
 
 def test_a_variant_changes_what_it_names_and_nothing_else() -> None:
     settings = {"variant": "ascent", "unlearn": {"learning_rate": 0.5}}
     found = plan({"name": "m1", "method": "fedosd", "settings": settings})
-    own = found.at(found.also[0]).fedosd
+    own = found.at(found.variants[0]).fedosd
     assert (own.variant, own.project) == ("ascent", "always")
     assert (own.unlearn.rounds, own.unlearn.learning_rate) == (7, 0.5)
     assert found.fedosd.variant == "full"
@@ -45,13 +45,13 @@ def test_a_method_without_settings_has_no_variant() -> None:
 def test_the_names_of_what_is_compared_with_are_taken(
     kind: type[ClientUnlearning | TextUnlearning], name: str
 ) -> None:
-    also = [{"name": name, "method": "fine-tune", "settings": {}}]
-    with pytest.raises(ValidationError, match="bears the name of a Retrain, or of the original"):
-        kind.model_validate({"also": also}, strict=False)
+    variants = [{"name": name, "method": "fine-tune", "settings": {}}]
+    with pytest.raises(ValidationError, match="has the name of a Retrain or of the trained model"):
+        kind.model_validate({"variants": variants}, strict=False)
 
 
 @pytest.mark.parametrize("name", ["fedosd", "m1"])
 def test_a_name_stands_once(name: str) -> None:
     first = {"name": "m1", "method": "fedosd", "settings": {}}
-    with pytest.raises(ValidationError, match="bears the name of another one, or of a method"):
+    with pytest.raises(ValidationError, match="has the name of another variant or of a method"):
         plan(first, {"name": name, "method": "fedosd", "settings": {}})

@@ -1,9 +1,9 @@
-"""An agreement of four simulated clients, read from a text."""
+"""An agreement of four simulated clients, for tests."""
 
 from pathlib import Path
 
 from configs.federated_file import read_horizontal
-from configs.horizontal import Horizontal
+from configs.horizontal import HorizontalAgreement
 
 WARDS = """
 federation = "wards"
@@ -16,7 +16,7 @@ partition = { kind = "iid" }
 """
 
 
-def agreed(folder: Path, beside: str, *changes: str) -> Horizontal:
-    """The agreement of ``WARDS`` and the tables ``beside`` it, with changes as of ``--set``."""
+def agreed(folder: Path, beside: str, *changes: str) -> HorizontalAgreement:
+    """The agreement of ``WARDS`` and the tables ``beside`` it, with overrides."""
     (folder / "wards.toml").write_text(WARDS + beside)
     return read_horizontal(folder / "wards.toml", changes).agreement

@@ -8,7 +8,7 @@ from torch import nn
 
 from models.arithmetic import (
     all_finite,
-    mix,
+    interpolate,
     restore,
     snapshot,
     squared_distance,
@@ -29,7 +29,7 @@ def test_squared_norm_of_nothing_is_zero() -> None:
     assert squared_norm([]) == 0.0
 
 
-def test_squared_norm_does_not_drown_small_entries_in_float32() -> None:
+def test_squared_norm_is_summed_in_float64() -> None:
     tensors = [torch.tensor([4096.0]), torch.full((1000,), 1e-2)]
     assert squared_norm(tensors) == pytest.approx(4096.0**2 + 0.1, abs=1e-6)
 
@@ -44,7 +44,7 @@ def test_distance_of_different_models_is_refused() -> None:
         squared_distance(block(), [torch.zeros(2)])
 
 
-def test_a_snapshot_survives_a_step_and_is_restored() -> None:
+def test_a_snapshot_is_unchanged_by_a_step_and_can_be_restored() -> None:
     parameters = block()
     saved = snapshot(parameters)
     with torch.no_grad():
@@ -56,15 +56,15 @@ def test_a_snapshot_survives_a_step_and_is_restored() -> None:
 
 
 def test_restoring_another_models_snapshot_is_refused() -> None:
-    with pytest.raises(ValueError, match="snapshot is of another model"):
+    with pytest.raises(ValueError, match="the copy is of another model"):
         restore([nn.Parameter(torch.zeros(2))], [torch.zeros(1)])
 
 
-def test_gradients_are_taken_away_and_zero_where_unused() -> None:
+def test_taken_gradients_are_removed_and_zero_if_unused() -> None:
     used, unused = block()
     torch.autograd.backward(used.square().sum())
     taken = take_gradients([used, unused])
-    torch.autograd.backward(used.square().sum())  # the next ones do not add to these
+    torch.autograd.backward(used.square().sum())  # does not change the gradients that were taken
     assert taken[0].tolist() == [6.0, 8.0]
     assert taken[1].tolist() == [[0.0]]
 
@@ -75,14 +75,14 @@ def test_one_bad_entry_is_not_finite(bad: float) -> None:
     assert not all_finite([*block(), torch.tensor([0.0, bad])])
 
 
-def test_mix_by_hand() -> None:
+def test_interpolation_by_hand() -> None:
     theta, other = torch.tensor([1.0, -2.0]), torch.tensor([5.0, 6.0])
     still = torch.tensor([7.0])
-    mix([theta, still], [other, torch.tensor([0.0])], [0.25, 0.0])
+    interpolate([theta, still], [other, torch.tensor([0.0])], [0.25, 0.0])
     assert theta.tolist() == [2.0, 0.0]  # 3/4 (1, −2) + 1/4 (5, 6)
     assert still.tolist() == [7.0]
 
 
-def test_mix_refuses_another_model() -> None:
+def test_interpolation_refuses_another_model() -> None:
     with pytest.raises(ValueError, match="zip"):
-        mix([torch.zeros(1)], [], [0.5])
+        interpolate([torch.zeros(1)], [], [0.5])

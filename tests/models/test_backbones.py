@@ -1,4 +1,4 @@
-"""Backbones: the published networks in size, without anything that remembers rows or draws."""
+"""Tests of the backbones: published sizes, no running statistics, no random layers."""
 
 import subprocess
 import sys
@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from models.backbones import BACKBONES, GROUPS, densenet121, resnet18
-from models.seeded import seeded
-from models.torchvision_ops import DECLARED, declare_absent
+from models.initialisation import build_seeded
+from models.torchvision_ops import DECLARED, declare_missing_operators
 
 # Parameters of the published networks without their first convolution and their last layer, and
 # the width that the last layer takes. BatchNorm and GroupNorm have equally many.
@@ -34,7 +34,7 @@ def test_backbone_has_the_published_layers(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_backbone_keeps_no_statistics_and_draws_nothing(name: str) -> None:
+def test_backbone_has_no_statistics_and_no_randomness(name: str) -> None:
     network = BACKBONES[name]((1, 8, 8), 5)
     kinds = {type(part) for part in network.modules()}
     assert list(network.buffers()) == []
@@ -63,13 +63,13 @@ def test_stem_keeps_small_images_and_halves_larger_ones(
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 14), (3, 32, 16), (3, 64, 32)])
-def test_resnet18_answers_for_strips(shape: tuple[int, int, int]) -> None:
+def test_resnet18_accepts_strips_of_images(shape: tuple[int, int, int]) -> None:
     assert resnet18(shape, 7)(torch.zeros(2, *shape)).shape == (2, 7)
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_every_gradient_has_a_deterministic_way_on_a_gpu(name: str) -> None:
-    """Torch lists adaptive pooling as having none; over all pixels it is a mean, which has one."""
+def test_every_layer_has_a_deterministic_gradient_on_a_gpu(name: str) -> None:
+    """Torch lists adaptive pooling as nondeterministic, but over all pixels it is only a mean."""
     walked: set[str] = set()
     waiting = [BACKBONES[name]((3, 16, 8), 2)(torch.zeros(1, 3, 16, 8)).grad_fn]
     seen = set()
@@ -84,14 +84,14 @@ def test_every_gradient_has_a_deterministic_way_on_a_gpu(name: str) -> None:
 
 
 def test_same_seed_builds_the_same_backbone() -> None:
-    first, second = (seeded(3, lambda: densenet121((1, 8, 8), 2)) for _ in range(2))
+    first, second = (build_seeded(3, lambda: densenet121((1, 8, 8), 2)) for _ in range(2))
     pairs = zip(first.parameters(), second.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
 @pytest.mark.parametrize(("shape", "least"), [((3, 32, 7), 8), ((3, 64, 12), 16)])
 def test_part_too_small_for_a_densenet_is_refused(shape: tuple[int, int, int], least: int) -> None:
-    with pytest.raises(ValueError, match=f"needs {least} pixels a side"):
+    with pytest.raises(ValueError, match=f"needs {least} or more pixels per side"):
         densenet121(shape, 3)
 
 
@@ -99,12 +99,12 @@ def test_operators_are_declared_once_and_only_where_torchvision_lacks_them() -> 
     import torchvision  # noqa: PLC0415
 
     before = len(DECLARED)
-    declare_absent()
+    declare_missing_operators()
     assert len(DECLARED) == before == (0 if torchvision.extension._has_ops() else 1)
 
 
-def test_another_failure_of_torchvision_is_not_hidden() -> None:
-    """In a process of its own, whose torchvision fails for a reason that is not the operators'."""
+def test_another_failure_of_torchvision_is_raised() -> None:
+    """Run a process whose torchvision fails for another reason than missing operators."""
     script = (
         "import sys, types\n"
         "class Broken:\n"

@@ -1,4 +1,4 @@
-"""Tests of the bottom models: shapes, odd sides, refusals, and that no running statistic exists."""
+"""Tests of the bottom models: shapes, odd sides, refused sizes, and no running statistics."""
 
 from math import prod
 
@@ -31,7 +31,7 @@ def test_cnn_keeps_no_running_statistics() -> None:
     assert list(cnn((1, 8, 4), [4], 3).buffers()) == []
 
 
-def test_a_row_does_not_see_the_rest_of_its_batch() -> None:
+def test_the_output_of_a_row_does_not_depend_on_its_batch() -> None:
     bottom, images = cnn((1, 8, 4), [4], 3), torch.rand(5, 32)
     torch.testing.assert_close(bottom(images)[:1], bottom(images[:1]))
 

@@ -1,22 +1,22 @@
-"""Rows that influence each other are found, whatever layer lets them."""
+"""Tests that layers which mix the rows of a batch are found."""
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from models.bottoms import cnn, mlp
-from models.independence import mixes_rows
+from models.independence import find_row_mixing
 
 
 class Centred(nn.Module):
-    """Takes away the mean of the batch."""
+    """Subtracts the mean of the batch."""
 
     def forward(self, rows: Tensor) -> Tensor:
         return rows - rows.mean(dim=0, keepdim=True)
 
 
 class Remembering(nn.Module):
-    """Adds what it saw before."""
+    """Adds the previous input."""
 
     seen = torch.zeros(6)
 
@@ -36,7 +36,7 @@ class Remembering(nn.Module):
     ],
 )
 def test_a_layer_that_mixes_rows_is_found(layer: nn.Module, told: str) -> None:
-    found = mixes_rows(nn.Sequential(nn.Linear(6, 6), layer), (6,), torch.float32)
+    found = find_row_mixing(nn.Sequential(nn.Linear(6, 6), layer), (6,), torch.float32)
     assert found is not None
     assert told in found
 
@@ -49,5 +49,5 @@ def test_a_layer_that_mixes_rows_is_found(layer: nn.Module, told: str) -> None:
         (nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6)), (6,)),
     ],
 )
-def test_our_own_bottoms_keep_rows_apart(network: nn.Module, shape: tuple[int, ...]) -> None:
-    assert mixes_rows(network, shape, torch.float32) is None
+def test_our_bottom_models_do_not_mix_rows(network: nn.Module, shape: tuple[int, ...]) -> None:
+    assert find_row_mixing(network, shape, torch.float32) is None

@@ -1,4 +1,4 @@
-"""Clipping and noise: bounds on adversarial rows, distributions, and numbers worked out by hand."""
+"""Tests of clipping and noise: adversarial rows, distributions, and values by hand."""
 
 import math
 from hashlib import sha256
@@ -12,8 +12,8 @@ from models.noise import (
     add_noise,
     clip_rows,
     gaussian_mechanism,
-    grid,
     keep_probability,
+    noise_grid,
     randomised_response,
 )
 
@@ -23,13 +23,15 @@ def stream(name: str) -> Keystream:
 
 
 def adversarial(rows: int, dtype: torch.dtype) -> torch.Tensor:
-    """Rows of zeros, NaN, infinities, largest and smallest numbers, in every mixture."""
+    """Return rows that mix zeros, NaN, infinities, very large and very small numbers."""
     largest = torch.finfo(dtype).max
     odd = [0.0, -0.0, math.nan, math.inf, -math.inf, 1e38, -1e38, largest, 1e-45, 1e-39, 1.0, -0.5]
     pool = torch.tensor(odd, dtype=torch.float64).to(dtype)
     generator = torch.Generator().manual_seed(1)
     chosen = pool[torch.randint(len(pool), (rows, 4), generator=generator)]
-    chosen[::2] = chosen[::2].nan_to_num(3e38, 3e38, -3e38)  # else most rows would hold a NaN
+    chosen[::2] = chosen[::2].nan_to_num(
+        3e38, 3e38, -3e38
+    )  # otherwise most rows would contain a NaN
     return chosen
 
 
@@ -50,7 +52,7 @@ def test_clipping_by_hand() -> None:
     torch.testing.assert_close(clip_rows(rows, 1.0), expected)
 
 
-def test_a_large_row_leaves_the_others_of_its_batch_alone() -> None:
+def test_a_large_row_does_not_change_the_others() -> None:
     rows = torch.tensor([[0.3, 0.4], [3e30, 4e30]])
     torch.testing.assert_close(clip_rows(rows, 1.0), torch.tensor([[0.3, 0.4], [0.6, 0.8]]))
 
@@ -70,7 +72,7 @@ def test_normal_numbers_are_normal() -> None:
     assert kstest(drawn, "norm").pvalue > 1e-3
 
 
-def test_one_key_gives_one_stream_and_no_number_twice() -> None:
+def test_a_key_gives_one_stream_without_repeated_numbers() -> None:
     one, same, other = stream("a"), stream("a"), stream("b")
     first, again, different = (each.normal((1000,)) for each in (one, same, other))
     assert torch.equal(first, again)
@@ -80,16 +82,16 @@ def test_one_key_gives_one_stream_and_no_number_twice() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("largest", "multiplier"), [(1.0, 4.0), (1e-3, 0.05), (500.0, 1e4)])
-def test_what_is_possible_does_not_depend_on_the_value(
+def test_the_set_of_outputs_does_not_depend_on_the_value(
     dtype: torch.dtype, largest: float, multiplier: float
 ) -> None:
-    """All outputs lie on one grid, exactly: their last bits tell nothing."""
+    """All outputs lie exactly on one grid, so their last bits reveal nothing."""
     sigma = multiplier * largest
     values = torch.rand(2000, 3, generator=torch.Generator().manual_seed(3)).to(dtype) * largest
     sent = gaussian_mechanism(values, largest, sigma, stream("grid")).double()
-    steps = sent / grid(largest, sigma)
+    steps = sent / noise_grid(largest, sigma)
     assert torch.equal(steps, steps.round())
-    assert grid(largest, sigma) < sigma / 1000
+    assert noise_grid(largest, sigma) < sigma / 1000
 
 
 def test_the_mechanism_adds_noise_of_sigma_to_the_clipped_row() -> None:
@@ -99,7 +101,7 @@ def test_the_mechanism_adds_noise_of_sigma_to_the_clipped_row() -> None:
     assert noise.mean().abs() < 3.3 * 0.5 / math.sqrt(200_000)
 
 
-def test_plain_noise_neither_clips_nor_hides_gradients() -> None:
+def test_added_noise_does_not_clip_and_passes_gradients() -> None:
     rows = torch.full((1000, 4), 1e6, dtype=torch.float64, requires_grad=True)
     noised = add_noise(rows, 1.0, stream("plain"))
     assert 0.9 < (noised - rows).std() < 1.1
@@ -125,6 +127,6 @@ def test_randomised_response_between_two_classes() -> None:
 
 
 @pytest.mark.parametrize("label", [-1, 4])
-def test_a_label_that_is_no_class_is_refused(label: int) -> None:
-    with pytest.raises(ValueError, match="labels must be from 0 to 3"):
+def test_a_label_outside_the_classes_is_refused(label: int) -> None:
+    with pytest.raises(ValueError, match="needs labels from 0 to 3"):
         randomised_response(torch.tensor([label]), 4, 1.0, stream("refused"))

@@ -1,29 +1,29 @@
-"""Mimir's prompts, by hand."""
+"""Tests of Mimir's prompts."""
 
 import pytest
 import torch
 from torch import nn
 
-from models.prompts import Prompted, PromptGenerator, prompted
-from models.seeded import seeded
+from models.initialisation import build_seeded
+from models.prompts import PromptedNetwork, PromptGenerator, apply_prompt
 
 
 def test_a_prompt_scales_features_and_keeps_their_norm() -> None:
-    found = prompted(torch.tensor([[3.0, 4.0]]), torch.tensor([1.0, 2.0]))
+    found = apply_prompt(torch.tensor([[3.0, 4.0]]), torch.tensor([1.0, 2.0]))
     assert found[0].tolist() == pytest.approx([1.755617, 4.681646], abs=1e-6)
     assert float(found.norm()) == pytest.approx(5.0)
 
 
-def test_features_that_vanish_stay_nothing() -> None:
+def test_zero_features_stay_zero() -> None:
     features = torch.tensor([[0.0, 0.0], [1.0, 0.0]], requires_grad=True)
-    found = prompted(features, torch.tensor([0.0, 1.0]))
+    found = apply_prompt(features, torch.tensor([0.0, 1.0]))
     assert found.tolist() == [[0.0, 0.0], [0.0, 0.0]]
     found.sum().backward()
     assert features.grad is not None
     assert torch.isfinite(features.grad).all()
 
 
-def test_clients_with_one_descriptor_have_one_prompt_bit_for_bit() -> None:
+def test_equal_descriptors_give_bit_equal_prompts() -> None:
     generator = PromptGenerator()
     nn.init.normal_(generator.projection)
     base, descriptor = torch.rand(6), torch.rand(6)
@@ -33,7 +33,7 @@ def test_clients_with_one_descriptor_have_one_prompt_bit_for_bit() -> None:
 
 
 def test_a_prompt_by_the_formula() -> None:
-    """Attention of [l, 1] queries on [l, 1] keys, entry by entry."""
+    """Compute the attention of ``[l, 1]`` queries on ``[l, 1]`` keys entry by entry."""
     generator = PromptGenerator(keys=2, values=3)
     nn.init.normal_(generator.projection)
     d, base = torch.tensor([0.5, -1.0]), torch.tensor([1.0, 2.0])
@@ -45,19 +45,21 @@ def test_a_prompt_by_the_formula() -> None:
     assert torch.allclose(generator(d, base), wanted, atol=1e-6)
 
 
-def network() -> Prompted:
-    return seeded(3, lambda: Prompted(nn.Linear(4, 50), nn.Linear(50, 3), PromptGenerator()))
+def network() -> PromptedNetwork:
+    return build_seeded(
+        3, lambda: PromptedNetwork(nn.Linear(4, 50), nn.Linear(50, 3), PromptGenerator())
+    )
 
 
-def test_a_generator_begins_so_that_its_attention_is_about_the_descriptor() -> None:
-    """E[b exp(tb)] / E[exp(tb)] = t of a normal b: the more entries, the nearer."""
-    generator, base = seeded(3, PromptGenerator), seeded(4, lambda: torch.randn(2_000))  # type: ignore[arg-type,return-value]
+def test_the_initial_attention_is_about_the_descriptor() -> None:
+    """E[b exp(tb)] / E[exp(tb)] = t for a normal b; more entries are nearer to t."""
+    generator, base = build_seeded(3, PromptGenerator), build_seeded(4, lambda: torch.randn(2_000))  # type: ignore[arg-type,return-value]
     few = torch.linspace(-0.5, 0.5, 2_000)
     found = torch.cat([generator(part, base) - base for part in few.split(2_000)])
     assert torch.allclose(found, few, atol=0.15)
 
 
-def test_a_descriptor_counts_from_the_first_round() -> None:
+def test_a_descriptor_has_an_effect_from_the_first_round() -> None:
     one, inputs = network(), torch.rand(7, 4)
     before = one(inputs)
     before.square().sum().backward()
@@ -68,8 +70,8 @@ def test_a_descriptor_counts_from_the_first_round() -> None:
     assert not torch.allclose(one(inputs), before, atol=0.1)
 
 
-def test_with_one_number_all_over_the_base_no_descriptor_would_count() -> None:
-    """Why it begins at random: P_i is a multiple of P_base, and the norm takes multiples out."""
+def test_with_a_constant_base_prompt_no_descriptor_has_an_effect() -> None:
+    """The reason for a random start: P_i is a multiple of P_base, and Eq 8 removes multiples."""
     one, inputs = network(), torch.rand(7, 4)
     with torch.no_grad():
         one.base.fill_(1.0)

@@ -1,4 +1,4 @@
-"""The server's rules, by hand."""
+"""Tests of the server optimisers, by hand."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from models.server_optimisers import (
     FedAvgM,
     Form,
     ServerOptimiser,
-    moments,
+    optimiser_moments,
 )
 
 DELTA = torch.tensor([1.0, -0.5], dtype=torch.float64)
@@ -27,7 +27,7 @@ def test_fedavg_takes_the_mean_change() -> None:
     assert moved(FedAvg(rate=0.5)) == [0.5, -0.25]
 
 
-def test_two_equal_changes_give_fedavgm_1_9_times_one() -> None:
+def test_fedavgm_of_two_equal_changes() -> None:
     model, rule = FedAvgM().step(ZERO, DELTA)
     assert model.tolist() == [1.0, -0.5]
     assert rule.m is not None
@@ -76,16 +76,16 @@ def test_second_moments() -> None:
     ids=["adam", "reddi's adam", "yogi", "the code's adam", "the code's yogi", "adagrad"],
 )
 def test_the_second_step(rule: ServerOptimiser, m: float | None, v: float, step: float) -> None:
-    """Of Δ = 1, then 0.05: the moments go on from the first."""
+    """The changes are Δ = 1, then 0.05; the moments of the first are kept."""
     zero = torch.zeros(1, dtype=torch.float64)
     model, rule = rule.step(zero, torch.ones_like(zero))
     after, rule = rule.step(model, torch.full_like(zero, 0.05))
-    known = {name: each.item() for name, each in moments(rule).items()}
+    known = {name: each.item() for name, each in optimiser_moments(rule).items()}
     assert known == pytest.approx({"v": v} if m is None else {"m": m, "v": v}, rel=1e-4)
     assert (after - model).item() == pytest.approx(step, rel=1e-4)
 
 
-def test_a_rule_is_not_changed_by_its_step() -> None:
+def test_a_step_does_not_change_the_rule() -> None:
     rule = FedAdam()
     rule.step(ZERO, DELTA)
     assert rule.m is None

@@ -1,4 +1,4 @@
-"""Tests of the top models: what they compute, in party order, and what they refuse."""
+"""Tests of the top models: outputs in party order, and refused embeddings."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def test_sum_head_adds_logits_and_bias() -> None:
 
 
 def test_concat_head_refuses_a_missing_party() -> None:
-    with pytest.raises(ValueError, match=r"widths \[2, 1\] in party order, got \[2\]"):
+    with pytest.raises(ValueError, match=r"widths \[2, 1\] in party order \(got \[2\]\)"):
         ConcatHead([2, 1], [4], 2)([torch.zeros(1, 2)])
 
 
@@ -35,6 +35,6 @@ def test_sum_head_refuses_an_embedding_that_is_not_logits() -> None:
         SumHead(3)([torch.zeros(1, 3), torch.zeros(1, 2)])
 
 
-def test_sum_head_refuses_no_party_at_all() -> None:
+def test_sum_head_refuses_an_empty_list() -> None:
     with pytest.raises(ValueError, match=r"got \[\]"):
         SumHead(3)([])

@@ -1,4 +1,4 @@
-"""The golden frames: one of every kind, and one refused frame for every way to be wrong.
+"""Golden frames: one frame of every message kind, and one illegal frame of every kind of fault.
 
 An incompatible change must be made twice: in protocol/, and here. The files are written anew with
 
@@ -11,14 +11,14 @@ that another version writes with the same content is just as legal.
 from pathlib import Path
 
 import numpy as np
-from talk import (
+from message_examples import (
     AGREEMENT,
     ASK,
     DESCEND,
     HUB,
+    KEY_SHARE,
     PLACE,
     SESSION,
-    SHARE,
     SPOKE,
     example,
     floats,
@@ -26,20 +26,21 @@ from talk import (
     raw,
 )
 
-from protocol import vfl_pb2 as say
+from protocol import vfl_pb2 as pb
+from protocol.envelope import PROTOCOL_VERSION
 from protocol.frames import CHUNK, MAX_FRAME, MAX_HEADER
-from protocol.message import FIELDS, WITH_TENSOR, Message
+from protocol.message import BODY_FIELDS, WITH_TENSOR, Message
 from protocol.phases import TRANSITIONS, Side
 
 FOLDER = Path(__file__).parents[1] / "golden"
 INDEX = FOLDER / "refused" / "index.tsv"
 
 
-def sent_by(side: Side) -> say.Envelope:
-    """The envelope of the first message after the greeting."""
+def sent_by(side: Side) -> pb.Envelope:
+    """Return the envelope of the first message after the handshake."""
     sender, receiver = (HUB, SPOKE) if side is Side.HUB else (SPOKE, HUB)
-    return say.Envelope(
-        version=1,
+    return pb.Envelope(
+        version=PROTOCOL_VERSION,
         session=SESSION,
         agreement=AGREEMENT,
         sender=sender,
@@ -51,10 +52,10 @@ def sent_by(side: Side) -> say.Envelope:
     )
 
 
-def spoken() -> dict[str, bytes]:
-    """A frame of every kind, in a conversation that is under way."""
+def legal_frames() -> dict[str, bytes]:
+    """Return a legal frame of every message kind, after the handshake."""
     frames = {}
-    for kind, field in FIELDS.items():
+    for kind, field in BODY_FIELDS.items():
         side = next(s for moves in TRANSITIONS.values() for s, k in moves if k is kind)
         envelope, message = sent_by(side), example(kind)
         if kind in WITH_TENSOR:
@@ -64,14 +65,14 @@ def spoken() -> dict[str, bytes]:
     return frames
 
 
-def refused() -> dict[str, tuple[bytes, str]]:
-    """Frames that the hub might send to a spoke that is ready, and what it is told."""
+def illegal_frames() -> dict[str, tuple[bytes, str]]:
+    """Return illegal frames from the hub to a spoke in phase READY, and the spoke's errors."""
     return {**_frames(), **_envelopes(), **_contents(), **_tensors(), **_values()}
 
 
-def _header(message: Message) -> say.Header:
+def _header(message: Message) -> pb.Header:
     whole = frame(message, sent_by(Side.HUB))
-    return say.Header.FromString(whole[4 : 4 + int.from_bytes(whole[:4], "little")])
+    return pb.Header.FromString(whole[4 : 4 + int.from_bytes(whole[:4], "little")])
 
 
 def _frames() -> dict[str, tuple[bytes, str]]:
@@ -80,24 +81,30 @@ def _frames() -> dict[str, tuple[bytes, str]]:
     header, size = good[4:], len(good) - 4
     over = raw(b"", bytes(MAX_FRAME - 3))
     return {
-        "nothing": (b"", "a frame of 0 bytes is too short for a header"),
-        "three-bytes": (b"\1\0\0", "a frame of 3 bytes is too short for a header"),
-        "empty-header": (raw(b""), "a message without envelope or content"),
-        "header-truncated": (good[:-1], f"a header of {size} bytes in a frame of {size + 3}"),
+        "nothing": (b"", "a frame has 0 bytes; at least 4 are needed for a header"),
+        "three-bytes": (b"\1\0\0", "a frame has 3 bytes; at least 4 are needed for a header"),
+        "empty-header": (raw(b""), "the message lacks its envelope or its body"),
+        "header-truncated": (good[:-1], f"the header length is {size} in a frame of {size + 3}"),
         "header-cut-but-counted": (raw(header[:-1]), "the header is not a message of vfl.proto"),
-        "header-of-4-gb": (b"\xff" * 4 + header, f"a header of {2**32 - 1} bytes in a frame"),
-        "header-over-its-cap": (raw(bytes(MAX_HEADER + 1)), f"a header of {MAX_HEADER + 1} bytes"),
+        "header-of-4-gb": (b"\xff" * 4 + header, f"the header length is {2**32 - 1} in a frame"),
+        "header-over-its-cap": (
+            raw(bytes(MAX_HEADER + 1)),
+            f"the header length is {MAX_HEADER + 1} in",
+        ),
         "header-of-noise": (raw(b"\xde\xad\xbe\xef" * 8), "the header is not a message"),
-        "frame-over-the-cap": (over, f"a frame of {MAX_FRAME + 1} bytes; at most {MAX_FRAME}"),
-        "left-over-byte": (good + b"\0", "1 bytes follow the header; 0 were described"),
-        "left-over-after-tensor": (step + b"\0", "25 bytes follow the header; 24 were described"),
-        "tensor-truncated": (step[:-1], "23 bytes follow the header; 24 were described"),
+        "frame-over-the-cap": (over, f"a frame has {MAX_FRAME + 1} bytes; at most {MAX_FRAME}"),
+        "left-over-byte": (good + b"\0", "1 bytes follow the header; expected 0"),
+        "left-over-after-tensor": (step + b"\0", "25 bytes follow the header; expected 24"),
+        "tensor-truncated": (step[:-1], "23 bytes follow the header; expected 24"),
         "two-messages-glued": (raw(header + header), "the header is more than one message"),
-        "two-frames-glued": (good + good, f"{len(good)} bytes follow the header; 0 were described"),
+        "two-frames-glued": (good + good, f"{len(good)} bytes follow the header; expected 0"),
         "unknown-kind": (_with(header, b"\xba\x06\x00"), "the header has unknown fields"),
         "unknown-field": (_with(header, b"\x78\x01"), "the header has unknown fields"),
-        "unknown-field-made-up-for": (_made_up_for(), "the header has unknown fields"),
-        "unknown-field-inside": (_stranger_inside(), "the header has unknown fields"),
+        "unknown-field-made-up-for": (
+            _unknown_field_with_equal_size(),
+            "the header has unknown fields",
+        ),
+        "unknown-field-inside": (_unknown_field_inside(), "the header has unknown fields"),
         "wrong-wire-type": (raw(b"\x08\x01"), "the header has unknown fields"),
         "text-not-utf8": (_not_utf8(), "the header is not a message of vfl.proto"),
         "number-too-long": (raw(b"\x52\x02\x08" + b"\xff" * 11), "the header is not a message"),
@@ -108,15 +115,20 @@ def _with(header: bytes, field: bytes) -> bytes:
     return raw(header + field)
 
 
-def _stranger_inside() -> bytes:
-    body = say.Ask.FromString(ASK.SerializeToString() + b"\x78\x01")
+def _unknown_field_inside() -> bytes:
+    body = pb.BatchRequest.FromString(ASK.SerializeToString() + b"\x78\x01")
     return frame(Message(body), sent_by(Side.HUB))
 
 
-def _made_up_for() -> bytes:
-    """protobuf writes the key that an entry lacks, which is as long as the unknown field."""
-    whole = _header(Message(say.Shares(shares={"": SHARE}, done=1))).SerializeToString()
-    entry = SHARE.SerializeToString()
+def _unknown_field_with_equal_size() -> bytes:
+    """Return a frame with an unknown field whose length equals that of an absent map key.
+
+    Protobuf writes the absent key when it serialises the header, so the sizes are equal.
+    """
+    whole = _header(
+        Message(pb.KeyShares(shares={"": KEY_SHARE}, first_bucket=1))
+    ).SerializeToString()
+    entry = KEY_SHARE.SerializeToString()
     full = b"\n" + bytes([len(entry) + 4]) + b"\n\x00\x12" + bytes([len(entry)]) + entry
     short = b"\n" + bytes([len(entry) + 2]) + b"\x12" + bytes([len(entry)]) + entry
     body = b"\xaa\x01" + bytes([len(full)])
@@ -124,19 +136,19 @@ def _made_up_for() -> bytes:
 
 
 def _not_utf8() -> bytes:
-    whole = frame(Message(say.Abort(code="local", reason="abc")), sent_by(Side.HUB))
+    whole = frame(Message(pb.Abort(code="local", reason="abc")), sent_by(Side.HUB))
     return whole.replace(b"abc", b"a\xffc")
 
 
 def _envelopes() -> dict[str, tuple[bytes, str]]:
     told = {
-        "version": "speaks version 7; here it is 1",
-        "session": "the session in the envelope is not ours",
-        "agreement": "the agreement in the envelope is not ours",
-        "sender": "sender is 'thief'; it must be 'bank'",
-        "receiver": "receiver is 'thief'; it must be 'shop'",
-        "seq": "sent message 7 after message 0",
-        "transcript": "the transcript in the envelope is not ours",
+        "version": "envelope.version is 7; expected 2",
+        "session": "envelope.session differs from this party's session",
+        "agreement": "envelope.agreement differs from this party's agreement",
+        "sender": "envelope.sender is 'thief'; expected 'bank'",
+        "receiver": "envelope.receiver is 'thief'; expected 'shop'",
+        "seq": "envelope.seq is 7; expected 1",
+        "transcript": "envelope.transcript differs from this party's transcript",
     }
     found = {}
     for name, text in told.items():
@@ -144,46 +156,82 @@ def _envelopes() -> dict[str, tuple[bytes, str]]:
         kind = type(getattr(wrong, name))
         setattr(wrong, name, {int: 7, str: "thief", bytes: b"thief"}[kind])
         absent.ClearField(name)  # type: ignore[arg-type]
-        missing = text if name == "session" else f"an envelope without {name}"
+        missing = text if name == "session" else f"the envelope lacks {name}"
         found[f"{name}-wrong"] = (frame(Message(ASK), wrong), text)
         found[f"{name}-absent"] = (frame(Message(ASK), absent), missing)
-    bare, lost = _header(Message(ASK)), sent_by(Side.HUB)
-    bare.ClearField("envelope")
+    grpc_channel, lost = _header(Message(ASK)), sent_by(Side.HUB)
+    grpc_channel.ClearField("envelope")
     lost.place.task = 99  # type: ignore[assignment]
-    found["no-envelope"] = (raw(bare.SerializeToString()), "a message without envelope")
-    found["task-unknown"] = (frame(Message(ASK), lost), "place.task is 99, which is no task")
+    found["no-envelope"] = (raw(grpc_channel.SerializeToString()), "the message lacks its envelope")
+    found["task-unknown"] = (
+        frame(Message(ASK), lost),
+        "envelope.place.task is 99, which is no task",
+    )
     return found
 
 
 def _contents() -> dict[str, tuple[bytes, str]]:
     empty, blank, strange = (_header(Message(ASK)) for _ in range(3))
     empty.ClearField("body")  # type: ignore[arg-type]
-    blank.ask.ClearField("index")
-    strange.ask.rows = 99  # type: ignore[assignment]
-    turn = frame(Message(say.Open(rows=1, done=0)), sent_by(Side.HUB))
-    ours = frame(Message(say.Done()), sent_by(Side.HUB))
+    blank.batch_request.ClearField("index")
+    strange.batch_request.rows = 99  # type: ignore[assignment]
+    turn = frame(Message(pb.StartAlignment(rows=1, completed_buckets=0)), sent_by(Side.HUB))
+    ours = frame(Message(pb.Done()), sent_by(Side.HUB))
     return {
-        "no-content": (raw(empty.SerializeToString()), "a message without envelope or content"),
-        "field-absent": (raw(blank.SerializeToString()), "Ask without a legal index"),
-        "word-unknown": (raw(strange.SerializeToString()), "Ask without a legal rows"),
-        "wrong-turn": (turn, "the peer (hub) said Open in phase 'ready'; legal here: Abort, Arr"),
-        "wrong-side": (ours, "the peer (hub) said Done in phase 'ready'"),
+        "no-content": (
+            raw(empty.SerializeToString()),
+            "the message lacks its envelope or its body",
+        ),
+        "field-absent": (
+            raw(blank.SerializeToString()),
+            "BatchRequest lacks a legal value of index",
+        ),
+        "word-unknown": (
+            raw(strange.SerializeToString()),
+            "BatchRequest lacks a legal value of rows",
+        ),
+        "wrong-turn": (
+            turn,
+            "the peer (hub) must not send StartAlignment in phase 'ready'; legal here: Abort, B",
+        ),
+        "wrong-side": (ours, "the peer (hub) must not send Done in phase 'ready'"),
     }
 
 
+def _shaped(*shapes: pb.TensorShape, payload: bytes = bytes(24)) -> bytes:
+    spoilt = _header(Message(DESCEND, (floats(2, 3),)))
+    del spoilt.tensors[:]
+    spoilt.tensors.extend(shapes)
+    return raw(spoilt.SerializeToString(), payload)
+
+
+def _of(*dims: int, dtype: int = pb.FLOAT32) -> pb.TensorShape:
+    return pb.TensorShape(dtype=dtype, dims=dims)  # type: ignore[arg-type]
+
+
 def _tensors() -> dict[str, tuple[bytes, str]]:
-    def shaped(*shapes: say.TensorShape, payload: bytes = bytes(24)) -> bytes:
-        spoilt = _header(Message(DESCEND, (floats(2, 3),)))
-        del spoilt.tensors[:]
-        spoilt.tensors.extend(shapes)
-        return raw(spoilt.SerializeToString(), payload)
+    whole, type_0 = 2**30, "a tensor has the unknown type 0"
+    return {
+        "type-absent": (_shaped(pb.TensorShape(dims=[2, 3])), type_0),
+        "type-unspecified": (_shaped(_of(2, 3, dtype=0)), f"{type_0}; legal: float32"),
+        "type-unknown": (_shaped(_of(2, 3, dtype=99)), "a tensor has the unknown type 99"),
+        "rank-0": (_shaped(_of()), "a tensor has rank 0; legal: 1 to 4"),
+        "rank-5": (_shaped(_of(1, 1, 1, 1, 6)), "a tensor has rank 5; legal: 1 to 4"),
+        "rank-9": (_shaped(_of(*[1] * 9)), "a tensor has rank 9"),
+        "product-overflows": (_shaped(_of(*[whole] * 4)), f"the tensors have {2**122} bytes"),
+        "product-wraps-to-0": (_shaped(_of(whole, whole, 16)), f"the tensors have {2**66} bytes"),
+        "over-16-mib": (
+            _shaped(_of(2**22 + 1)),
+            f"the tensors have {2**24 + 4} bytes; a message has at most {2**24}",
+        ),
+        "two-tensors": (_shaped(_of(1, 3), _of(1, 3)), "Gradient has 2 tensors; expected 1"),
+        "no-tensor": (_shaped(payload=b""), "Gradient has 0 tensors; expected 1"),
+        **_dimensions(),
+        **_payloads(),
+    }
 
-    def of(*dims: int, dtype: int = say.FLOAT32) -> say.TensorShape:
-        return say.TensorShape(dtype=dtype, dims=dims)  # type: ignore[arg-type]
 
-    control = _header(Message(ASK))
-    control.tensors.append(of(2, 3))
-    illegal = "tensor dimensions {}; legal: 1 to 2^31 - 1"
+def _dimensions() -> dict[str, tuple[bytes, str]]:
     dims = {
         "dimension-zero": (0, 3),
         "dimension-last-zero": (2, 0),
@@ -191,28 +239,20 @@ def _tensors() -> dict[str, tuple[bytes, str]]:
         "dimension-2-to-62": (2**62,),
         "dimension-negative": (2**64 - 1, 3),
     }
+    illegal = "a tensor has dimensions {}; legal: 1 to 2^31 - 1"
+    return {name: (_shaped(_of(*d)), illegal.format(list(d))) for name, d in dims.items()}
+
+
+def _payloads() -> dict[str, tuple[bytes, str]]:
+    control, follow = _header(Message(ASK)), "24 bytes follow the header; expected"
+    control.tensors.append(_of(2, 3))
     return {
-        **{name: (shaped(of(*d)), illegal.format(list(d))) for name, d in dims.items()},
-        "type-absent": (shaped(say.TensorShape(dims=[2, 3])), "tensor type 0 is unknown"),
-        "type-unspecified": (shaped(of(2, 3, dtype=0)), "tensor type 0 is unknown; legal: float32"),
-        "type-unknown": (shaped(of(2, 3, dtype=99)), "tensor type 99 is unknown"),
-        "rank-0": (shaped(of()), "a tensor of rank 0; legal: 1 to 4"),
-        "rank-5": (shaped(of(1, 1, 1, 1, 6)), "a tensor of rank 5; legal: 1 to 4"),
-        "rank-9": (shaped(of(*[1] * 9)), "a tensor of rank 9"),
-        "product-overflows": (shaped(of(2**30, 2**30, 2**30, 2**30)), f"tensors of {2**122} bytes"),
-        "product-wraps-to-0": (shaped(of(2**30, 2**30, 16)), f"tensors of {2**66} bytes"),
-        "over-16-mib": (shaped(of(2**22 + 1)), f"tensors of {2**24 + 4} bytes; at most {2**24}"),
-        "16-mib-described-24-sent": (
-            shaped(of(2**22)),
-            f"24 bytes follow the header; {CHUNK} were",
-        ),
-        "shape-too-small": (shaped(of(2, 2)), "24 bytes follow the header; 16 were described"),
-        "item-too-wide": (shaped(of(2, 3, dtype=say.FLOAT64)), "24 bytes follow the header; 48"),
-        "two-tensors": (shaped(of(1, 3), of(1, 3)), "Gradient brought 2 tensors; it must be 1"),
-        "no-tensor": (shaped(payload=b""), "Gradient brought 0 tensors; it must be 1"),
+        "16-mib-described-24-sent": (_shaped(_of(2**22)), f"{follow} {CHUNK}"),
+        "shape-too-small": (_shaped(_of(2, 2)), f"{follow} 16"),
+        "item-too-wide": (_shaped(_of(2, 3, dtype=pb.FLOAT64)), f"{follow} 48"),
         "tensor-of-control": (
             raw(control.SerializeToString(), bytes(24)),
-            "Ask brought 1 tensors; it must be 0",
+            "BatchRequest has 1 tensors; expected 0",
         ),
     }
 
@@ -228,16 +268,16 @@ def _values() -> dict[str, tuple[bytes, str]]:
 
 
 def write() -> None:
-    """Write every file anew."""
+    """Write all golden files."""
     INDEX.parent.mkdir(parents=True, exist_ok=True)
     for old in FOLDER.rglob("*.bin"):
         old.unlink()
-    for name, content in spoken().items():
+    for name, content in legal_frames().items():
         (FOLDER / f"{name}.bin").write_bytes(content)
-    for name, (content, _) in refused().items():
-        if len(content) < MAX_HEADER:  # what is large is zeros, made in the test
+    for name, (content, _) in illegal_frames().items():
+        if len(content) < MAX_HEADER:  # larger frames are made in the test
             (INDEX.parent / f"{name}.bin").write_bytes(content)
-    lines = (f"{name}\t{told}\n" for name, (_, told) in sorted(refused().items()))
+    lines = (f"{name}\t{told}\n" for name, (_, told) in sorted(illegal_frames().items()))
     INDEX.write_text("".join(lines))
 
 

@@ -1,4 +1,4 @@
-"""A TCP relay on the way to a hub: it counts the bytes that it carries, and can fail."""
+"""A TCP relay in front of a hub: counts the bytes that it forwards, and simulates failures."""
 
 import socket
 from contextlib import suppress
@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Relay:
-    """Listens on ``port`` and carries everything to ``target`` and back."""
+    """Listens on ``port`` and forwards all bytes to ``target`` and back."""
 
     def __init__(self, target: int) -> None:
         self.carried, self._target = 0, target
@@ -20,11 +20,11 @@ class Relay:
         self.port: int = self._listener.getsockname()[1]
 
     def stop_carrying(self) -> None:
-        """From now on it takes bytes and loses them: nobody is told anything."""
+        """From now on, drop all bytes and keep the connections open."""
         self._open.clear()
 
     def trickle(self) -> None:
-        """From now on it carries one byte at a time, every now and then."""
+        """From now on, forward one byte every 0.2 s."""
         self._slow.set()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Every cause of a failed connection has its own words, and no certificate is worth a retry."""
+"""Diagnosis of failed connections: every cause has its own error."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -9,17 +9,17 @@ from threading import Thread
 
 import pytest
 from forge import Leaf, authority, write
-from talk import end_of
+from message_examples import end_of
 
 from protocol.errors import IdentityError, LineBroken
-from protocol.keyring import issue, make_authority, read_keyring
+from protocol.keyring import issue_certificate, make_authority, read_keyring
 from tests.conftest import HUB, SPOKE, Dial, listening
 
 Cause = Callable[[Path, Path], AbstractContextManager[str]]
 
 
 @contextmanager
-def nobody(keys: Path, folder: Path) -> Iterator[str]:
+def no_process(keys: Path, folder: Path) -> Iterator[str]:
     with socket.socket() as held:  # bound, not listening
         held.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{held.getsockname()[1]}"
@@ -33,7 +33,7 @@ def unknown_name(keys: Path, folder: Path) -> Iterator[str]:
 @contextmanager
 def other_authority(keys: Path, folder: Path) -> Iterator[str]:
     make_authority(folder, "trial")
-    issue(folder, "trial", HUB)
+    issue_certificate(folder, "trial", HUB)
     with listening(read_keyring(folder, HUB)) as (_, address):
         yield address
 
@@ -54,7 +54,7 @@ def expired_hub(keys: Path, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def hub_of_others(keys: Path, folder: Path) -> Iterator[str]:
-    """It believes another authority: ours is unknown to it, its certificate is good."""
+    """A hub with a valid certificate that trusts another authority."""
     make_authority(folder / "theirs", "trial")
     leaf = Leaf(name=HUB).issue(authority(keys))
     write(folder, folder / "theirs", HUB, leaf)
@@ -63,8 +63,8 @@ def hub_of_others(keys: Path, folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def answering(text: bytes) -> Iterator[str]:
-    """A port without TLS that answers everything in one way."""
+def request_pending(text: bytes) -> Iterator[str]:
+    """A port without TLS that answers every connection with the same bytes."""
     with socket.create_server(("127.0.0.1", 0)) as plain:
 
         def answer() -> None:
@@ -86,33 +86,33 @@ def answering(text: bytes) -> Iterator[str]:
 
 @contextmanager
 def no_tls(keys: Path, folder: Path) -> Iterator[str]:
-    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
+    with request_pending(b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
         yield address
 
 
 @contextmanager
 def hanging_up(keys: Path, folder: Path) -> Iterator[str]:
-    with answering(b"") as address:
+    with request_pending(b"") as address:
         yield address
 
 
 CAUSES = {
-    hanging_up: (LineBroken, "hung up"),
-    nobody: (LineBroken, "nobody listens at"),
-    unknown_name: (LineBroken, "the name in no-such-host.invalid:7700 is unknown"),
+    hanging_up: (LineBroken, "closed the connection during the TLS handshake"),
+    no_process: (LineBroken, "no process listens at"),
+    unknown_name: (LineBroken, "the host name in no-such-host.invalid:7700 cannot be resolved"),
     other_authority: (
         IdentityError,
         "is not that of bank: .*(issuer|signature)",
     ),
     other_party: (IdentityError, "is not that of bank: .*Hostname mismatch"),
     expired_hub: (IdentityError, "is not that of bank: certificate has expired"),
-    hub_of_others: (IdentityError, "hung up when it saw our certificate"),
-    no_tls: (IdentityError, "does not speak TLS"),
+    hub_of_others: (IdentityError, "closed the connection after it received our certificate"),
+    no_tls: (IdentityError, "does not use TLS"),
 }
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.__name__)
-def test_every_cause_has_its_own_words(
+def test_every_cause_has_its_own_error(
     dialled: Dial, keys: Path, tmp_path: Path, cause: Cause
 ) -> None:
     kind, told = CAUSES[cause]
@@ -124,26 +124,29 @@ def test_every_cause_has_its_own_words(
         raise error
 
 
-def test_words_differ() -> None:
+def test_errors_differ() -> None:
     assert len({told for _, told in CAUSES.values()}) == len(CAUSES)
 
 
-def test_expired_dialler_is_told_so(dialled: Dial, keys: Path, tmp_path: Path) -> None:
+def test_error_of_an_expired_spoke_has_its_date(dialled: Dial, keys: Path, tmp_path: Path) -> None:
     old = Leaf(start=timedelta(days=-9), end=timedelta(days=-2)).issue(authority(keys))
     write(tmp_path / "certs", keys, SPOKE, old)
     with listening(read_keyring(keys, HUB)) as (_, address):
         error = end_of(dialled(address, SPOKE, tmp_path / "certs"))
     assert isinstance(error, IdentityError)
-    assert "hung up when it saw our certificate" in str(error)
-    assert f"ours ends {old[0].not_valid_after_utc:%Y-%m-%d %H:%M} UTC" in error.hint
+    assert "closed the connection after it received our certificate" in str(error)
+    assert (
+        f"the certificate is valid until {old[0].not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+        in error.hint
+    )
 
 
-def test_causes_are_told_over_unix_sockets_too(dialled: Dial, keys: Path, tmp_path: Path) -> None:
-    """Otherwise a spoke would go on dialling with a certificate that will never do."""
+def test_causes_are_found_on_unix_sockets_too(dialled: Dial, keys: Path, tmp_path: Path) -> None:
+    """A spoke must not retry with a certificate that the hub refuses."""
     address = f"unix:{tmp_path}/hub"
     with listening(read_keyring(keys, "hospital"), address):
         error = end_of(dialled(address, SPOKE))
     assert isinstance(error, IdentityError)
     nowhere = end_of(dialled(f"unix:{tmp_path}/nobody", SPOKE))
     assert isinstance(nowhere, LineBroken)
-    assert "nobody listens at unix:" in str(nowhere)
+    assert "no process listens at unix:" in str(nowhere)

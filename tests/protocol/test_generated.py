@@ -1,4 +1,4 @@
-"""The generated classes are those of vfl.proto as it stands."""
+"""The generated modules match the present vfl.proto."""
 
 import subprocess
 import sys

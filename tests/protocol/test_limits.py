@@ -1,4 +1,4 @@
-"""Who asks for too much is refused, at a price that does not grow with what was asked."""
+"""Resource limits: excessive requests are refused, and refusing them costs bounded memory."""
 
 import resource
 import socket
@@ -10,14 +10,14 @@ from time import monotonic, sleep
 
 import grpc
 import pytest
-from talk import ASK, end_of, envelope, example, floats, frame, pair, raw, speaker
+from message_examples import ASK, end_of, endpoint, envelope, example, floats, frame, pair, raw
 
-from protocol import vfl_pb2 as say
+from protocol import vfl_pb2 as pb
 from protocol.errors import IdentityError, PeerSilent, ProtocolError, RemoteProtocolError
 from protocol.frames import MAX_FRAME
-from protocol.grpc_line import USUAL, options
+from protocol.grpc_line import DEFAULT_TIMEOUTS, grpc_options
 from protocol.keyring import read_keyring
-from protocol.line import QUEUE, memory_lines
+from protocol.line import MAX_QUEUED_FRAMES, memory_lines
 from protocol.message import Message
 from protocol.phases import Phase, Side
 from tests.conftest import HUB, SPOKE, Dial, grpc_lines, listening
@@ -25,32 +25,32 @@ from tests.conftest import HUB, SPOKE, Dial, grpc_lines, listening
 _METHOD = "/vfl.Line/Talk"
 
 
-def bare(keys: Path, address: str, **changes: int) -> grpc.Channel:
-    """A connection of the shop's own making."""
+def grpc_channel(keys: Path, address: str, **changes: int) -> grpc.Channel:
+    """Return a gRPC channel of the shop with other options."""
     ring = read_keyring(keys, SPOKE)
     credentials = grpc.ssl_channel_credentials(
         ring.authority_pem, ring.key_pem, ring.certificate_pem
     )
-    told = {**dict(options(USUAL)), "grpc.use_local_subchannel_pool": 1, **changes}
+    told = {**dict(grpc_options(DEFAULT_TIMEOUTS)), "grpc.use_local_subchannel_pool": 1, **changes}
     return grpc.secure_channel(
         address, credentials, [*told.items(), ("grpc.ssl_target_name_override", HUB)]
     )
 
 
 def memory() -> int:
-    """Bytes that this process has in memory now."""
+    """Return the resident memory of this process in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()
 
 
-def joins(server: object, address: str, dialled: Dial) -> bool:
-    """Whether the hospital may still come, and be heard."""
+def can_join(server: object, address: str, dialled: Dial) -> bool:
+    """Return whether the hospital can still connect and send."""
     line = dialled(address, "hospital")
     while True:
         try:
             hub = server.accept(10)  # type: ignore[attr-defined]
         except ProtocolError:
-            continue  # somebody was refused before
+            continue  # an earlier refusal
         if hub.peer == "hospital":
             line.send(b"here", 5)
             return bool(hub.receive(5) == b"here")
@@ -59,21 +59,21 @@ def joins(server: object, address: str, dialled: Dial) -> bool:
 @pytest.mark.parametrize("size", [12 * 2**10, 2**16])
 def test_large_metadata_is_refused(keys: Path, dialled: Dial, size: int) -> None:
     with listening(read_keyring(keys, HUB)) as (server, address):
-        with bare(keys, address) as channel:
+        with grpc_channel(keys, address) as channel:
             talk = channel.stream_stream(_METHOD)(
                 iter([b"x"]), metadata=(("x-note", "x" * size),), timeout=20
             )
             with pytest.raises(grpc.RpcError):
                 next(talk)
             assert talk.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert joins(server, address, dialled)
+        assert can_join(server, address, dialled)
 
 
 @pytest.mark.slow
-def test_thousand_calls_at_once_are_bounded(keys: Path, dialled: Dial) -> None:
-    """One certified party, many connections: one seat, the rest refused without memory for it."""
+def test_memory_of_a_thousand_calls_is_bounded(keys: Path, dialled: Dial) -> None:
+    """Of many connections of one party one is kept; refusing the others takes little memory."""
     with listening(read_keyring(keys, HUB)) as (server, address):
-        channels = [bare(keys, address) for _ in range(8)]
+        channels = [grpc_channel(keys, address) for _ in range(8)]
         before = memory()
         calls = [
             channels[number % 8].stream_stream(_METHOD)(iter([b"x"]), timeout=30)
@@ -82,7 +82,7 @@ def test_thousand_calls_at_once_are_bounded(keys: Path, dialled: Dial) -> None:
         codes: Counter[grpc.StatusCode] = Counter()
         for call in calls:
             call.add_done_callback(lambda call: codes.update([call.code()]))
-        with suppress(IdentityError):  # that the shop dials a second time may be told first
+        with suppress(IdentityError):  # the second connection may be reported first
             assert server.accept(10).peer == SPOKE
         deadline = monotonic() + 25
         while codes.total() < 999 and monotonic() < deadline:
@@ -91,28 +91,30 @@ def test_thousand_calls_at_once_are_bounded(keys: Path, dialled: Dial) -> None:
         refused = {
             grpc.StatusCode.RESOURCE_EXHAUSTED,
             grpc.StatusCode.ALREADY_EXISTS,
-            grpc.StatusCode.UNAVAILABLE,  # a whole connection, when the machine is busy
+            grpc.StatusCode.UNAVAILABLE,  # on a busy machine
         }
         assert codes.total() == sum(codes[code] for code in refused) == 999
-        assert grown < 2**27  # both sides live in this process
+        assert grown < 2**27  # both sides are in this process
         for channel in channels:
             channel.close()
-        assert joins(server, address, dialled)
+        assert can_join(server, address, dialled)
 
 
-def test_one_byte_too_many_is_refused_and_a_new_stream_may_come(keys: Path, tmp_path: Path) -> None:
-    """Over the same connection, once the hub has hung up on the old stream."""
+def test_one_byte_too_many_is_refused_and_a_new_stream_is_accepted(
+    keys: Path, tmp_path: Path
+) -> None:
+    """On the same connection, after the hub has closed the old stream."""
     address = f"unix:{tmp_path}/hub"
     with (
         listening(read_keyring(keys, HUB), address) as (server, _),
-        bare(keys, address, **{"grpc.max_send_message_length": -1}) as channel,
+        grpc_channel(keys, address, **{"grpc.max_send_message_length": -1}) as channel,
     ):
         frames: Queue[bytes | None] = Queue()
         first = channel.stream_stream(_METHOD)(iter(frames.get, None))
         line = server.accept(5)
         frames.put(bytes(MAX_FRAME + 1))
         with pytest.raises(RemoteProtocolError, match=f"at most {MAX_FRAME} are legal"):
-            speaker(line, Side.HUB, Phase.READY).channel.receive(5)
+            endpoint(line, Side.HUB, Phase.READY).channel.receive(5)
         line.cut()
         with pytest.raises(grpc.RpcError):
             for _ in first:
@@ -124,7 +126,7 @@ def test_one_byte_too_many_is_refused_and_a_new_stream_may_come(keys: Path, tmp_
             try:
                 heard = server.accept(5).receive(5)
             except ProtocolError:
-                continue  # it heard of the new stream before the old one was taken down
+                continue  # the hub saw the new stream before the end of the old one
         assert heard == b"again"
         again.cancel()
 
@@ -141,7 +143,7 @@ def test_slow_reader_costs_no_memory(keys: Path, tmp_path: Path) -> None:
             except PeerSilent:
                 return taken
 
-        assert push() <= 2 * QUEUE + 16  # ours, the hub's, and what the network holds
+        assert push() <= 2 * MAX_QUEUED_FRAMES + 16  # queues of both sides, and the network
         full = memory()
         for _ in range(3):
             assert push() == 0
@@ -149,16 +151,16 @@ def test_slow_reader_costs_no_memory(keys: Path, tmp_path: Path) -> None:
 
 
 def test_deep_nesting_is_refused() -> None:
-    groups = b"\x7b" * 5000 + b"\x7c" * 5000  # field 15, opened 5,000 times
+    groups = b"\x7b" * 5000 + b"\x7c" * 5000  # 5,000 nested groups in field 15
     lists = b""
     for _ in range(5000):
-        lists = b"\x7a" + _varint(len(lists)) + lists  # field 15, a message in a message
-    header = frame(Message(ASK), envelope(speaker(memory_lines()[0], Side.HUB).channel))[4:]
+        lists = b"\x7a" + _varint(len(lists)) + lists  # a message in field 15 of a message
+    header = frame(Message(ASK), envelope(endpoint(memory_lines()[0], Side.HUB).channel))[4:]
     for nested in (groups, lists):
         hub, spoke = memory_lines()
         hub.send(raw(header + nested), 1)
         with pytest.raises(RemoteProtocolError, match="the header"):
-            speaker(spoke, Side.SPOKE, Phase.READY).channel.receive(1)
+            endpoint(spoke, Side.SPOKE, Phase.READY).channel.receive(1)
 
 
 def _varint(number: int) -> bytes:
@@ -170,28 +172,28 @@ def _varint(number: int) -> bytes:
 
 
 def test_dropped_answers_act_once() -> None:
-    """The hub asks the same again and again because no answer reaches it."""
+    """The hub repeats its request because every reply is lost."""
     hub, spoke = memory_lines(SPOKE)
     talk = pair(hub, spoke, Phase.READY)
-    talk.carry(Side.HUB, say.Purge())
+    talk.carry(Side.HUB, pb.Purge())
     talk.spoke.channel.send(*_done())
     question = talk.hub.line.sent[0]
     for _ in range(5):
-        hub.receive(1)  # the answer, lost on the way
+        hub.receive(1)  # the reply, which is lost
         hub.send(question, 1)
         with pytest.raises(PeerSilent):
             talk.spoke.channel.receive(0.05)
     assert talk.hub.channel.receive(1).kind == "Done"
-    assert [fact.kind for fact in talk.spoke.facts] == ["Purge", "Done"]
+    assert [fact.kind for fact in talk.spoke.records] == ["Purge", "Done"]
 
 
-def _done() -> tuple[say.Done]:
-    body = example(say.Done).body
-    assert isinstance(body, say.Done)
+def _done() -> tuple[pb.Done]:
+    body = example(pb.Done).body
+    assert isinstance(body, pb.Done)
     return (body,)
 
 
-def test_ipv6_is_spoken(keys: Path, dialled: Dial) -> None:
+def test_ipv6_is_supported(keys: Path, dialled: Dial) -> None:
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
     with listening(read_keyring(keys, HUB), "[::1]:0") as (server, address):
@@ -199,5 +201,5 @@ def test_ipv6_is_spoken(keys: Path, dialled: Dial) -> None:
         line = dialled(address, SPOKE)
         talk = pair(server.accept(10), line, Phase.READY)
         talk.carry(Side.HUB, ASK)
-        talk.carry(Side.SPOKE, say.Embedding(), floats(4, 3))
-    assert "closed the connection" in str(end_of(line)) or "nobody listens" in str(end_of(line))
+        talk.carry(Side.SPOKE, pb.Embedding(), floats(4, 3))
+    assert "closed the connection" in str(end_of(line)) or "no process listens" in str(end_of(line))

@@ -1,4 +1,4 @@
-"""A line carries frames, waits only where it must, and tells its end to whoever waits."""
+"""Lines: frames keep their order, full queues block the sender, and the end wakes a waiter."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,45 +8,47 @@ from time import monotonic
 import pytest
 
 from protocol.errors import IdentityError, LineBroken, PeerSilent
-from protocol.line import QUEUE, Line, Mailbox, memory_lines
+from protocol.line import MAX_QUEUED_FRAMES, FrameQueue, Line, memory_lines
 from tests.conftest import Lines, grpc_lines
 
 
 def test_frames_keep_their_order(lines: Lines) -> None:
-    for number in range(QUEUE):
+    for number in range(MAX_QUEUED_FRAMES):
         lines.hub.send(bytes([number]), 5)
-    assert [lines.spoke.receive(5) for _ in range(QUEUE)] == [bytes([n]) for n in range(QUEUE)]
+    assert [lines.spoke.receive(5) for _ in range(MAX_QUEUED_FRAMES)] == [
+        bytes([n]) for n in range(MAX_QUEUED_FRAMES)
+    ]
 
 
-def test_both_ways_at_once(lines: Lines) -> None:
+def test_both_directions_at_once(lines: Lines) -> None:
     lines.hub.send(b"down", 5)
     lines.spoke.send(b"up", 5)
     assert (lines.hub.receive(5), lines.spoke.receive(5)) == (b"up", b"down")
 
 
-def test_slow_reader_makes_the_writer_wait_then_give_up() -> None:
+def test_writer_times_out_on_a_slow_reader() -> None:
     hub, spoke = memory_lines()
-    for _ in range(QUEUE):
+    for _ in range(MAX_QUEUED_FRAMES):
         hub.send(b"x", 1)
-    with pytest.raises(PeerSilent, match=r"takes no message for 0\.01 s"):
+    with pytest.raises(PeerSilent, match=r"accepted no message for 0\.01 s"):
         hub.send(b"x", 0.01)
     spoke.receive(1)
     hub.send(b"x", 1)
 
 
-def test_waiting_writer_goes_on_when_there_is_room() -> None:
-    box, ready = Mailbox(), Barrier(2)
-    for _ in range(QUEUE):
+def test_waiting_writer_continues_when_there_is_room() -> None:
+    box, ready = FrameQueue(), Barrier(2)
+    for _ in range(MAX_QUEUED_FRAMES):
         box.put(b"x", 1)
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(lambda: (ready.wait(5), box.put(b"last", 5)))
         ready.wait(5)
-        assert [box.get(5) for _ in range(QUEUE + 1)][-1] == b"last"
+        assert [box.get(5) for _ in range(MAX_QUEUED_FRAMES + 1)][-1] == b"last"
         writing.result(5)
 
 
 def test_end_wakes_a_waiting_reader() -> None:
-    box, ready = Mailbox(), Barrier(2)
+    box, ready = FrameQueue(), Barrier(2)
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(lambda: (ready.wait(5), box.get(60)))
         ready.wait(5)
@@ -56,9 +58,9 @@ def test_end_wakes_a_waiting_reader() -> None:
 
 
 def test_end_wakes_a_waiting_writer() -> None:
-    """Nobody will take the frame any more: no reason to wait for the deadline."""
-    box, ready = Mailbox(), Barrier(2)
-    for _ in range(QUEUE):
+    """The end of the queue must not wait for the timeout."""
+    box, ready = FrameQueue(), Barrier(2)
+    for _ in range(MAX_QUEUED_FRAMES):
         box.put(b"x", 1)
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(lambda: (ready.wait(5), box.put(b"late", 60)))
@@ -68,8 +70,8 @@ def test_end_wakes_a_waiting_writer() -> None:
             writing.result(5)
 
 
-def test_what_waits_is_delivered_before_the_first_reason() -> None:
-    box = Mailbox()
+def test_waiting_frames_are_delivered_before_the_first_error() -> None:
+    box = FrameQueue()
     box.put(b"last words", 1)
     box.end(IdentityError("refused"))
     box.end(LineBroken("closed the connection"))
@@ -79,33 +81,33 @@ def test_what_waits_is_delivered_before_the_first_reason() -> None:
             box.get(1)
 
 
-def told_soon(line: Line) -> None:
-    """Who goes on talking learns that nobody listens, long before the deadline."""
+def send_fails_soon(line: Line) -> None:
+    """Check that sending fails long before its timeout."""
     started = monotonic()
     with pytest.raises(LineBroken):
-        talk_on(line)
+        send_forever(line)
     assert monotonic() - started < 5
 
 
-def talk_on(line: Line) -> None:
+def send_forever(line: Line) -> None:
     while True:
         line.send(b"x", 60)
 
 
-def test_lost_spoke_is_told_to_a_hub_that_sends(keys: Path, tmp_path: Path) -> None:
+def test_hub_that_sends_notices_a_lost_spoke(keys: Path, tmp_path: Path) -> None:
     with grpc_lines(keys, f"unix:{tmp_path}/hub") as lines:
         lines.spoke.cut()
         with pytest.raises(LineBroken):
             lines.hub.receive(5)
-        told_soon(lines.hub)
+        send_fails_soon(lines.hub)
 
 
-def test_lost_hub_is_told_to_a_spoke_that_sends(keys: Path, tmp_path: Path) -> None:
+def test_spoke_that_sends_notices_a_lost_hub(keys: Path, tmp_path: Path) -> None:
     with grpc_lines(keys, f"unix:{tmp_path}/hub") as lines:
         lines.hub.cut()
         with pytest.raises(LineBroken):
             lines.spoke.receive(5)
-        told_soon(lines.spoke)
+        send_fails_soon(lines.spoke)
 
 
 def test_hub_knows_the_spoke_by_its_certificate(lines: Lines) -> None:

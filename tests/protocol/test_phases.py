@@ -1,11 +1,11 @@
-"""The phase table: whole, and strict on both sides."""
+"""Phase table: complete, and enforced on both sides."""
 
 import pytest
 
-from protocol import vfl_pb2 as say
+from protocol import vfl_pb2 as pb
 from protocol.errors import LocalProtocolError, RemoteProtocolError
-from protocol.message import FIELDS, Body
-from protocol.phases import TRANSITIONS, Conversation, Phase, Side
+from protocol.message import BODY_FIELDS, Body
+from protocol.phases import TRANSITIONS, Phase, PhaseTracker, Side
 
 MOVES = [
     (phase, side, kind, after)
@@ -16,13 +16,13 @@ WRONG = [
     (phase, side, kind)
     for phase, moves in TRANSITIONS.items()
     for side in Side
-    for kind in FIELDS
+    for kind in BODY_FIELDS
     if (side, kind) not in moves
 ]
 
 
-def conversation(side: Side, phase: Phase) -> Conversation:
-    talk = Conversation(side)
+def conversation(side: Side, phase: Phase) -> PhaseTracker:
+    talk = PhaseTracker(side)
     talk.phase = phase
     return talk
 
@@ -36,133 +36,149 @@ def test_every_phase_is_reachable() -> None:
     assert reached == set(Phase) == set(TRANSITIONS)
 
 
-def test_every_message_has_its_place() -> None:
+def test_every_message_is_legal_in_some_phase() -> None:
     spoken = {kind for moves in TRANSITIONS.values() for _, kind in moves}
-    assert spoken == set(FIELDS)
+    assert spoken == set(BODY_FIELDS)
 
 
 def test_every_message_of_the_file_has_a_class() -> None:
-    body = say.Header.DESCRIPTOR.oneofs_by_name["body"]
-    assert [kind.DESCRIPTOR.name for kind in FIELDS] == [f.message_type.name for f in body.fields]
+    body = pb.Header.DESCRIPTOR.oneofs_by_name["body"]
+    assert [kind.DESCRIPTOR.name for kind in BODY_FIELDS] == [
+        f.message_type.name for f in body.fields
+    ]
 
 
-def test_every_phase_but_the_last_leads_on() -> None:
+def test_every_phase_but_the_last_has_a_successor() -> None:
     assert [phase for phase, moves in TRANSITIONS.items() if not moves] == [Phase.CLOSED]
 
 
-def test_both_may_give_up_in_every_phase_but_the_last() -> None:
+def test_both_sides_may_abort_in_every_phase_but_the_last() -> None:
     for phase in set(Phase) - {Phase.CLOSED}:
         for side in Side:
-            assert TRANSITIONS[phase][side, say.Abort] is Phase.CLOSED
+            assert TRANSITIONS[phase][side, pb.Abort] is Phase.CLOSED
 
 
-def test_nobody_speaks_out_of_turn() -> None:
-    """One side at a time; in TRANSFERRING the spoke knows from the sizes when the hub is done."""
-    both = {Phase.TRANSFERRING, Phase.STORED, Phase.MATCHED}
+def test_one_side_sends_in_each_phase() -> None:
+    """Except in five phases, only one side may send."""
+    both = {Phase.TRANSFERRING, Phase.STORE_SENT, Phase.MATCHED}
     both |= {Phase.EMBEDDING, Phase.EMBEDDING_EMBEDDED}
     for phase, moves in TRANSITIONS.items():
-        sides = {side for side, kind in moves if kind is not say.Abort}
+        sides = {side for side, kind in moves if kind is not pb.Abort}
         assert len(sides) <= 1 or phase in both
 
 
 @pytest.mark.parametrize("phase", [Phase.EMBEDDING, Phase.EMBEDDING_EMBEDDED])
-def test_words_that_cross_on_the_way_lead_to_one_place(phase: Phase) -> None:
-    """Where both may speak, the order in which the two sides see it does not matter."""
+def test_messages_that_cross_lead_to_one_phase(phase: Phase) -> None:
+    """Both orders of arrival lead to the same phase."""
     moves = TRANSITIONS[phase]
-    for ours in [kind for side, kind in moves if side is Side.HUB and kind is not say.Abort]:
-        asked = TRANSITIONS[moves[Side.HUB, ours]].get((Side.SPOKE, say.Embedding))
-        answered = TRANSITIONS[moves[Side.SPOKE, say.Embedding]].get((Side.HUB, ours))
+    for ours in [kind for side, kind in moves if side is Side.HUB and kind is not pb.Abort]:
+        asked = TRANSITIONS[moves[Side.HUB, ours]].get((Side.SPOKE, pb.Embedding))
+        answered = TRANSITIONS[moves[Side.SPOKE, pb.Embedding]].get((Side.HUB, ours))
         assert asked is answered is not None
 
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
-def test_right_turns_are_the_same_on_both_sides(phase: Phase) -> None:
+def test_legal_messages_change_the_phase_of_both_sides_alike(phase: Phase) -> None:
     for at, side, kind, after in MOVES:
         if at is phase:
-            saying, hearing = conversation(side, phase), conversation(side.other, phase)
-            saying.sent(kind)
-            hearing.received(kind)
-            assert saying.phase is hearing.phase is after
+            sender, receiver = conversation(side, phase), conversation(side.other, phase)
+            sender.sent(kind)
+            receiver.received(kind)
+            assert sender.phase is receiver.phase is after
 
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
-def test_wrong_turn_is_refused_with_the_legal_moves(phase: Phase) -> None:
+def test_illegal_message_is_refused_with_the_legal_ones(phase: Phase) -> None:
     for at, side, kind in WRONG:
         if at is phase:
             refuse(phase, side, kind)
 
 
-GREETING = [say.Hello, say.Welcome, say.Accept]
+GREETING = [pb.Hello, pb.Welcome, pb.Accept]
 ALIGNMENT = [
-    *(say.Open, say.Share, say.Shares, say.Offer, say.Answer),
-    *(say.Matrix, say.Matrix, say.Store, say.Matches, say.Aligned),
+    *(pb.StartAlignment, pb.KeyShare, pb.KeyShares, pb.OtOffer, pb.OtAnswer),
+    *(pb.OprfMatrix, pb.OprfMatrix, pb.KeyValueStore, pb.MatchTags, pb.Aligned),
 ]
 READY = [*GREETING, *ALIGNMENT]
-ASKED = [*ALIGNMENT[:2], say.Blinded, say.Blinded, say.Shares]
-HARDENED = [*ASKED, say.Evaluated, say.Evaluated, say.Proof, *ALIGNMENT[7:]]
+ASKED = [*ALIGNMENT[:2], pb.BlindedElements, pb.BlindedElements, pb.KeyShares]
+HARDENED = [
+    *ASKED,
+    pb.EvaluatedElements,
+    pb.EvaluatedElements,
+    pb.EvaluationProof,
+    *ALIGNMENT[7:],
+]
 
 
 @pytest.mark.parametrize(
-    "story",
+    "sequence",
     [
-        [say.Welcome],
-        [say.Hello, say.Hello],
-        [say.Hello, say.Accept],
-        [say.Hello, say.Welcome, say.Open],
-        [*GREETING, say.Ask],
-        [*GREETING, say.Shares],
-        [*GREETING, *ALIGNMENT[:5], say.Matches],
-        [*GREETING, *ALIGNMENT[:8], say.Aligned],
-        [*GREETING, *ALIGNMENT[:9], say.Matrix],
-        [*GREETING, *ALIGNMENT[:9], say.Store],
-        [*GREETING, *ALIGNMENT[:9], say.Forget],
-        [*GREETING, say.Open, say.Blinded],
-        [*GREETING, *ALIGNMENT[:3], say.Blinded],
-        [*GREETING, *ASKED[:4], say.Evaluated],
-        [*GREETING, *ASKED, say.Blinded],
-        [*GREETING, *ASKED, say.Offer],
-        [*GREETING, *ASKED, say.Store],
-        [*GREETING, *HARDENED[:8], say.Evaluated],
-        [*GREETING, *HARDENED[:8], say.Proof],
-        [*GREETING, *HARDENED, say.Blinded],
-        [*READY, say.Aligned],
-        [*READY, say.Embedding],
-        [*READY, say.Gradient],
-        [*READY, say.Step],
-        [*READY, say.Ask, say.Ask, say.Ask],
-        [*READY, say.Ask, say.Ask, say.Arrange],
-        [*READY, say.Ask, say.Ask, say.Embedding, say.Goodbye],
-        [*READY, say.Show, say.Ask],
-        [*READY, say.Show, say.Embedding, say.Gradient],
-        [*GREETING, say.Resume, say.Ask],
-        [*GREETING, say.Resume, say.Resumed, say.Open],
-        [*READY, say.Ask, say.Gradient],
-        [*READY, say.Ask, say.Goodbye],
-        [*READY, say.Ask, say.Embedding, say.Embedding],
-        [*READY, say.Ask, say.Embedding, say.Gradient, say.Gradient],
-        [*READY, say.Ask, say.Embedding, say.Gradient, say.Step],
-        [*READY, say.Ask, say.Embedding, say.Step, say.Step],
-        [*READY, say.Ask, say.Embedding, say.Step, say.Gradient],
-        [*READY, say.Forget, say.Purge],
-        [*READY, say.Purge, say.Goodbye],
-        [*READY, say.Arrange, say.Ask],
-        [*READY, say.Look, say.Look],
-        [*READY, say.Look, say.Embedding, say.Embedding],
-        [*GREETING, say.Look],
-        [*READY, say.Arrange, say.Done, say.Done],
-        [*READY, say.Goodbye, say.Ask],
-        [*READY, say.Goodbye, say.Abort],
-        [say.Abort, say.Hello],
-        [*READY, say.Open],
+        [pb.Welcome],
+        [pb.Hello, pb.Hello],
+        [pb.Hello, pb.Accept],
+        [pb.Hello, pb.Welcome, pb.StartAlignment],
+        [*GREETING, pb.BatchRequest],
+        [*GREETING, pb.KeyShares],
+        [*GREETING, *ALIGNMENT[:5], pb.MatchTags],
+        [*GREETING, *ALIGNMENT[:8], pb.Aligned],
+        [*GREETING, *ALIGNMENT[:9], pb.OprfMatrix],
+        [*GREETING, *ALIGNMENT[:9], pb.KeyValueStore],
+        [*GREETING, *ALIGNMENT[:9], pb.ForgetRows],
+        [*GREETING, pb.StartAlignment, pb.BlindedElements],
+        [*GREETING, *ALIGNMENT[:3], pb.BlindedElements],
+        [*GREETING, *ASKED[:4], pb.EvaluatedElements],
+        [*GREETING, *ASKED, pb.BlindedElements],
+        [*GREETING, *ASKED, pb.OtOffer],
+        [*GREETING, *ASKED, pb.KeyValueStore],
+        [*GREETING, *HARDENED[:8], pb.EvaluatedElements],
+        [*GREETING, *HARDENED[:8], pb.EvaluationProof],
+        [*GREETING, *HARDENED, pb.BlindedElements],
+        [*READY, pb.Aligned],
+        [*READY, pb.Embedding],
+        [*READY, pb.Gradient],
+        [*READY, pb.Step],
+        [*READY, pb.BatchRequest, pb.BatchRequest, pb.BatchRequest],
+        [*READY, pb.BatchRequest, pb.BatchRequest, pb.ModelCommand],
+        [*READY, pb.BatchRequest, pb.BatchRequest, pb.Embedding, pb.Goodbye],
+        [*READY, pb.Evaluate, pb.BatchRequest],
+        [*READY, pb.Evaluate, pb.Embedding, pb.Gradient],
+        [*GREETING, pb.Resume, pb.BatchRequest],
+        [*GREETING, pb.Resume, pb.Resumed, pb.StartAlignment],
+        [*READY, pb.BatchRequest, pb.Gradient],
+        [*READY, pb.BatchRequest, pb.Goodbye],
+        [*READY, pb.BatchRequest, pb.Embedding, pb.Embedding],
+        [*READY, pb.BatchRequest, pb.Embedding, pb.Gradient, pb.Gradient],
+        [*READY, pb.BatchRequest, pb.Embedding, pb.Gradient, pb.Step],
+        [*READY, pb.BatchRequest, pb.Embedding, pb.Step, pb.Step],
+        [*READY, pb.BatchRequest, pb.Embedding, pb.Step, pb.Gradient],
+        [*READY, pb.ForgetRows, pb.Purge],
+        [*READY, pb.Purge, pb.Goodbye],
+        [*READY, pb.ModelCommand, pb.BatchRequest],
+        [*READY, pb.Predict, pb.Predict],
+        [*READY, pb.Predict, pb.Embedding, pb.Embedding],
+        [*GREETING, pb.Predict],
+        [*READY, pb.ModelCommand, pb.Done, pb.Done],
+        [*READY, pb.Goodbye, pb.BatchRequest],
+        [*READY, pb.Goodbye, pb.Abort],
+        [pb.Abort, pb.Hello],
+        [*READY, pb.StartAlignment],
     ],
-    ids=lambda story: " ".join(kind.__name__ for kind in story[-3:]),
+    ids=lambda sequence: " ".join(kind.__name__ for kind in sequence[-3:]),
 )
-def test_story_with_a_wrong_end_is_refused(story: list[type[Body]]) -> None:
-    """What the table must say, whatever it says."""
-    by_spoke = {say.Hello, say.Accept, say.Share, say.Offer, say.Store, say.Aligned, say.Done}
-    by_spoke |= {say.Embedding, say.Resumed, say.Evaluated, say.Proof}
-    talk = Conversation(Side.SPOKE)
-    *before, last = [(talk.sent if kind in by_spoke else talk.received, kind) for kind in story]
+def test_sequence_with_an_illegal_end_is_refused(sequence: list[type[Body]]) -> None:
+    """Illegal sequences, written down independently of the table."""
+    by_spoke = {
+        pb.Hello,
+        pb.Accept,
+        pb.KeyShare,
+        pb.OtOffer,
+        pb.KeyValueStore,
+        pb.Aligned,
+        pb.Done,
+    }
+    by_spoke |= {pb.Embedding, pb.Resumed, pb.EvaluatedElements, pb.EvaluationProof}
+    talk = PhaseTracker(Side.SPOKE)
+    *before, last = [(talk.sent if kind in by_spoke else talk.received, kind) for kind in sequence]
     for tell, kind in before:
         tell(kind)
     with pytest.raises((LocalProtocolError, RemoteProtocolError)):
@@ -172,12 +188,12 @@ def test_story_with_a_wrong_end_is_refused(story: list[type[Body]]) -> None:
 def refuse(phase: Phase, side: Side, kind: type[Body]) -> None:
     moves = TRANSITIONS[phase]
     legal = sorted(k.__name__ for s, k in moves if s is side)
-    told = f"({side.value}) said {kind.__name__} in phase '{phase.value}'; legal here: "
-    saying, hearing = conversation(side, phase), conversation(side.other, phase)
+    told = f"({side.value}) must not send {kind.__name__} in phase '{phase.value}'; legal here: "
+    sender, receiver = conversation(side, phase), conversation(side.other, phase)
     with pytest.raises(LocalProtocolError) as ours:
-        saying.sent(kind)
+        sender.sent(kind)
     with pytest.raises(RemoteProtocolError) as theirs:
-        hearing.received(kind)
-    assert str(ours.value) == f"we {told}{', '.join(legal) or 'nothing'}"
+        receiver.received(kind)
+    assert str(ours.value) == f"this party {told}{', '.join(legal) or 'nothing'}"
     assert str(theirs.value) == f"the peer {told}{', '.join(legal) or 'nothing'}"
-    assert saying.phase is hearing.phase is phase
+    assert sender.phase is receiver.phase is phase

@@ -1,4 +1,4 @@
-"""Signatures hold for one signer, one purpose and exact parts, and for nothing else."""
+"""Signatures are valid for one signer, one purpose and exact parts only."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from forge import NOW, Leaf, authority
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.credentials import Identity, Trust, purpose_bytes, verify
+from protocol.credentials import Identity, Trust, signed_bytes, verify_signature
 from protocol.errors import IdentityError
 from protocol.keyring import Keyring, make_authority, read_keyring
 
@@ -21,7 +21,7 @@ def ring(keys: Path) -> Keyring:
 
 
 @pytest.fixture(scope="module")
-def believing(ring: Keyring) -> Trust:
+def trust(ring: Keyring) -> Trust:
     return Trust("trial", ring.authority)
 
 
@@ -30,27 +30,27 @@ def signed(ring: Keyring) -> bytes:
     return ring.identity.sign("accept", *PARTS)
 
 
-def check(believing: Trust, der: bytes, signature: bytes, purpose: str, *parts: bytes) -> str:
-    return verify(believing, der, signature, NOW, purpose, *parts)
+def check(trust: Trust, der: bytes, signature: bytes, purpose: str, *parts: bytes) -> str:
+    return verify_signature(trust, der, signature, NOW, purpose, *parts)
 
 
-def test_signature_holds(ring: Keyring, believing: Trust) -> None:
+def test_signature_is_valid(ring: Keyring, trust: Trust) -> None:
     signature = ring.identity.sign("accept", *PARTS)
-    assert check(believing, ring.identity.der, signature, "accept", *PARTS) == "shop"
+    assert check(trust, ring.identity.der, signature, "accept", *PARTS) == "shop"
 
 
-def test_other_purpose_is_refused(ring: Keyring, believing: Trust) -> None:
+def test_other_purpose_is_refused(ring: Keyring, trust: Trust) -> None:
     signature = ring.identity.sign("receipt", *PARTS)
-    with pytest.raises(IdentityError, match="the signature of shop for 'accept' does not hold"):
-        check(believing, ring.identity.der, signature, "accept", *PARTS)
+    with pytest.raises(IdentityError, match="the signature of shop for 'accept' is invalid"):
+        check(trust, ring.identity.der, signature, "accept", *PARTS)
 
 
-def test_other_signer_is_refused(ring: Keyring, believing: Trust, keys: Path) -> None:
+def test_other_signer_is_refused(ring: Keyring, trust: Trust, keys: Path) -> None:
     bank = read_keyring(keys, "bank").identity
     with pytest.raises(IdentityError, match="the signature of shop"):
-        check(believing, ring.identity.der, bank.sign("accept", *PARTS), "accept", *PARTS)
+        check(trust, ring.identity.der, bank.sign("accept", *PARTS), "accept", *PARTS)
     signed = bank.sign("accept", *PARTS)
-    assert check(believing, bank.der, signed, "accept", *PARTS) == "bank"
+    assert check(trust, bank.der, signed, "accept", *PARTS) == "bank"
 
 
 @pytest.mark.parametrize(
@@ -64,70 +64,68 @@ def test_other_signer_is_refused(ring: Keyring, believing: Trust, keys: Path) ->
         (),
     ],
 )
-def test_tampered_parts_are_refused(
-    ring: Keyring, believing: Trust, parts: tuple[bytes, ...]
-) -> None:
+def test_tampered_parts_are_refused(ring: Keyring, trust: Trust, parts: tuple[bytes, ...]) -> None:
     signature = ring.identity.sign("accept", *PARTS)
-    with pytest.raises(IdentityError, match="does not hold"):
-        check(believing, ring.identity.der, signature, "accept", *parts)
+    with pytest.raises(IdentityError, match="is invalid"):
+        check(trust, ring.identity.der, signature, "accept", *parts)
 
 
 def test_purpose_and_parts_cannot_be_mixed_up() -> None:
-    assert purpose_bytes("a", [b"bc"]) != purpose_bytes("a", [b"b", b"c"])
-    assert purpose_bytes("accept", PARTS).startswith(b"vfl/accept/v1\n")
+    assert signed_bytes("a", [b"bc"]) != signed_bytes("a", [b"b", b"c"])
+    assert signed_bytes("accept", PARTS).startswith(b"vfl/accept/v1\n")
 
 
 @settings(max_examples=60)
 @given(st.data())
-def test_spoilt_signature_is_refused(
-    ring: Keyring, believing: Trust, signed: bytes, data: st.DataObject
+def test_changed_signature_is_refused(
+    ring: Keyring, trust: Trust, signed: bytes, data: st.DataObject
 ) -> None:
     signature = bytearray(signed)
     signature[data.draw(st.integers(0, len(signature) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(IdentityError):
-        check(believing, ring.identity.der, bytes(signature), "accept", *PARTS)
+        check(trust, ring.identity.der, bytes(signature), "accept", *PARTS)
 
 
-# what cryptography says of a serial number below zero, before it will refuse it
+# warning of the cryptography package for a negative serial number
 @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @settings(max_examples=300)
 @given(st.data())
-def test_spoilt_certificate_is_refused_and_breaks_nothing(
-    ring: Keyring, believing: Trust, signed: bytes, data: st.DataObject
+def test_changed_certificate_is_refused(
+    ring: Keyring, trust: Trust, signed: bytes, data: st.DataObject
 ) -> None:
     der = bytearray(ring.identity.der)
     for _ in range(data.draw(st.integers(1, 3))):
         der[data.draw(st.integers(0, len(der) - 1))] = data.draw(st.integers(0, 255))
     try:
-        check(believing, bytes(der), signed, "accept", *PARTS)
+        check(trust, bytes(der), signed, "accept", *PARTS)
     except IdentityError:
         return
-    # bits beside the authority's signature may change; what it signed may not
+    # bytes outside the signed part may change, and the signed part may not
     read = x509.load_der_x509_certificate(bytes(der))
     assert read.tbs_certificate_bytes == ring.identity.certificate.tbs_certificate_bytes
 
 
 def test_certificate_of_an_unknown_version_is_refused(
-    ring: Keyring, believing: Trust, signed: bytes
+    ring: Keyring, trust: Trust, signed: bytes
 ) -> None:
     third = b"\xa0\x03\x02\x01\x02"
     assert third in ring.identity.der
     der = ring.identity.der.replace(third, b"\xa0\x03\x02\x01\x01")
-    with pytest.raises(IdentityError, match="no readable certificate"):
-        check(believing, der, signed, "accept", *PARTS)
+    with pytest.raises(IdentityError, match="no valid DER certificate"):
+        check(trust, der, signed, "accept", *PARTS)
 
 
 @settings(max_examples=100)
 @given(st.binary(max_size=100))
-def test_noise_is_no_certificate(believing: Trust, der: bytes) -> None:
-    with pytest.raises(IdentityError, match="no readable certificate"):
-        check(believing, der, b"", "accept")
+def test_random_bytes_are_no_certificate(trust: Trust, der: bytes) -> None:
+    with pytest.raises(IdentityError, match="no valid DER certificate"):
+        check(trust, der, b"", "accept")
 
 
-def test_signature_of_a_stranger_is_refused(believing: Trust, tmp_path: Path) -> None:
-    """Its certificate is not even read: it may say anything."""
+def test_signature_of_a_stranger_is_refused(trust: Trust, tmp_path: Path) -> None:
+    """The issuer is checked before any other field of the certificate."""
     make_authority(tmp_path / "other", "trial")
     leaf, key = Leaf(uris=["spiffe://trial/party/bank"]).issue(authority(tmp_path / "other"))
     stranger = Identity("bank", leaf, key)  # type: ignore[arg-type]
     with pytest.raises(IdentityError, match="not issued by the authority"):
-        check(believing, stranger.der, stranger.sign("welcome", *PARTS), "welcome", *PARTS)
+        check(trust, stranger.der, stranger.sign("welcome", *PARTS), "welcome", *PARTS)

@@ -1,16 +1,16 @@
-"""All parties of one hardened intersection in memory: driver of the tests and the bench."""
+"""A hardened intersection of all parties in memory: driver of the tests and benchmarks."""
 
 import random
 from collections.abc import Mapping, Sequence
 
-from psi_run import SESSION, stream
+from psi_run import SESSION, fixed_entropy
 
 from psi.hardened_leader import HardenedLeader
 from psi.hardened_member import HardenedMember
-from psi.ids import hashed
-from psi.spread import Spread, alone
-from psi.tags import find
-from psi.terms import Terms
+from psi.ids import session_hashes
+from psi.parallel import ParallelMap, serial_map
+from psi.parameters import PsiParameters
+from psi.tags import find_tags
 
 
 def parties(
@@ -19,72 +19,76 @@ def parties(
     *,
     session: bytes = SESSION,
     seed: str = "",
-    spread: Spread = alone,
+    parallel_map: ParallelMap = serial_map,
 ) -> tuple[HardenedLeader, dict[str, HardenedMember]]:
-    """All sides of one run, before their first step."""
-    terms = {
-        name: Terms(session=session, member=name, leader_size=len(leader_ids), member_size=len(ids))
+    """The leader and the members of one run, before their first step."""
+    parameters = {
+        name: PsiParameters(
+            session=session, member=name, leader_size=len(leader_ids), member_size=len(ids)
+        )
         for name, ids in member_ids.items()
     }
     leader = HardenedLeader(
         leader_ids,
-        hashed(leader_ids, session),
-        terms=list(terms.values()),
-        entropy=stream(f"{seed}/leader"),
-        spread=spread,
+        session_hashes(leader_ids, session),
+        parameters=list(parameters.values()),
+        entropy=fixed_entropy(f"{seed}/leader"),
+        parallel_map=parallel_map,
     )
     members = {
         name: HardenedMember(
             ids,
-            hashed(ids, session),
-            terms=terms[name],
-            members=tuple(terms),
-            entropy=stream(f"{seed}/{name}"),
-            spread=spread,
+            session_hashes(ids, session),
+            parameters=parameters[name],
+            members=tuple(parameters),
+            entropy=fixed_entropy(f"{seed}/{name}"),
+            parallel_map=parallel_map,
         )
         for name, ids in member_ids.items()
     }
     return leader, members
 
 
-def asked(leader: HardenedLeader, members: Mapping[str, HardenedMember]) -> dict[str, bytes]:
-    """Run up to the last ask; the shares of all members."""
+def run_until_evaluation(
+    leader: HardenedLeader, members: Mapping[str, HardenedMember]
+) -> dict[str, bytes]:
+    """Send all blinded IDs to the members; returns the key shares of all members."""
     shares = {name: member.start() for name, member in members.items()}
-    for block in leader.ask():
+    for block in leader.blind():
         for member in members.values():
-            member.asked(block)
+            member.receive_blinded(block)
     return shares
 
 
-def proved(leader: HardenedLeader, members: Mapping[str, HardenedMember]) -> None:
-    """Run up to the last proof."""
-    shares = asked(leader, members)
+def run_until_stores(leader: HardenedLeader, members: Mapping[str, HardenedMember]) -> None:
+    """Run until the last proof; next, the members make their stores."""
+    shares = run_until_evaluation(leader, members)
     for name, member in members.items():
-        for block in member.answer(shares):
-            leader.answered(name, block)
-        leader.prove(name, *member.prove())
+        for block in member.evaluate(shares):
+            leader.receive_evaluated(name, block)
+        leader.verify_proof(name, *member.prove())
 
 
 def intersect(
     leader_ids: Sequence[bytes], member_ids: Mapping[str, Sequence[bytes]], seed: str = ""
 ) -> dict[str, list[int]]:
-    """Run all parties; the common rows of each, the leader's under "leader"."""
+    """Run an intersection; the common rows of each party, the leader's under "leader"."""
     leader, members = parties(leader_ids, member_ids, seed=seed)
-    proved(leader, members)
+    run_until_stores(leader, members)
     for name, member in members.items():
-        leader.store(name, member.store())
+        leader.receive_store(name, member.make_store())
     matches = leader.finish()
-    found = {name: find(members[name].tags, tags, name) for name, tags in matches.tags.items()}
+    found = {name: find_tags(members[name].tags, tags, name) for name, tags in matches.tags.items()}
     return {name: rows.tolist() for name, rows in {"leader": matches.rows, **found}.items()}
 
 
 def random_case(seed: int) -> None:
     """One random case of 2 to 5 parties, checked against Python's sets."""
-    draw = random.Random(seed)
-    universe = [f"person {number}".encode() for number in range(draw.choice([3, 30, 300]))]
-    names = [f"member {number}" for number in range(draw.randint(1, 4))]
+    generator = random.Random(seed)
+    universe = [f"person {number}".encode() for number in range(generator.choice([3, 30, 300]))]
+    names = [f"member {number}" for number in range(generator.randint(1, 4))]
     sets = {
-        name: draw.sample(universe, max(1, int(len(universe) * draw.uniform(0.1, 1))))
+        name: generator.sample(universe, max(1, int(len(universe) * generator.uniform(0.1, 1))))
         for name in ["leader", *names]
     }
     common = set.intersection(*map(set, sets.values()))

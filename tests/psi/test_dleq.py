@@ -1,28 +1,28 @@
-"""The proof that one key gave all answers: known answers, and every way in which it fails."""
+"""The DLEQ proof that one key evaluated all points: a known proof, and every invalid proof."""
 
 import hashlib
 from dataclasses import replace
 
 import pytest
-from psi_run import stream
+from psi_run import fixed_entropy
 
-from psi.dleq import Statement, _composites, prove, verify
+from psi.dleq import DleqStatement, _composites, prove_dleq, verify_dleq
 from psi.errors import PsiError
 from psi.group import (
     IDENTITY,
-    added,
-    generated,
-    inverted,
-    multiplied,
-    random_scalar,
-    response,
-    split,
-    subtracted,
+    add_points,
+    invert_scalars,
+    multiply_generator,
+    multiply_point,
+    scalar_from_uniform,
+    schnorr_response,
+    split_bytes,
+    subtract_points,
 )
-from psi.spread import PIECE, alone
+from psi.parallel import CHUNK_POINTS, serial_map
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
-FAILS = "shop: the proof that it used one key for all answers does not hold"
+FAILS = "shop: invalid proof that one key evaluated all blinded IDs"
 
 # Of `claim` with the entropy of `known`; checked by `test_known_proof_by_hand`.
 PROOF = (
@@ -33,64 +33,65 @@ SEED = "known"
 
 
 def scalar(name: str) -> bytes:
-    return random_scalar(hashlib.sha512(name.encode()).digest())
+    return scalar_from_uniform(hashlib.sha512(name.encode()).digest())
 
 
 def number(some: bytes) -> int:
     return int.from_bytes(some, "little")
 
 
-def claim(count: int = 3) -> tuple[Statement, bytes]:
+def claim(count: int = 3) -> tuple[DleqStatement, bytes]:
     """A true statement about ``count`` pairs, and its key."""
     key = scalar("key")
-    points = [generated(scalar(f"asked {i}")) for i in range(count)]
-    answers = [multiplied(key, point) for point in points]
-    return Statement(b"context", generated(key), b"".join(points), b"".join(answers)), key
+    points = [multiply_generator(scalar(f"asked {i}")) for i in range(count)]
+    answers = b"".join(multiply_point(key, point) for point in points)
+    return DleqStatement(b"context", multiply_generator(key), b"".join(points), answers), key
 
 
-def proved(statement: Statement, key: bytes) -> bytes:
-    return prove(statement, key, stream(SEED), alone)
+def proved(statement: DleqStatement, key: bytes) -> bytes:
+    return prove_dleq(statement, key, fixed_entropy(SEED), serial_map)
 
 
-def refused(statement: Statement, proof: bytes, match: str = FAILS) -> None:
+def refused(statement: DleqStatement, proof: bytes, match: str = FAILS) -> None:
     with pytest.raises(PsiError, match=match):
-        verify(statement, proof, "shop", alone)
+        verify_dleq(statement, proof, "shop", serial_map)
 
 
-def with_answer(statement: Statement, place: int, point: bytes) -> Statement:
-    answers = split(statement.answered)
-    answers[place] = point
-    return replace(statement, answered=b"".join(answers))
+def with_evaluated(statement: DleqStatement, place: int, point: bytes) -> DleqStatement:
+    evaluated = split_bytes(statement.evaluated)
+    evaluated[place] = point
+    return replace(statement, evaluated=b"".join(evaluated))
 
 
-# What holds
+# Valid proofs
 
 
 def test_known_proof() -> None:
     statement, key = claim()
     assert proved(statement, key).hex() == PROOF
-    verify(statement, bytes.fromhex(PROOF), "shop", alone)
+    verify_dleq(statement, bytes.fromhex(PROOF), "shop", serial_map)
 
 
 def test_known_proof_by_hand() -> None:
     """s = r - c·k for the nonce r of the known entropy; so t₂ = s·A + c·B = r·A."""
     statement, key = claim()
-    c, s = split(bytes.fromhex(PROOF))
-    nonce = random_scalar(stream(SEED)(64))
+    c, s = split_bytes(bytes.fromhex(PROOF))
+    nonce = scalar_from_uniform(fixed_entropy(SEED)(64))
     assert (number(nonce) - number(c) * number(key)) % ORDER == number(s)
-    assert added(generated(s), multiplied(c, statement.commitment)) == generated(nonce)
+    t2 = add_points(multiply_generator(s), multiply_point(c, statement.commitment))
+    assert t2 == multiply_generator(nonce)
 
 
-@pytest.mark.parametrize("count", [1, 2, PIECE, PIECE + 1])
+@pytest.mark.parametrize("count", [1, 2, CHUNK_POINTS, CHUNK_POINTS + 1])
 def test_a_true_claim_of_any_length_holds(count: int) -> None:
     statement, key = claim(count)
-    verify(statement, proved(statement, key), "shop", alone)
+    verify_dleq(statement, proved(statement, key), "shop", serial_map)
 
 
 def test_inverted_scalars_multiply_to_one() -> None:
     scalars = [scalar(name) for name in "abc"]
     for count in (1, 2, 3):
-        found = inverted(scalars[:count])
+        found = invert_scalars(scalars[:count])
         assert len(found) == count
         for one, back in zip(scalars, found, strict=False):
             assert number(one) * number(back) % ORDER == 1
@@ -99,60 +100,60 @@ def test_inverted_scalars_multiply_to_one() -> None:
 def test_a_response_is_nonce_less_challenge_times_secret() -> None:
     nonce, challenge, secret = (scalar(name) for name in "abc")
     expected = (number(nonce) - number(challenge) * number(secret)) % ORDER
-    assert number(response(nonce, challenge, secret)) == expected
+    assert number(schnorr_response(nonce, challenge, secret)) == expected
 
 
-# What does not
+# Invalid proofs
 
 
-def test_another_key_for_one_answer() -> None:
-    statement, key = claim(PIECE + 1)
-    for place in (0, 1, PIECE):
-        other = multiplied(scalar("other key"), split(statement.asked)[place])
-        spoilt = with_answer(statement, place, other)
+def test_another_key_for_one_point() -> None:
+    statement, key = claim(CHUNK_POINTS + 1)
+    for place in (0, 1, CHUNK_POINTS):
+        other = multiply_point(scalar("other key"), split_bytes(statement.blinded)[place])
+        spoilt = with_evaluated(statement, place, other)
         refused(spoilt, proved(spoilt, key))
 
 
 def test_errors_that_cancel_each_other() -> None:
-    """The sum of all answers is right; their weighted sum is not."""
+    """The sum of all evaluated points is right; their weighted sum is not."""
     statement, key = claim()
-    answers, error = split(statement.answered), generated(scalar("error"))
-    spoilt = with_answer(statement, 0, added(answers[0], error))
-    spoilt = with_answer(spoilt, 1, subtracted(answers[1], error))
+    answers, error = split_bytes(statement.evaluated), multiply_generator(scalar("error"))
+    spoilt = with_evaluated(statement, 0, add_points(answers[0], error))
+    spoilt = with_evaluated(spoilt, 1, subtract_points(answers[1], error))
     refused(spoilt, proved(spoilt, key))
 
 
-def test_two_answers_exchanged() -> None:
+def test_two_evaluated_points_exchanged() -> None:
     statement, key = claim()
-    answers = split(statement.answered)
-    spoilt = with_answer(with_answer(statement, 0, answers[1]), 1, answers[0])
+    answers = split_bytes(statement.evaluated)
+    spoilt = with_evaluated(with_evaluated(statement, 0, answers[1]), 1, answers[0])
     refused(spoilt, proved(spoilt, key))
 
 
-def test_a_weight_depends_on_every_answer() -> None:
-    """A prover that could vary one answer and keep the other weights would search for 0."""
+def test_a_weight_depends_on_every_evaluated_point() -> None:
+    """If one point could change without the other weights, a prover could search for a sum of 0."""
     statement, _ = claim()
-    spoilt = with_answer(statement, 2, generated(scalar("anything")))
+    spoilt = with_evaluated(statement, 2, multiply_generator(scalar("anything")))
     assert first_weight(statement) == first_weight(statement)
     assert first_weight(statement) != first_weight(spoilt)
 
 
-def first_weight(statement: Statement) -> bytes:
-    """d_0 · (C_0 - C_1): what the composite changes by when C_1 stands for C_0."""
-    _, second, *rest = split(statement.asked)
-    lists = (statement.asked, b"".join([second, second, *rest]))
-    return subtracted(*_composites(statement, lists, alone))
+def first_weight(statement: DleqStatement) -> bytes:
+    """d_0 · (C_0 - C_1): the change of the composite if C_1 replaces C_0."""
+    _, second, *rest = split_bytes(statement.blinded)
+    lists = (statement.blinded, b"".join([second, second, *rest]))
+    return subtract_points(*_composites(statement, lists, serial_map))
 
 
 def test_replaced_commitment() -> None:
     statement, key = claim()
     proof = proved(statement, key)
-    refused(replace(statement, commitment=generated(scalar("other key"))), proof)
+    refused(replace(statement, commitment=multiply_generator(scalar("other key"))), proof)
 
 
 def test_commitment_to_another_key_than_used() -> None:
     statement, key = claim()
-    spoilt = replace(statement, commitment=generated(scalar("other key")))
+    spoilt = replace(statement, commitment=multiply_generator(scalar("other key")))
     refused(spoilt, proved(spoilt, key))
     refused(spoilt, proved(spoilt, scalar("other key")))
 
@@ -162,10 +163,10 @@ def test_proof_of_another_context() -> None:
     refused(replace(statement, context=b"another"), proved(statement, key))
 
 
-def test_proof_for_other_asks() -> None:
+def test_proof_for_other_blinded_points() -> None:
     statement, key = claim()
-    moved = b"".join(reversed(split(statement.asked)))
-    refused(replace(statement, asked=moved), proved(statement, key))
+    moved = b"".join(reversed(split_bytes(statement.blinded)))
+    refused(replace(statement, blinded=moved), proved(statement, key))
 
 
 @pytest.mark.parametrize("byte", [0, 31, 32, 63])
@@ -178,7 +179,7 @@ def test_changed_proof(byte: int) -> None:
 
 def test_second_encoding_of_a_proof() -> None:
     statement, key = claim()
-    c, s = split(proved(statement, key))
+    c, s = split_bytes(proved(statement, key))
     for same in ((number(s) + ORDER).to_bytes(32, "little"), s[:31] + bytes([s[31] | 0x80])):
         refused(statement, c + same)
 
@@ -190,7 +191,7 @@ def test_proof_of_zeros(proof: bytes) -> None:
 
 @pytest.mark.parametrize("size", [0, 63, 65])
 def test_proof_of_a_wrong_length(size: int) -> None:
-    refused(claim()[0], bytes(size), f"shop: proof has {size} bytes, legal are 64")
+    refused(claim()[0], bytes(size), f"shop: proof has {size} bytes, expected 64")
 
 
 @pytest.mark.parametrize("size", [0, 31, 33])
@@ -201,9 +202,9 @@ def test_commitment_of_a_wrong_length(size: int) -> None:
 
 def test_identity_as_commitment() -> None:
     spoilt = replace(claim()[0], commitment=IDENTITY)
-    refused(spoilt, bytes(64), "shop: commitment, point 0: the identity")
+    refused(spoilt, bytes(64), "shop: commitment, point 0: the point is the identity")
 
 
 def test_non_canonical_commitment() -> None:
     spoilt = replace(claim()[0], commitment=b"\xff" * 32)
-    refused(spoilt, bytes(64), "shop: commitment, point 0: not the canonical")
+    refused(spoilt, bytes(64), "shop: commitment, point 0: the point is not the canonical")

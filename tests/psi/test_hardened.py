@@ -1,20 +1,20 @@
-"""Hardened runs of 2 to 5 parties: the result, what stays hidden, and golden bytes."""
+"""Hardened runs of 2 to 5 parties: results, hidden information, and golden bytes of messages."""
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hardened_run import asked, intersect, parties, proved, random_case
+from hardened_run import intersect, parties, random_case, run_until_evaluation, run_until_stores
 from psi_run import SESSION
 from psi_run import intersect as semi_honest
 
 from psi.hardened_leader import HardenedLeader
 from psi.hardened_member import HardenedMember
-from psi.ids import hashed
-from psi.spread import BLOCK, PIECE, alone
-from psi.tags import find
-from psi.terms import Terms
+from psi.ids import session_hashes
+from psi.parallel import BLOCK_POINTS, CHUNK_POINTS, serial_map
+from psi.parameters import PsiParameters
+from psi.tags import find_tags
 
 
 def people(*numbers: int) -> list[bytes]:
@@ -41,17 +41,17 @@ def test_one_id_each() -> None:
     assert intersect(people(7), {"shop": people(7)}) == {"leader": [0], "shop": [0]}
 
 
-@pytest.mark.parametrize("size", [PIECE, PIECE + 1, BLOCK + 1])
+@pytest.mark.parametrize("size", [CHUNK_POINTS, CHUNK_POINTS + 1, BLOCK_POINTS + 1])
 def test_lists_longer_than_a_piece_and_a_block(size: int) -> None:
     rows = intersect(people(*range(size)), {"shop": people(*range(size - 1, size + 9))})
     assert rows == {"leader": [size - 1], "shop": [0]}
 
 
 def residual_zeros(member_ids: dict[str, list[bytes]], leader_ids: list[bytes]) -> int:
-    """How many of the leader's rows look common from the store of the first member alone."""
+    """The number of the leader's rows that seem common, by the store of the first member only."""
     leader, members = parties(leader_ids, member_ids)
-    proved(leader, members)
-    leader.store("first", members["first"].store())
+    run_until_stores(leader, members)
+    leader.receive_store("first", members["first"].make_store())
     return int((~leader._residual.any(axis=1)).sum())
 
 
@@ -62,45 +62,45 @@ def test_no_pairwise_residual_with_three_parties() -> None:
     assert residual_zeros({"first": shared, "second": shared}, shared) == 0
 
 
-def test_asks_say_nothing_of_the_ids() -> None:
-    """Equal IDs are asked differently in every session, and answered with another key."""
-    said = []
+def test_blinded_ids_do_not_depend_on_the_ids() -> None:
+    """Equal IDs are blinded differently in every session, and evaluated with another key."""
+    messages = []
     for seed in ("one", "two"):
         leader, members = parties(people(1, 2, 3), {"shop": people(1)}, seed=seed)
         shares = {"shop": members["shop"].start()}
-        (block,) = leader.ask()
-        members["shop"].asked(block)
-        said.append(np.concatenate([block, *members["shop"].answer(shares)]))
-    points = {bytes(point) for each in said for point in each}
+        (block,) = leader.blind()
+        members["shop"].receive_blinded(block)
+        messages.append(np.concatenate([block, *members["shop"].evaluate(shares)]))
+    points = {bytes(point) for each in messages for point in each}
     assert len(points) == 12
 
 
 def test_the_bytes_do_not_depend_on_the_workers() -> None:
-    ids = people(*range(2 * PIECE + 5))
+    ids = people(*range(2 * CHUNK_POINTS + 5))
     with ThreadPoolExecutor(3) as pool:
-        said = [transcript(ids, spread) for spread in (alone, pool.map)]
-    assert said[0] == said[1]
+        transcripts = [transcript(ids, parallel_map) for parallel_map in (serial_map, pool.map)]
+    assert transcripts[0] == transcripts[1]
 
 
 def test_keys_are_dropped_once_used() -> None:
     leader, members = parties(people(1), {"shop": people(1)})
-    proved(leader, members)
-    members["shop"].store()
-    assert not vars(members["shop"]).keys() & {"_key", "_pair_keys", "_shares", "_asks"}
+    run_until_stores(leader, members)
+    members["shop"].make_store()
+    assert not vars(members["shop"]).keys() & {"_key", "_pair_keys", "_key_exchange", "_blinded"}
 
 
 def test_nothing_secret_in_repr() -> None:
     leader, members = parties(people(1, 2), {"shop": people(2)})
-    proved(leader, members)
-    for thing in (leader, members["shop"], leader._pairings["shop"]):
+    run_until_stores(leader, members)
+    for thing in (leader, members["shop"], leader._pairs["shop"]):
         assert "b'" not in repr(thing)
 
 
 # Golden bytes: with fixed entropy every message is fixed; a change here breaks every peer.
 
 GOLDEN = {
-    "asks": "7edb74e0babf5eb26fe8b9e85689047b1e61dc378a89a621cc7d6e6a711727ad",
-    "answers": "437f55e7f4a68140ddae7c160f8406cb8a74e77f2445533b19d3db08631d9e76",
+    "blinded IDs": "7edb74e0babf5eb26fe8b9e85689047b1e61dc378a89a621cc7d6e6a711727ad",
+    "evaluated IDs": "437f55e7f4a68140ddae7c160f8406cb8a74e77f2445533b19d3db08631d9e76",
     "commitment": "a2c05afc0d90401fa42df24aca115b2405996772d66a7bc574030c0f4b820626",
     "proof": "464aab19bdf05a40873f38ee2aba7e8be7654eef1394661fd588f076b35b04ec",
     "store": "d0aafb86f8c6f2c1c94142079bf19bb545b7414a5237d4214628cdd68736f96d",
@@ -108,28 +108,29 @@ GOLDEN = {
 }
 
 
-def transcript(ids: list[bytes], spread=alone) -> dict[str, str]:
-    """What leader and shop say: up to 32 bytes as they are, more as SHA-256."""
+def transcript(ids: list[bytes], parallel_map=serial_map) -> dict[str, str]:
+    """Messages of the leader and the shop: hexadecimal up to 32 bytes, longer ones as SHA-256."""
     leader, members = parties(
-        ids, {"shop": [*ids, b"dan"], "bank": ids[::-1]}, seed="golden", spread=spread
+        ids, {"shop": [*ids, b"dan"], "bank": ids[::-1]}, seed="golden", parallel_map=parallel_map
     )
-    shares = asked(leader, members)
-    said = {"asks": bytes(leader._asked)}
+    shares = run_until_evaluation(leader, members)
+    messages = {"blinded IDs": bytes(leader._blinded)}
     for name, member in members.items():
-        answers = list(member.answer(shares))
-        for block in answers:
-            leader.answered(name, block)
+        evaluated = list(member.evaluate(shares))
+        for block in evaluated:
+            leader.receive_evaluated(name, block)
         claim = member.prove()
-        leader.prove(name, *claim)
-        store = member.store()
-        leader.store(name, store)
+        leader.verify_proof(name, *claim)
+        store = member.make_store()
+        leader.receive_store(name, store)
         if name == "shop":
-            said |= {"answers": b"".join(map(bytes, answers)), "commitment": claim[0]}
-            said |= {"proof": claim[1], "store": store.tobytes()}
-    said["tags"] = leader.finish().tags["shop"].tobytes()
+            messages["evaluated IDs"] = b"".join(map(bytes, evaluated))
+            messages["commitment"] = claim[0]
+            messages |= {"proof": claim[1], "store": store.tobytes()}
+    messages["tags"] = leader.finish().tags["shop"].tobytes()
     return {
         kind: message.hex() if len(message) <= 32 else hashlib.sha256(message).hexdigest()
-        for kind, message in said.items()
+        for kind, message in messages.items()
     }
 
 
@@ -141,32 +142,32 @@ def test_messages() -> None:
 
 
 def declared(size: int, **sizes: int) -> tuple[HardenedLeader, dict[str, HardenedMember]]:
-    """A leader and members that bring two IDs each and declare more."""
+    """A leader and members that hold two IDs each and declare more."""
     ids = people(1, 2)
-    hashes = hashed(ids, SESSION)
-    terms = {
-        name: Terms(session=SESSION, member=name, leader_size=size, member_size=theirs)
+    hashes = session_hashes(ids, SESSION)
+    parameters = {
+        name: PsiParameters(session=SESSION, member=name, leader_size=size, member_size=theirs)
         for name, theirs in sizes.items()
     }
     members = {
-        name: HardenedMember(ids, hashes, terms=each, members=tuple(terms))
-        for name, each in terms.items()
+        name: HardenedMember(ids, hashes, parameters=each, members=tuple(parameters))
+        for name, each in parameters.items()
     }
-    return HardenedLeader(ids, hashes, terms=list(terms.values())), members
+    return HardenedLeader(ids, hashes, parameters=list(parameters.values())), members
 
 
-def test_padding_changes_no_result_and_hides_what_was_brought() -> None:
-    leader, members = declared(BLOCK + 9, shop=5000, bank=6000)
-    asks = []
-    ask = leader.ask
-    leader.ask = lambda: (asks.append(len(block)) or block for block in ask())  # type: ignore
-    proved(leader, members)
-    assert asks == [BLOCK, 9]
+def test_padding_changes_no_result_and_hides_the_true_sizes() -> None:
+    leader, members = declared(BLOCK_POINTS + 9, shop=5000, bank=6000)
+    sizes = []
+    blind = leader.blind
+    leader.blind = lambda: (sizes.append(len(block)) or block for block in blind())  # type: ignore
+    run_until_stores(leader, members)
+    assert sizes == [BLOCK_POINTS, 9]
     for name, member in members.items():
-        store = member.store()
+        store = member.make_store()
         assert len(store) == leader.slots(name) > 1.3 * 5000
-        leader.store(name, store)
+        leader.receive_store(name, store)
     matches = leader.finish()
     assert matches.rows.tolist() == [0, 1]
     for name, tags in matches.tags.items():
-        assert find(members[name].tags, tags, name).tolist() == [0, 1]
+        assert find_tags(members[name].tags, tags, name).tolist() == [0, 1]

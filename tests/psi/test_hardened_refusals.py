@@ -1,21 +1,21 @@
-"""Every refusal of the hardened mode, by the name of what is refused: one fault per test."""
+"""Every refusal of the hardened mode: one fault per test, and its name in the test's name."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hardened_run import asked, parties, proved
+from hardened_run import parties, run_until_evaluation, run_until_stores
 from psi_run import SESSION
 
 from psi.errors import PsiError, UsedTwice
 from psi.group import IDENTITY
 from psi.hardened_leader import HardenedLeader
 from psi.hardened_member import HardenedMember
-from psi.ids import hashed
-from psi.terms import Terms
+from psi.ids import session_hashes
+from psi.parameters import PsiParameters
 
 IDS = [b"ada", b"bob", b"cyd"]
-HASHES = hashed(IDS, SESSION)
+HASHES = session_hashes(IDS, SESSION)
 NON_CANONICAL = bytes([0xED] + [0xFF] * 30 + [0x7F])  # p itself, which stands for 0
 NEGATIVE = bytes([0xEC] + [0xFF] * 30 + [0x7F])  # p - 1, an odd representative
 BAD = {"non-canonical": NON_CANONICAL, "negative": NEGATIVE, "identity": IDENTITY}
@@ -29,9 +29,9 @@ SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def terms(size: int) -> Terms:
-    """What a shop of ``size`` IDs declares."""
-    return Terms(session=SESSION, member="shop", leader_size=1, member_size=size)
+def parameters(size: int) -> PsiParameters:
+    """The parameters of a shop that declares ``size`` IDs."""
+    return PsiParameters(session=SESSION, member="shop", leader_size=1, member_size=size)
 
 
 def pair(member_ids: list[bytes] = IDS, **other) -> tuple[HardenedLeader, HardenedMember]:
@@ -40,24 +40,24 @@ def pair(member_ids: list[bytes] = IDS, **other) -> tuple[HardenedLeader, Harden
 
 
 def started() -> tuple[HardenedMember, np.ndarray]:
-    """A member that waits for the leader's only block."""
+    """A member before the leader's only block of blinded IDs, and this block."""
     leader, member = pair()
     member.start()
-    (block,) = leader.ask()
+    (block,) = leader.blind()
     return member, block
 
 
 def answering(**other) -> tuple[HardenedLeader, HardenedMember, np.ndarray]:
-    """A leader that waits for the member's only block."""
+    """A leader before the member's only block of evaluated IDs, and this block."""
     leader, member = pair(**other)
-    (block,) = member.answer(asked(leader, {"shop": member}))
+    (block,) = member.evaluate(run_until_evaluation(leader, {"shop": member}))
     return leader, member, block
 
 
 def stored() -> tuple[HardenedLeader, HardenedMember, np.ndarray]:
     leader, member = pair()
-    proved(leader, {"shop": member})
-    return leader, member, member.store()
+    run_until_stores(leader, {"shop": member})
+    return leader, member, member.make_store()
 
 
 def with_point(block: np.ndarray, point: bytes, row: int = 1) -> np.ndarray:
@@ -70,66 +70,66 @@ def with_point(block: np.ndarray, point: bytes, row: int = 1) -> np.ndarray:
 
 
 def test_more_ids_than_declared() -> None:
-    with pytest.raises(PsiError, match="leader: a bucket of 3 IDs, 1 were declared"):
-        HardenedLeader(IDS, HASHES, terms=[terms(3)])
-    with pytest.raises(PsiError, match="shop: a bucket of 3 IDs, 2 were declared"):
-        HardenedMember(IDS, HASHES, terms=terms(2), members=["shop"])
+    with pytest.raises(PsiError, match="leader: a bucket holds 3 IDs, but at most 1 were declared"):
+        HardenedLeader(IDS, HASHES, parameters=[parameters(3)])
+    with pytest.raises(PsiError, match="shop: a bucket holds 3 IDs, but at most 2 were declared"):
+        HardenedMember(IDS, HASHES, parameters=parameters(2), members=["shop"])
 
 
 def test_leader_without_members() -> None:
     with pytest.raises(PsiError, match="no member"):
-        HardenedLeader(IDS, HASHES, terms=[])
+        HardenedLeader(IDS, HASHES, parameters=[])
 
 
 @pytest.mark.parametrize("members", [["bank"], ["shop", "shop"], []])
 def test_member_names_that_cannot_be(members: list[str]) -> None:
     with pytest.raises(PsiError, match="different names"):
-        HardenedMember(IDS, HASHES, terms=terms(3), members=members)
+        HardenedMember(IDS, HASHES, parameters=parameters(3), members=members)
 
 
-# Asks
+# Blinded IDs
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_asks_of_a_wrong_shape(name: str) -> None:
+def test_blinded_ids_of_a_wrong_shape(name: str) -> None:
     member, block = started()
-    with pytest.raises(PsiError, match=r"leader: asks: a block of points is .* legal is uint8"):
-        member.asked(SHAPES[name](block))
+    with pytest.raises(PsiError, match=r"leader: blinded IDs: a block of .* expected uint8"):
+        member.receive_blinded(SHAPES[name](block))
 
 
-def test_ask_after_the_last_that_was_declared() -> None:
+def test_more_blinded_ids_than_declared() -> None:
     member, block = started()
-    member.asked(block)
-    with pytest.raises(PsiError, match="asks: a block of points is") as caught:
-        member.asked(block[:1])
+    member.receive_blinded(block)
+    with pytest.raises(PsiError, match="blinded IDs: a block of points is") as caught:
+        member.receive_blinded(block[:1])
     assert "3 points were declared for this session" in caught.value.hint
 
 
-def test_asks_after_the_answers() -> None:
+def test_blinded_ids_after_the_evaluation() -> None:
     _, member, block = answering()
-    with pytest.raises(UsedTwice, match="shop: answer was called a second time"):
-        member.asked(block)
+    with pytest.raises(UsedTwice, match="shop: evaluate was called a second time"):
+        member.receive_blinded(block)
 
 
-def test_answers_before_the_last_ask() -> None:
+def test_evaluation_before_the_last_blinded_id() -> None:
     member, block = started()
-    member.asked(block[:2])
-    with pytest.raises(PsiError, match="leader: asks ended after 2 points, legal are 3"):
-        member.answer({"shop": member._shares.public})
+    member.receive_blinded(block[:2])
+    with pytest.raises(PsiError, match="leader: blinded IDs ended after 2 points, expected 3"):
+        member.evaluate({"shop": member._key_exchange.public})
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_ask_that_is_no_point(name: str) -> None:
+def test_blinded_id_that_is_no_point(name: str) -> None:
     member, block = started()
-    with pytest.raises(PsiError, match="leader: asks, point 1: "):
-        member.asked(with_point(block, BAD[name]))
+    with pytest.raises(PsiError, match="leader: blinded IDs, point 1: "):
+        member.receive_blinded(with_point(block, BAD[name]))
 
 
 def test_bad_point_in_a_later_block_is_counted_from_the_first() -> None:
     member, block = started()
-    member.asked(block[:2])
-    with pytest.raises(PsiError, match="leader: asks, point 2: the identity"):
-        member.asked(with_point(block[2:], IDENTITY, 0))
+    member.receive_blinded(block[:2])
+    with pytest.raises(PsiError, match="leader: blinded IDs, point 2: the point is the identity"):
+        member.receive_blinded(with_point(block[2:], IDENTITY, 0))
 
 
 # Public shares
@@ -137,10 +137,10 @@ def test_bad_point_in_a_later_block_is_counted_from_the_first() -> None:
 
 def refused_shares(change: Callable[[dict[str, bytes]], object], match: str) -> None:
     leader, members = parties(IDS, {"shop": IDS, "bank": IDS})
-    shares = asked(leader, members)
+    shares = run_until_evaluation(leader, members)
     change(shares)
     with pytest.raises(PsiError, match=match):
-        members["shop"].answer(shares)
+        members["shop"].evaluate(shares)
 
 
 def test_missing_share() -> None:
@@ -156,7 +156,9 @@ def test_truncated_share() -> None:
 
 
 def test_changed_own_share() -> None:
-    refused_shares(lambda shares: shares.update(shop=bytes(32)), "came back changed")
+    refused_shares(
+        lambda shares: shares.update(shop=bytes(32)), "differs from the share that it sent"
+    )
 
 
 def test_repeated_share() -> None:
@@ -167,41 +169,41 @@ def test_share_of_small_order() -> None:
     refused_shares(lambda shares: shares.update(bank=bytes(32)), "bank: .* small order")
 
 
-# Answers and their proof
+# Evaluated IDs and their proof
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_answers_of_a_wrong_shape(name: str) -> None:
+def test_evaluated_ids_of_a_wrong_shape(name: str) -> None:
     leader, _, block = answering()
-    with pytest.raises(PsiError, match="shop: answers: a block of points is"):
-        leader.answered("shop", SHAPES[name](block))
+    with pytest.raises(PsiError, match="shop: evaluated IDs: a block of points is"):
+        leader.receive_evaluated("shop", SHAPES[name](block))
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_answer_that_is_no_point(name: str) -> None:
+def test_evaluated_id_that_is_no_point(name: str) -> None:
     leader, _, block = answering()
-    with pytest.raises(PsiError, match="shop: answers, point 1: "):
-        leader.answered("shop", with_point(block, BAD[name]))
+    with pytest.raises(PsiError, match="shop: evaluated IDs, point 1: "):
+        leader.receive_evaluated("shop", with_point(block, BAD[name]))
 
 
-def test_answers_too_few() -> None:
+def test_too_few_evaluated_ids() -> None:
     leader, member, block = answering()
-    leader.answered("shop", block[:2])
-    with pytest.raises(PsiError, match="shop: answers ended after 2 points, legal are 3"):
-        leader.prove("shop", *member.prove())
+    leader.receive_evaluated("shop", block[:2])
+    with pytest.raises(PsiError, match="shop: evaluated IDs ended after 2 points, expected 3"):
+        leader.verify_proof("shop", *member.prove())
 
 
-def test_answers_before_all_was_asked() -> None:
+def test_evaluated_ids_before_the_last_blinded_id() -> None:
     _, _, block = answering()
     late, _ = pair()
-    with pytest.raises(PsiError, match="leader: answered was called too early"):
-        late.answered("shop", block)
+    with pytest.raises(PsiError, match="leader: receive_evaluated was called too early"):
+        late.receive_evaluated("shop", block)
 
 
-@pytest.mark.parametrize("step", ["answered", "prove", "store"])
+@pytest.mark.parametrize("step", ["receive_evaluated", "verify_proof", "receive_store"])
 def test_unknown_member(step: str) -> None:
     leader, _, block = answering()
-    arguments = (block[0].tobytes(), bytes(64)) if step == "prove" else (block,)
+    arguments = (block[0].tobytes(), bytes(64)) if step == "verify_proof" else (block,)
     with pytest.raises(PsiError, match="'spy' is no member of this run"):
         getattr(leader, step)("spy", *arguments)
 
@@ -218,20 +220,20 @@ def test_unknown_member(step: str) -> None:
 def test_store_of_wrong_size(change: Callable[[np.ndarray], np.ndarray]) -> None:
     leader, _, store = stored()
     with pytest.raises(PsiError, match="shop: store is"):
-        leader.store("shop", change(store))
+        leader.receive_store("shop", change(store))
 
 
-# Turns
+# Order of steps
 
 
 def test_member_used_twice() -> None:
     _, member, store = stored()
     for step in (
         member.start,
-        lambda: member.asked(store),
-        lambda: member.answer({}),
+        lambda: member.receive_blinded(store),
+        lambda: member.evaluate({}),
         member.prove,
-        member.store,
+        member.make_store,
     ):
         with pytest.raises(UsedTwice, match=r"shop: .* a second time"):
             step()
@@ -239,13 +241,13 @@ def test_member_used_twice() -> None:
 
 def test_leader_used_twice() -> None:
     leader, _, store = stored()
-    leader.store("shop", store)
+    leader.receive_store("shop", store)
     leader.finish()
     for step in (
-        leader.ask,
-        lambda: leader.answered("shop", store),
-        lambda: leader.prove("shop", b"", b""),
-        lambda: leader.store("shop", store),
+        leader.blind,
+        lambda: leader.receive_evaluated("shop", store),
+        lambda: leader.verify_proof("shop", b"", b""),
+        lambda: leader.receive_store("shop", store),
         leader.finish,
     ):
         with pytest.raises(UsedTwice, match=r"leader.* a second time"):
@@ -257,12 +259,12 @@ def test_steps_out_of_order() -> None:
     block = np.zeros((1, 32), np.uint8)
     for early in (
         leader.finish,
-        lambda: leader.answered("shop", block),
-        lambda: leader.store("shop", block),
-        lambda: member.asked(block),
-        lambda: member.answer({}),
+        lambda: leader.receive_evaluated("shop", block),
+        lambda: leader.receive_store("shop", block),
+        lambda: member.receive_blinded(block),
+        lambda: member.evaluate({}),
         member.prove,
-        member.store,
+        member.make_store,
     ):
         with pytest.raises(PsiError, match="too early"):
             early()
@@ -270,9 +272,9 @@ def test_steps_out_of_order() -> None:
 
 def test_a_refused_proof_cannot_be_tried_again() -> None:
     leader, member, block = answering()
-    leader.answered("shop", block)
+    leader.receive_evaluated("shop", block)
     commitment, proof = member.prove()
     with pytest.raises(PsiError):
-        leader.prove("shop", commitment, bytes(64))
+        leader.verify_proof("shop", commitment, bytes(64))
     with pytest.raises(UsedTwice):
-        leader.prove("shop", commitment, proof)
+        leader.verify_proof("shop", commitment, proof)

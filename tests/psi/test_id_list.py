@@ -1,4 +1,4 @@
-"""The compact list of IDs: a sequence like any other, in one buffer."""
+"""The compact list of IDs: it behaves like a Python list."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ ids_strategy = st.lists(st.binary(max_size=9), max_size=40)
 
 
 @given(ids_strategy)
-def test_it_holds_what_a_list_holds(ids: list[bytes]) -> None:
+def test_equal_to_a_python_list(ids: list[bytes]) -> None:
     compact = IdList.of(iter(ids))
     assert len(compact) == len(ids)
     assert list(compact) == ids
@@ -21,8 +21,8 @@ def test_it_holds_what_a_list_holds(ids: list[bytes]) -> None:
     assert compact[::-1] == ids[::-1]
 
 
-def test_it_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psi.id_list.AT_ONCE", 3)
+def test_reading_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psi.id_list.CHUNK_IDS", 3)
     ids = [b"%d" % number for number in range(10)]
     compact = IdList.of(ids)
     assert list(compact) == ids
@@ -38,7 +38,7 @@ def test_an_index_out_of_range_is_refused(at: int) -> None:
 
 
 @given(ids_strategy, ids_strategy)
-def test_the_digest_tells_lists_apart(one: list[bytes], two: list[bytes]) -> None:
+def test_the_digests_of_different_lists_differ(one: list[bytes], two: list[bytes]) -> None:
     assert (IdList.of(one).digest == IdList.of(two).digest) == (one == two)
 
 
@@ -46,11 +46,11 @@ def test_its_repr_shows_no_id() -> None:
     assert repr(IdList.of([b"ada", b"bob"])) == "IdList of 2 IDs"
 
 
-def test_a_compact_list_is_taken_as_it_is() -> None:
+def test_a_compact_list_is_returned_unchanged() -> None:
     ids = IdList.of([b"ada"])
     assert IdList.of(ids) is ids
 
 
-def test_it_takes_little_more_than_the_ids_themselves() -> None:
+def test_memory_is_little_more_than_the_ids() -> None:
     ids = IdList.of(b"person-%06d" % number for number in range(10_000))
     assert sum(map(len, ids._buffers)) + ids._bounds.nbytes < 18 * 10_000

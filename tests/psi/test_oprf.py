@@ -1,4 +1,4 @@
-"""The OPRF and what stands around it: the width, the positions, the zero shares, the tags."""
+"""The OPRF: the width of the matrix, the positions, the zero shares, and the tags."""
 
 import math
 
@@ -8,20 +8,20 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psi.aes import encrypted, keystream, scaled
-from psi.ids import hashed
-from psi.oprf import chosen, difference, positions
-from psi.plain import zeros_at
-from psi.tags import ascending, find
-from psi.terms import Terms, matrix_width
-from psi.zero_share import pair_key, zero_shares
+from psi.aes import aes_keystream, encrypt_blocks, scale_words
+from psi.column_kernels import pack_zeros
+from psi.ids import session_hashes
+from psi.oprf import column_positions, leader_column, member_column
+from psi.parameters import PsiParameters, matrix_width
+from psi.tags import find_tags, tag_order
+from psi.zero_share import zero_share_key, zero_shares
 
 SESSION = b"a session of tests"
 
 
-def terms(leader_size: int = 10, member_size: int = 20, **other: object) -> Terms:
+def parameters(leader_size: int = 10, member_size: int = 20, **other: object) -> PsiParameters:
     fields = {"session": SESSION, "member": "shop", **other}
-    return Terms(leader_size=leader_size, member_size=member_size, **fields)
+    return PsiParameters(leader_size=leader_size, member_size=member_size, **fields)
 
 
 @pytest.mark.parametrize(("log", "width"), [(16, 609), (18, 615), (20, 621)])
@@ -40,26 +40,37 @@ def test_width_by_exact_arithmetic() -> None:
     assert matrix_width(8192, 1, 1) == 133
 
 
-def test_sizes_that_follow_from_the_terms() -> None:
-    assert (terms().rows, terms(5000).rows, terms(100_001).rows) == (8192, 8768, 175_040)
-    assert terms(100_000, 100_000).width == 376
-    assert (terms(1 << 20).check_bytes, terms((1 << 20) + 1).check_bytes) == (8, 12)
-    assert (terms(1 << 17, buckets=8).check_bytes, terms(1 << 17, buckets=9).check_bytes) == (8, 12)
-    assert terms(100_000, 100_000, buckets=64).width > terms(100_000, 100_000).width
+def test_sizes_that_follow_from_the_parameters() -> None:
+    assert (parameters().rows, parameters(5000).rows, parameters(100_001).rows) == (
+        8192,
+        8768,
+        175_040,
+    )
+    assert parameters(100_000, 100_000).width == 376
+    assert (parameters(1 << 20).check_bytes, parameters((1 << 20) + 1).check_bytes) == (8, 12)
+    assert (
+        parameters(1 << 17, buckets=8).check_bytes,
+        parameters(1 << 17, buckets=9).check_bytes,
+    ) == (8, 12)
+    assert parameters(100_000, 100_000, buckets=64).width > parameters(100_000, 100_000).width
 
 
 def test_contexts_are_all_different() -> None:
     variants = [
-        terms(), terms(11), terms(10, 21), terms(session=SESSION + b"2"), terms(member="bank"),
-        terms(bucket=1),
-    ]  # fmt: skip
+        parameters(),
+        parameters(11),
+        parameters(10, 21),
+        parameters(session=SESSION + b"2"),
+        parameters(member="bank"),
+        parameters(bucket=1),
+    ]
     contexts = {each.context(label) for each in variants for label in ("base-ot", "okvs")}
     assert len(contexts) == 12
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 2**28))
 def test_scaled_words_stay_in_range(word: int, limit: int) -> None:
-    value = int(scaled(np.array([word], np.uint32), limit)[0])
+    value = int(scale_words(np.array([word], np.uint32), limit)[0])
     assert value == word * limit >> 32
     assert 0 <= value < limit
 
@@ -67,21 +78,21 @@ def test_scaled_words_stay_in_range(word: int, limit: int) -> None:
 def test_aes_by_the_standard() -> None:
     # FIPS 197, appendix C.1.
     block = np.frombuffer(bytes.fromhex("00112233445566778899aabbccddeeff"), np.uint8)
-    out = encrypted(bytes(range(16)), block.reshape(1, 16))
+    out = encrypt_blocks(bytes(range(16)), block.reshape(1, 16))
     assert out.tobytes().hex() == "69c4e0d86a7b0430d8cdb78070b4c55a"
     counters = np.array([[0] * 16, [0] * 15 + [1]], np.uint8)
-    both = encrypted(bytes(range(16)), counters).tobytes()
-    assert keystream(bytes(range(16)), 20).tobytes() == both[:20]
+    both = encrypt_blocks(bytes(range(16)), counters).tobytes()
+    assert aes_keystream(bytes(range(16)), 20).tobytes() == both[:20]
 
 
-def test_positions_are_spread_and_separated() -> None:
-    hashes = hashed([f"person {number}".encode() for number in range(5000)], SESSION)
-    columns = positions(b"k" * 16, SESSION, hashes, 640)
+def test_positions_are_uniform_and_separated() -> None:
+    hashes = session_hashes([f"person {number}".encode() for number in range(5000)], SESSION)
+    columns = column_positions(b"k" * 16, SESSION, hashes, 640)
     seen = [next(columns) for _ in range(8)]
     assert len({column.tobytes() for column in seen}) == 8
     counts = np.bincount(np.concatenate(seen), minlength=640)
     assert abs(counts - 62.5).max() < 6 * math.sqrt(62.5)
-    other = next(positions(b"k" * 16, SESSION + b"2", hashes, 640))
+    other = next(column_positions(b"k" * 16, SESSION + b"2", hashes, 640))
     assert not np.array_equal(other, seen[0])
 
 
@@ -89,8 +100,8 @@ def test_positions_are_spread_and_separated() -> None:
 def test_both_sides_read_the_same_at_rows_of_the_leader(bit: int) -> None:
     keys = (b"0" * 16, b"1" * 16)
     where = np.array([3, 60])
-    own, delta = difference(keys, zeros_at(where, 64))
-    theirs = chosen(keys[bit], bit, delta)
+    own, delta = leader_column(keys, pack_zeros(where, 64))
+    theirs = member_column(keys[bit], bit, delta)
     differ = np.flatnonzero(np.unpackbits(own ^ theirs))
     assert differ.tolist() == ([row for row in range(64) if row not in (3, 60)] if bit else [])
 
@@ -103,7 +114,7 @@ def test_zero_shares_cancel_on_common_rows_only() -> None:
     shares = {name: key.public_key().public_bytes_raw() for name, key in private.items()}
     keys = {
         name: [
-            pair_key(private[name], shares, SESSION, (name, other))
+            zero_share_key(private[name], shares, SESSION, (name, other))
             for other in names
             if other != name
         ]
@@ -111,7 +122,7 @@ def test_zero_shares_cancel_on_common_rows_only() -> None:
     }
     assert keys["bank"][1] == keys["shop"][0]
     assert len({key for pair in keys.values() for key in pair}) == 3
-    hashes = hashed([b"ada", b"bob"], SESSION)
+    hashes = session_hashes([b"ada", b"bob"], SESSION)
     each = [zero_shares(keys[name], hashes, 12) for name in names]
     assert not (each[0] ^ each[1] ^ each[2]).any()
     assert (each[0] ^ each[1]).any(axis=1).all()
@@ -124,14 +135,14 @@ def test_pair_keys_are_separated_by_session() -> None:
         "shop": private.public_key().public_bytes_raw(),
         "bank": other.public_key().public_bytes_raw(),
     }
-    keys = {pair_key(private, shares, session, ("shop", "bank")) for session in (b"1", b"2")}
+    keys = {zero_share_key(private, shares, session, ("shop", "bank")) for session in (b"1", b"2")}
     assert len(keys) == 2
 
 
 @given(st.lists(st.binary(min_size=12, max_size=12), max_size=30))
 def test_tags_are_sorted_as_byte_strings(tags: list[bytes]) -> None:
     array = np.frombuffer(b"".join(tags), np.uint8).reshape(-1, 12)
-    assert [bytes(tag) for tag in array[ascending(array)]] == sorted(tags)
+    assert [bytes(tag) for tag in array[tag_order(array)]] == sorted(tags)
 
 
 @given(st.sets(st.binary(min_size=12, max_size=12), max_size=30), st.data())
@@ -141,5 +152,5 @@ def test_named_rows_are_found(tags: set[bytes], data: st.DataObject) -> None:
     own_array, named_array = (
         np.frombuffer(b"".join(each), np.uint8).reshape(-1, 12) for each in (own, named)
     )
-    rows = find(own_array, named_array, "shop")
+    rows = find_tags(own_array, named_array, "shop")
     assert rows.tolist() == [row for row, tag in enumerate(own) if tag in named]

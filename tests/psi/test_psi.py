@@ -1,16 +1,16 @@
-"""Whole runs of 2 to 6 parties: the result, what stays hidden, and what the sizes do."""
+"""Semi-honest runs of 2 to 6 parties: results, hidden information, and declared sizes."""
 
 import pytest
 from psi_run import (
     SESSION,
     Member,
-    absorbed,
-    accepted,
     intersect,
     parties,
     random_case,
     residual,
-    streamed,
+    run_base_ot,
+    run_matrix,
+    run_until_stores,
 )
 
 
@@ -44,20 +44,20 @@ def test_unequal_sizes() -> None:
 
 
 def test_a_leader_above_a_million_ids_would_test_96_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psi.terms.SHORT_CHECK_LIMIT", 2)
+    monkeypatch.setattr("psi.parameters.SHORT_CHECK_LIMIT", 2)
     leader, members = parties(people(1, 2, 3), {"shop": people(3, 4)})
-    absorbed(leader, members)
-    store = members["shop"].store()
+    run_until_stores(leader, members)
+    store = members["shop"].make_store()
     assert store.shape[1] == 12
-    leader.store("shop", store)
+    leader.receive_store("shop", store)
     assert leader.finish().rows.tolist() == [2]
 
 
 def residual_zeros(member_ids: dict[str, list[bytes]], leader_ids: list[bytes]) -> int:
-    """How many of the leader's rows look common from the store of the first member alone."""
+    """The number of the leader's rows that seem common, by the store of the first member only."""
     leader, members = parties(leader_ids, member_ids)
-    absorbed(leader, members)
-    found = residual(leader, "first", members["first"].store())
+    run_until_stores(leader, members)
+    found = residual(leader, "first", members["first"].make_store())
     return int((~found.any(axis=1)).sum())
 
 
@@ -73,16 +73,16 @@ def test_the_size_of_a_small_set_does_not_show_in_the_store() -> None:
     stores = []
     for count in (1, 4000):
         leader, members = parties(people(1), {"shop": people(*range(count))})
-        absorbed(leader, members)
-        stores.append(members["shop"].store().shape)
+        run_until_stores(leader, members)
+        stores.append(members["shop"].make_store().shape)
     assert stores[0] == stores[1]
 
 
-def test_tags_say_nothing_by_their_order() -> None:
+def test_tags_are_sent_in_ascending_order() -> None:
     ids = people(*range(100))
     leader, members = parties(ids, {"shop": ids})
-    absorbed(leader, members)
-    leader.store("shop", members["shop"].store())
+    run_until_stores(leader, members)
+    leader.receive_store("shop", members["shop"].make_store())
     tags = [bytes(tag) for tag in leader.finish().tags["shop"]]
     assert tags == sorted(tags)
     assert len(set(tags)) == 100
@@ -95,8 +95,8 @@ def test_blocks_stay_short_and_a_narrower_matrix_ends_early() -> None:
     columns = {"small": 0, "large": 0}
     shares = {name: member.start() for name, member in members.items()}
     for name, member in members.items():
-        leader.answer(name, member.offer(shares))
-    for blocks in leader.matrix():
+        leader.answer_offer(name, member.make_offer(shares))
+    for blocks in leader.matrix_blocks():
         for name, block in blocks.items():
             assert block.nbytes <= 1 << 20
             columns[name] += len(block)
@@ -107,7 +107,7 @@ def test_default_entropy_makes_two_runs_differ() -> None:
     offers = []
     for _ in range(2):
         member = Member(people(1), name="shop", members=["shop"], session=SESSION, leader_size=1)
-        offers.append(member.offer({"shop": member.start()}))
+        offers.append(member.make_offer({"shop": member.start()}))
     assert offers[0] != offers[1]
 
 
@@ -115,8 +115,8 @@ def test_another_session_matches_nothing() -> None:
     ids = people(*range(50))
     leader, _ = parties(ids, {"shop": ids})
     _, members = parties(ids, {"shop": ids}, session=b"another session!")
-    absorbed(leader, members)
-    leader.store("shop", members["shop"].store())
+    run_until_stores(leader, members)
+    leader.receive_store("shop", members["shop"].make_store())
     assert leader.finish().rows.size == 0
 
 
@@ -124,28 +124,28 @@ def test_the_answer_for_another_member_matches_nothing() -> None:
     ids = people(*range(50))
     leader, members = parties(ids, {"shop": ids, "bank": ids})
     shares = {name: member.start() for name, member in members.items()}
-    offers = {name: member.offer(shares) for name, member in members.items()}
-    members["bank"].accept(leader.answer("shop", offers["bank"]))
-    members["shop"].accept(leader.answer("bank", offers["shop"]))
-    for blocks in leader.matrix():
-        members["bank"].absorb(blocks["shop"])
-        members["shop"].absorb(blocks["bank"])
-    leader.store("shop", members["bank"].store())
-    leader.store("bank", members["shop"].store())
+    offers = {name: member.make_offer(shares) for name, member in members.items()}
+    members["bank"].receive_answer(leader.answer_offer("shop", offers["bank"]))
+    members["shop"].receive_answer(leader.answer_offer("bank", offers["shop"]))
+    for blocks in leader.matrix_blocks():
+        members["bank"].receive_block(blocks["shop"])
+        members["shop"].receive_block(blocks["bank"])
+    leader.receive_store("shop", members["bank"].make_store())
+    leader.receive_store("bank", members["shop"].make_store())
     assert leader.finish().rows.size == 0
 
 
 def test_nothing_secret_in_repr() -> None:
     ids = people(*range(20))
     leader, members = parties(ids, {"shop": ids})
-    accepted(leader, members)
-    choice = repr(members["shop"].run._choice)
+    run_base_ot(leader, members)
+    choice = repr(members["shop"].run._receiver)
     assert choice.count("b'") == 1  # the offer, which is public
-    streamed(leader, members)
-    leader.store("shop", members["shop"].store())
+    run_matrix(leader, members)
+    leader.receive_store("shop", members["shop"].make_store())
     matches = leader.finish()
     sides = (leader.run, leader.bucket, members["shop"].run, members["shop"].bucket)
-    for thing in (*sides, matches, leader._pairings["shop"]):
+    for thing in (*sides, matches, leader._pairs["shop"]):
         assert "b'" not in repr(thing)
         assert "array" not in repr(thing)
 
@@ -159,9 +159,9 @@ def test_set_sizes_that_fill_one_row_more() -> None:
 
 def test_keys_are_dropped_once_used() -> None:
     leader, members = parties(people(1), {"shop": people(1)})
-    absorbed(leader, members)
-    members["shop"].store()
-    sides = (members["shop"].run, members["shop"].bucket, leader._pairings["shop"])
+    run_until_stores(leader, members)
+    members["shop"].make_store()
+    sides = (members["shop"].run, members["shop"].bucket, leader._pairs["shop"])
     kept = {name for side in sides for name in vars(side)}
-    assert not kept & {"_keys", "_pair_keys", "_choice", "_shares", "_secrets"}
+    assert not kept & {"_keys", "_pair_keys", "_receiver", "_key_exchange", "_secrets"}
     assert leader.run._keys == {}

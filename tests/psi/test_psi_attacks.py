@@ -1,16 +1,16 @@
-"""The attacks that psi/README.md admits, carried out: what it says they can do, and no more."""
+"""The known attacks of psi/README.md on the semi-honest mode, carried out."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from psi_run import SESSION, Leader, absorbed, accepted, parties, residual, streamed
+from psi_run import SESSION, Leader, parties, residual, run_base_ot, run_matrix, run_until_stores
 
-from psi.aes import keystream
-from psi.ids import hashed
-from psi.loops import PLAIN
-from psi.okvs import decode, layout
-from psi.oprf import Readings, bucket_seed, positions
+from psi.aes import aes_keystream
+from psi.column_kernels import NUMPY_KERNELS
+from psi.ids import session_hashes
+from psi.okvs import decode_store, store_layout
+from psi.oprf import RowBits, column_positions, column_seed
 from psi.zero_share import zero_shares
 
 
@@ -19,35 +19,35 @@ def people(*numbers: int) -> list[bytes]:
 
 
 def guessed(leader: Leader, member: str, store: np.ndarray, guesses: list[bytes]) -> np.ndarray:
-    """What a leader that kept its keys computes for any ``guesses``: 0 where it could confirm one.
+    """The residual [n, ℓ] of ``guesses`` for a leader that kept its keys: 0 confirms a guess.
 
-    It treats its own matrix A as if it were the member's C, which is true where D is zero.
+    The leader uses its own matrix A for the member's C; the two are equal where D is zero.
     """
-    pairing = leader._pairings[member]
-    terms, hashes = pairing.terms, hashed(guesses, SESSION)
-    readings = Readings(len(guesses), terms.width)
-    where = positions(leader._position_key, SESSION, hashes, terms.rows)
-    for j, keys in enumerate(pairing._kept):  # type: ignore[attr-defined]
-        seed = bucket_seed(keys[0], terms, j)
-        readings.read(keystream(seed, terms.rows // 8), next(where))
-    pads, _ = readings.outputs(terms)
-    return decode(layout(terms), store, hashes) ^ pads
+    pair = leader._pairs[member]
+    parameters, hashes = pair.parameters, session_hashes(guesses, SESSION)
+    row_bits = RowBits(len(guesses), parameters.width)
+    where = column_positions(leader._position_key, SESSION, hashes, parameters.rows)
+    for j, keys in enumerate(pair._kept):  # type: ignore[attr-defined]
+        seed = column_seed(keys[0], parameters, j)
+        row_bits.read(aes_keystream(seed, parameters.rows // 8), next(where))
+    pads, _ = row_bits.outputs(parameters)
+    return decode_store(store_layout(parameters), store, hashes) ^ pads
 
 
 def attacked(member_ids: dict[str, list[bytes]], guesses: list[bytes]) -> list[np.ndarray]:
-    """Run a leader with one ID against ``member_ids`` and guess in every store."""
+    """Run a leader with one ID; the residuals of ``guesses`` in the store of every member."""
     leader, members = parties(people(0), member_ids)
-    absorbed_and_kept(leader, members)
-    return [guessed(leader, name, members[name].store(), guesses) for name in members]
+    run_and_keep_keys(leader, members)
+    return [guessed(leader, name, members[name].make_store(), guesses) for name in members]
 
 
-def absorbed_and_kept(leader: Leader, members: dict) -> None:
-    """As an honest leader, but without forgetting the keys of the base OT."""
-    accepted(leader, members)
-    for pairing in leader._pairings.values():
-        evaluate = pairing.evaluate
-        pairing.evaluate = lambda p=pairing, e=evaluate: (setattr(p, "_kept", p._keys), e())
-    streamed(leader, members)
+def run_and_keep_keys(leader: Leader, members: dict) -> None:
+    """Run until the end of the matrix; the leader keeps the keys of the base OT."""
+    run_base_ot(leader, members)
+    for pair in leader._pairs.values():
+        evaluate = pair.evaluate
+        pair.evaluate = lambda p=pair, e=evaluate: (setattr(p, "_kept", p._keys), e())
+    run_matrix(leader, members)
 
 
 def hits(residual: np.ndarray) -> list[int]:
@@ -56,9 +56,9 @@ def hits(residual: np.ndarray) -> list[int]:
 
 @pytest.fixture
 def zero_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dishonest leader's attack: D is zero everywhere."""
-    bad = replace(PLAIN, zeros_at=lambda _, rows: np.zeros(rows // 8, np.uint8))
-    monkeypatch.setattr("psi.leader_bucket.loops", lambda _: bad)
+    """A dishonest leader: D is zero everywhere."""
+    bad = replace(NUMPY_KERNELS, pack_zeros=lambda _, rows: np.zeros(rows // 8, np.uint8))
+    monkeypatch.setattr("psi.leader.select_kernels", lambda _: bad)
 
 
 def test_an_honest_matrix_confirms_no_guess() -> None:
@@ -84,9 +84,9 @@ def test_an_all_zero_matrix_confirms_only_rows_of_all_members_with_three_parties
 def test_leader_and_one_of_two_members_together_see_the_other_pair() -> None:
     ids = people(*range(30))
     leader, members = parties(ids, {"shop": people(*range(10, 60)), "bank": people(500)})
-    absorbed(leader, members)
-    found = residual(leader, "shop", members["shop"].store())
-    theirs = zero_shares(members["bank"].bucket._secrets.pair_keys, hashed(ids, SESSION), 8)
+    run_until_stores(leader, members)
+    found = residual(leader, "shop", members["shop"].make_store())
+    theirs = zero_shares(members["bank"].bucket._secrets.pair_keys, session_hashes(ids, SESSION), 8)
     assert hits(found) == []
     assert hits(found ^ theirs) == list(range(10, 30))
 
@@ -96,9 +96,9 @@ def test_leader_and_one_of_three_members_together_see_no_pair() -> None:
     leader, members = parties(
         ids, {"shop": ids, "bank": people(500), "lab": people(*range(20, 30))}
     )
-    absorbed(leader, members)
-    theirs = zero_shares(members["bank"].bucket._secrets.pair_keys, hashed(ids, SESSION), 8)
-    stores = {name: members[name].store() for name in members}
+    run_until_stores(leader, members)
+    theirs = zero_shares(members["bank"].bucket._secrets.pair_keys, session_hashes(ids, SESSION), 8)
+    stores = {name: members[name].make_store() for name in members}
     found = {name: residual(leader, name, stores[name]) for name in members}
     assert hits(found["shop"] ^ theirs) == hits(found["lab"] ^ theirs) == []
     assert hits(found["shop"] ^ found["lab"] ^ theirs) == list(range(20, 30))

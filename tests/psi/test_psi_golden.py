@@ -7,7 +7,7 @@ from psi_run import parties
 
 from psi.alignment import alignment_digest, common_order, order_words
 from psi.id_list import IdList
-from psi.ids import fingerprints, hashed, join_columns
+from psi.ids import fingerprint_ids, join_columns, session_hashes
 
 LEADER = [b"ada", b"bob", b"cyd"]
 MEMBERS = {"shop": [b"bob", b"ada", b"dan"], "bank": [b"ada", b"eve", b"bob"]}
@@ -23,33 +23,35 @@ GOLDEN = {
 
 
 def transcript(seed: str) -> dict[str, str]:
-    """The share and the tags of the shop as they are, its other messages as SHA-256."""
+    """The shop's messages: in hexadecimal up to 32 bytes, longer ones as SHA-256."""
     leader, members = parties(LEADER, MEMBERS, seed=seed)
-    said = {}
+    messages = {}
 
     def note(kind: str, message: bytes) -> None:
-        said[kind] = message.hex() if len(message) <= 32 else hashlib.sha256(message).hexdigest()
+        messages[kind] = (
+            message.hex() if len(message) <= 32 else hashlib.sha256(message).hexdigest()
+        )
 
     shares = {name: member.start() for name, member in members.items()}
     note("share", shares["shop"])
     for name, member in members.items():
-        offer = member.offer(shares)
-        answer = leader.answer(name, offer)
-        member.accept(answer)
+        offer = member.make_offer(shares)
+        answer = leader.answer_offer(name, offer)
+        member.receive_answer(answer)
         if name == "shop":
             note("offer", offer)
             note("answer", answer)
-    for count, blocks in enumerate(leader.matrix()):
+    for count, blocks in enumerate(leader.matrix_blocks()):
         note(f"block {count}", blocks["shop"].tobytes())
         for name, block in blocks.items():
-            members[name].absorb(block)
+            members[name].receive_block(block)
     for name, member in members.items():
-        store = member.store()
-        leader.store(name, store)
+        store = member.make_store()
+        leader.receive_store(name, store)
         if name == "shop":
             note("store", store.tobytes())
     note("tags", leader.finish().tags["shop"].tobytes())
-    return said
+    return messages
 
 
 def test_messages() -> None:
@@ -64,12 +66,12 @@ def test_other_entropy_other_messages() -> None:
 def test_hashes_digests_and_order() -> None:
     session, key = bytes(range(16)), b"k" * 32
     assert (
-        hashed([b"ada", b"bob"], session).tobytes().hex()
+        session_hashes([b"ada", b"bob"], session).tobytes().hex()
         == "0ced089e3b031fc02a46866a2fd201cea642ddc4cc29f0728d255f5e8037c8ad"
     )
     ids = IdList.of([b"ada", b"bob", b"cyd", b"dan"])
     assert (
-        alignment_digest(fingerprints([b"ada", b"bob"]), session, bytes(32)).hex()
+        alignment_digest(fingerprint_ids([b"ada", b"bob"]), session, bytes(32)).hex()
         == "1a2b5191e69cbb58afe902d8dfa81d244356fdfe8df3e0a237c8f7e657ee1e93"
     )
     assert common_order(lambda part: order_words(ids, np.arange(4), key, part)).tolist() == [

@@ -1,4 +1,4 @@
-"""IDs, their order and their digest: normal forms, unambiguous columns, separated hashes."""
+"""IDs: normal forms, joined columns, hashes, common order, alignment digest, duplicates."""
 
 import hashlib
 import hmac
@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psi.aes import encrypted
+from psi.aes import encrypt_blocks
 from psi.alignment import alignment_digest, common_order, order_words
-from psi.domain import framed
+from psi.domain import labelled_bytes
 from psi.errors import PsiError
 from psi.id_list import IdList
-from psi.ids import fingerprints, hashed, join_columns, normalise, refuse_duplicates
+from psi.ids import fingerprint_ids, join_columns, normalise, refuse_duplicates, session_hashes
 
 SESSION = b"a session of tests"
 
@@ -70,38 +70,42 @@ def test_no_columns() -> None:
 
 
 def test_hash_is_sha256_of_domain_salt_and_id_under_a_key_of_the_session() -> None:
-    row = hashed([b"ada"], SESSION, b"salt")
+    row = session_hashes([b"ada"], SESSION, b"salt")
     expected = hashlib.sha256(b"vfl/psi/id/v1\n" + bytes([0, 0, 0, 4]) + b"salt" + b"ada")
     key = hashlib.sha256(b"vfl/psi/id-session/v1\n" + bytes([0, 0, 0, 18]) + SESSION).digest()[:16]
     block = np.frombuffer(expected.digest()[:16], np.uint8).reshape(1, 16)
     assert row.dtype == np.uint8
-    assert np.array_equal(row, encrypted(key, block))
+    assert np.array_equal(row, encrypt_blocks(key, block))
 
 
-def test_fingerprints_come_in_parts_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fingerprints_are_chunks_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [b"%d" % number for number in range(10)]
-    (whole,) = fingerprints(ids)
-    monkeypatch.setattr("psi.ids.AT_ONCE", 4)
-    parts = list(fingerprints(iter(ids)))
+    (whole,) = fingerprint_ids(ids)
+    monkeypatch.setattr("psi.ids.CHUNK_IDS", 4)
+    parts = list(fingerprint_ids(iter(ids)))
     assert [len(part) for part in parts] == [4, 4, 2]
     assert np.array_equal(np.concatenate(parts), whole)
 
 
 def test_hashes_are_separated_by_salt() -> None:
-    assert not np.array_equal(hashed([b"ada"], SESSION, b"1"), hashed([b"ada"], SESSION, b"2"))
+    assert not np.array_equal(
+        session_hashes([b"ada"], SESSION, b"1"), session_hashes([b"ada"], SESSION, b"2")
+    )
 
 
 def test_hashes_are_separated_by_session() -> None:
-    assert not np.array_equal(hashed([b"ada"], SESSION), hashed([b"ada"], SESSION + b"2"))
+    assert not np.array_equal(
+        session_hashes([b"ada"], SESSION), session_hashes([b"ada"], SESSION + b"2")
+    )
 
 
 def test_hash_of_no_ids() -> None:
-    assert hashed([], SESSION).shape == (0, 16)
+    assert session_hashes([], SESSION).shape == (0, 16)
 
 
 @given(st.text(min_size=1), st.lists(st.binary()), st.lists(st.binary()))
 def test_framing_is_unambiguous(label: str, left: list[bytes], right: list[bytes]) -> None:
-    assert (framed(label, *left) == framed(label, *right)) == (left == right)
+    assert (labelled_bytes(label, *left) == labelled_bytes(label, *right)) == (left == right)
 
 
 def ordered(ids: list[bytes], key: bytes) -> np.ndarray:
@@ -136,7 +140,7 @@ def test_common_order_of_nothing() -> None:
 
 
 def test_alignment_digest_binds_order_session_and_agreement() -> None:
-    ids, agreement = next(fingerprints([b"ada", b"bob"])), bytes(32)
+    ids, agreement = next(fingerprint_ids([b"ada", b"bob"])), bytes(32)
     digests = {
         alignment_digest([ids], SESSION, agreement),
         alignment_digest([ids[::-1]], SESSION, agreement),
@@ -148,12 +152,12 @@ def test_alignment_digest_binds_order_session_and_agreement() -> None:
     assert {len(digest) for digest in digests} == {32}
 
 
-@pytest.mark.parametrize("at_once", [2, 3, 100])
-def test_equal_words_of_the_order_are_decided_by_the_next(
-    monkeypatch: pytest.MonkeyPatch, at_once: int
+@pytest.mark.parametrize("chunk_ids", [2, 3, 100])
+def test_equal_order_words_are_decided_by_the_next_words(
+    monkeypatch: pytest.MonkeyPatch, chunk_ids: int
 ) -> None:
     words = [np.array([5, 1, 5, 9, 5], np.uint64), np.array([2, 9, 1, 4, 0], np.uint64)]
-    monkeypatch.setattr("psi.alignment.AT_ONCE", at_once)
+    monkeypatch.setattr("psi.alignment.CHUNK_IDS", chunk_ids)
     assert common_order(words.__getitem__).tolist() == [1, 4, 2, 0, 3]
 
 
@@ -167,7 +171,7 @@ def test_the_order_is_that_of_hmac(key: bytes) -> None:
 
 def refused(ids: list[bytes], rows: np.ndarray | None = None) -> str:
     with pytest.raises(PsiError, match="shop: duplicate IDs") as caught:
-        refuse_duplicates(next(fingerprints(ids)), "shop", rows)
+        refuse_duplicates(next(fingerprint_ids(ids)), "shop", rows)
     assert "ada" not in str(caught.value) + caught.value.hint
     return str(caught.value)
 

@@ -1,10 +1,10 @@
-"""Every refusal, by the name of what is refused: one fault per test."""
+"""Every refusal of the semi-honest mode: one fault per test, and its name in the test's name."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from psi_run import SESSION, Leader, Member, absorbed, accepted, parties
+from psi_run import SESSION, Leader, Member, parties, run_base_ot, run_until_stores
 
 from psi.errors import PsiError, UsedTwice
 from psi.group import IDENTITY
@@ -20,18 +20,18 @@ def pair(other: list[bytes] = IDS) -> tuple[Leader, Member]:
 
 def offered() -> tuple[Leader, Member, bytes]:
     leader, member = pair()
-    return leader, member, member.offer({"shop": member.start()})
+    return leader, member, member.make_offer({"shop": member.start()})
 
 
 def stored() -> tuple[Leader, Member, np.ndarray]:
     leader, member = pair()
-    absorbed(leader, {"shop": member})
-    return leader, member, member.store()
+    run_until_stores(leader, {"shop": member})
+    return leader, member, member.make_store()
 
 
 def finished() -> tuple[Leader, Member, np.ndarray]:
     leader, member, store = stored()
-    leader.store("shop", store)
+    leader.receive_store("shop", store)
     return leader, member, leader.finish().tags["shop"]
 
 
@@ -47,7 +47,7 @@ def test_empty_own_set() -> None:
         Leader([], sizes={"shop": 1}, session=SESSION)
     member = Member([], name="shop", members=["shop"], session=SESSION, leader_size=1)
     with pytest.raises(PsiError, match="shop: a set of 0 IDs"):
-        member.offer({"shop": member.start()})
+        member.make_offer({"shop": member.start()})
 
 
 @pytest.mark.parametrize("size", [0, -1, 1 << 60])
@@ -56,7 +56,7 @@ def test_declared_size_out_of_range(size: int) -> None:
         Leader(IDS, sizes={"shop": size}, session=SESSION)
     member = Member(IDS, name="shop", members=["shop"], session=SESSION, leader_size=size)
     with pytest.raises(PsiError, match="leader: a set of"):
-        member.offer({"shop": member.start()})
+        member.make_offer({"shop": member.start()})
 
 
 def test_leader_without_members() -> None:
@@ -88,7 +88,7 @@ def refused_shares(change: Callable[[dict[str, bytes]], object], match: str) -> 
     shares = {name: member.start() for name, member in members.items()}
     change(shares)
     with pytest.raises(PsiError, match=match):
-        members["shop"].offer(shares)
+        members["shop"].make_offer(shares)
 
 
 def test_missing_share() -> None:
@@ -104,7 +104,9 @@ def test_truncated_share() -> None:
 
 
 def test_changed_own_share() -> None:
-    refused_shares(lambda shares: shares.update(shop=bytes(32)), "came back changed")
+    refused_shares(
+        lambda shares: shares.update(shop=bytes(32)), "differs from the share that it sent"
+    )
 
 
 def test_repeated_share() -> None:
@@ -125,27 +127,27 @@ def test_share_of_small_order() -> None:
 )  # fmt: skip
 def test_offer_of_wrong_length(change: Callable[[bytes], bytes]) -> None:
     leader, _, offer = offered()
-    with pytest.raises(PsiError, match=r"shop: offer has .* bytes of points, legal are"):
-        leader.answer("shop", change(offer))
+    with pytest.raises(PsiError, match=r"shop: offer has .* bytes of points, expected"):
+        leader.answer_offer("shop", change(offer))
 
 
 @pytest.mark.parametrize("at", [0, 32, 64 * 5])
 def test_offer_with_non_canonical_point(at: int) -> None:
     leader, _, offer = offered()
-    with pytest.raises(PsiError, match=f"shop: offer, point {at // 32}: not the canonical"):
-        leader.answer("shop", with_point(offer, NON_CANONICAL, at))
+    with pytest.raises(PsiError, match=f"shop: offer, point {at // 32}: the point is not "):
+        leader.answer_offer("shop", with_point(offer, NON_CANONICAL, at))
 
 
 def test_offer_with_identity_point() -> None:
     leader, _, offer = offered()
-    with pytest.raises(PsiError, match="shop: offer, point 1: the identity"):
-        leader.answer("shop", with_point(offer, IDENTITY, 32))
+    with pytest.raises(PsiError, match="shop: offer, point 1: the point is the identity"):
+        leader.answer_offer("shop", with_point(offer, IDENTITY, 32))
 
 
 def test_offer_of_unknown_member() -> None:
     leader, _, offer = offered()
     with pytest.raises(PsiError, match="'spy' is no member"):
-        leader.answer("spy", offer)
+        leader.answer_offer("spy", offer)
 
 
 # The answer
@@ -155,14 +157,14 @@ def test_offer_of_unknown_member() -> None:
 def test_answer_of_wrong_length(change: Callable[[bytes], bytes]) -> None:
     leader, member, offer = offered()
     with pytest.raises(PsiError, match="leader: answer has"):
-        member.accept(change(leader.answer("shop", offer)))
+        member.receive_answer(change(leader.answer_offer("shop", offer)))
 
 
 @pytest.mark.parametrize("point", [NON_CANONICAL, IDENTITY], ids=["non-canonical", "identity"])
 def test_answer_with_bad_point(point: bytes) -> None:
     leader, member, offer = offered()
     with pytest.raises(PsiError, match="leader: answer, point 0"):
-        member.accept(with_point(leader.answer("shop", offer), point, 16))
+        member.receive_answer(with_point(leader.answer_offer("shop", offer), point, 16))
 
 
 # The matrix
@@ -176,25 +178,25 @@ def test_answer_with_bad_point(point: bytes) -> None:
 )  # fmt: skip
 def test_block_of_wrong_shape(change: Callable[[np.ndarray], np.ndarray]) -> None:
     leader, member = pair()
-    accepted(leader, {"shop": member})
-    block = next(leader.matrix())["shop"]
+    run_base_ot(leader, {"shop": member})
+    block = next(leader.matrix_blocks())["shop"]
     with pytest.raises(PsiError, match="leader: a block of the matrix is"):
-        member.absorb(change(block))
+        member.receive_block(change(block))
 
 
 def test_block_after_the_last_column() -> None:
     leader, member = pair()
-    absorbed(leader, {"shop": member})
-    with pytest.raises(PsiError, match="legal is uint8"):
-        member.absorb(np.zeros((1, 1024), np.uint8))
+    run_until_stores(leader, {"shop": member})
+    with pytest.raises(PsiError, match="expected uint8"):
+        member.receive_block(np.zeros((1, 1024), np.uint8))
 
 
 def test_matrix_with_missing_columns() -> None:
     leader, member = pair()
-    accepted(leader, {"shop": member})
-    member.absorb(next(leader.matrix())["shop"][:5])
+    run_base_ot(leader, {"shop": member})
+    member.receive_block(next(leader.matrix_blocks())["shop"][:5])
     with pytest.raises(PsiError, match="ended after 5 columns"):
-        member.store()
+        member.make_store()
 
 
 # The store
@@ -209,23 +211,23 @@ def test_matrix_with_missing_columns() -> None:
 def test_store_of_wrong_size(change: Callable[[np.ndarray], np.ndarray]) -> None:
     leader, _, store = stored()
     with pytest.raises(PsiError, match="shop: store is"):
-        leader.store("shop", change(store))
+        leader.receive_store("shop", change(store))
 
 
 def test_store_of_unknown_member() -> None:
     leader, _, store = stored()
     with pytest.raises(PsiError, match="'spy' is no member"):
-        leader.store("spy", store)
+        leader.receive_store("spy", store)
 
 
 def test_store_without_solution_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     leader, member = pair()
-    absorbed(leader, {"shop": member})
-    monkeypatch.setattr("psi.okvs.solve", lambda *_: None)
+    run_until_stores(leader, {"shop": member})
+    monkeypatch.setattr("psi.okvs.solve_gf2", lambda *_: None)
     with pytest.raises(PsiError, match="no solution"):
-        member.store()
+        member.make_store()
     with pytest.raises(UsedTwice):
-        member.store()
+        member.make_store()
 
 
 # The tags
@@ -233,7 +235,7 @@ def test_store_without_solution_ends_the_run(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_repeated_tag() -> None:
     _, member, tags = finished()
-    with pytest.raises(PsiError, match="ascending, or one is repeated"):
+    with pytest.raises(PsiError, match="ascending order, or a tag is repeated"):
         member.finish(np.vstack([tags[:1], tags]))
 
 
@@ -246,14 +248,14 @@ def test_tags_out_of_order() -> None:
 def test_tag_not_held() -> None:
     _, member, tags = finished()
     tags[-1] = 0xFF
-    with pytest.raises(PsiError, match="name 1 rows that shop does not hold"):
+    with pytest.raises(PsiError, match="tags of 1 rows that shop does not hold"):
         member.finish(tags)
 
 
 def test_two_own_rows_with_one_tag() -> None:
     _, member, tags = finished()
     member.bucket.tags = member.bucket.tags[[0, 0, 1]]
-    with pytest.raises(PsiError, match="two of its own rows have one tag"):
+    with pytest.raises(PsiError, match="two of its own rows have the same tag"):
         member.finish(tags[:0])
 
 
@@ -267,7 +269,7 @@ def test_tags_of_wrong_shape(change: Callable[[np.ndarray], np.ndarray]) -> None
         member.finish(change(tags))
 
 
-# Turns
+# Order of steps
 
 
 def test_member_used_twice() -> None:
@@ -275,10 +277,10 @@ def test_member_used_twice() -> None:
     member.finish(tags)
     for step in (
         member.start,
-        lambda: member.offer({}),
-        lambda: member.accept(b""),
-        lambda: member.absorb(tags),
-        member.store,
+        lambda: member.make_offer({}),
+        lambda: member.receive_answer(b""),
+        lambda: member.receive_block(tags),
+        member.make_store,
     ):
         with pytest.raises(UsedTwice, match="a second time"):
             step()
@@ -287,9 +289,9 @@ def test_member_used_twice() -> None:
 def test_leader_used_twice() -> None:
     leader, _, _ = finished()
     for step in (
-        lambda: leader.answer("shop", b""),
-        leader.matrix,
-        lambda: leader.store("shop", np.empty((0, 8), np.uint8)),
+        lambda: leader.answer_offer("shop", b""),
+        leader.matrix_blocks,
+        lambda: leader.receive_store("shop", np.empty((0, 8), np.uint8)),
         leader.finish,
     ):
         with pytest.raises(UsedTwice, match="a second time"):
@@ -299,16 +301,16 @@ def test_leader_used_twice() -> None:
 def test_a_refused_message_cannot_be_sent_again() -> None:
     leader, _, offer = offered()
     with pytest.raises(PsiError):
-        leader.answer("shop", b"")
+        leader.answer_offer("shop", b"")
     with pytest.raises(UsedTwice):
-        leader.answer("shop", offer)
+        leader.answer_offer("shop", offer)
 
 
 def test_steps_out_of_order() -> None:
     leader, member = pair()
     for early in (
         lambda: leader.bucket,  # opens it
-        lambda: member.offer({}),
+        lambda: member.make_offer({}),
         lambda: member.bucket,
     ):
         with pytest.raises(PsiError, match="too early"):
@@ -317,18 +319,18 @@ def test_steps_out_of_order() -> None:
 
 def test_store_before_the_end_of_the_matrix() -> None:
     leader, member = pair()
-    accepted(leader, {"shop": member})
-    next(leader.matrix())
+    run_base_ot(leader, {"shop": member})
+    next(leader.matrix_blocks())
     with pytest.raises(PsiError, match="too early") as caught:
-        leader.store("shop", np.empty((0, 8), np.uint8))
-    assert "next is the last block of matrix" in caught.value.hint
+        leader.receive_store("shop", np.empty((0, 8), np.uint8))
+    assert "next is the last block of the matrix" in caught.value.hint
 
 
 def test_finish_without_every_store() -> None:
     leader, members = parties(IDS, {"shop": IDS, "bank": IDS})
-    absorbed(leader, members)
-    leader.store("shop", members["shop"].store())
+    run_until_stores(leader, members)
+    leader.receive_store("shop", members["shop"].make_store())
     with pytest.raises(PsiError, match="leader, with bank: finish was called too early"):
         leader.finish()
-    leader.store("bank", members["bank"].store())
+    leader.receive_store("bank", members["bank"].make_store())
     assert leader.finish().rows.tolist() == [0, 1, 2]

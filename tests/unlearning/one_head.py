@@ -1,7 +1,7 @@
-"""A convex head in one process: what the parties compute apart, written down once more."""
+"""A convex head with all blocks in one process, as the reference for the Newton solver."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,21 +9,44 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
 from unlearning.certificate import distance_bound
-from unlearning.newton import Block, Effort, begin, curvature, inner, minimise, regularised
+from unlearning.newton import (
+    Block,
+    NewtonParties,
+    NewtonStep,
+    SolverBudget,
+    add_regularisation,
+    curvature,
+    inner_product,
+    newton_step,
+    start_solve,
+)
 
-EFFORT = Effort(tolerance=1e-3, products=200)
-EXACT = Effort(tolerance=1e-12, products=500)
+EFFORT = SolverBudget(tolerance=1e-3, products=200)
+EXACT = SolverBudget(tolerance=1e-12, products=500)
+
+
+def minimise(
+    parties: NewtonParties, budget: SolverBudget, stop: Callable[[float], bool], steps: int
+) -> list[NewtonStep]:
+    """Take Newton steps until ``stop(‖g‖)``, until no step makes ‖g‖ smaller, or ``steps`` times.
+
+    The first entry of the result stands for the initial parameters.
+    """
+    taken = [NewtonStep(math.sqrt(parties.gradient()), 0, 1, 1.0)]
+    while len(taken) <= steps and taken[-1].moves and not stop(taken[-1].gradient_norm):
+        taken.append(newton_step(parties, taken[-1].gradient_norm, budget))
+    return taken
 
 
 @dataclass
 class Head:
-    """All blocks in one place, where nobody is apart; it answers what the solver asks.
+    """All blocks of a head; implements ``NewtonParties`` without communication.
 
     Attributes:
-        features: of every block, [rows, width of the block], a column of ones where it has a bias.
-        labels: [rows].
+        features: of each block, ``[rows, width of the block]``, with a column of ones for a bias.
+        labels: ``[rows]``.
         weight: λ.
-        blocks: Θ_k of every block, [width of the block, classes]; p while a system is solved.
+        blocks: Θ_k of each block, ``[width of the block, classes]``; p while a system is solved.
     """
 
     features: Sequence[Tensor]
@@ -33,40 +56,40 @@ class Head:
 
     def __post_init__(self) -> None:
         self._probabilities, self._held = self._softmax(), self.blocks
-        self._solve = begin(self.blocks, self.blocks)
+        self._solve = start_solve(self.blocks, self.blocks)
 
     def loss(self) -> Tensor:
-        """F at the blocks."""
+        """Return F at the present blocks, a scalar."""
         fit = cross_entropy(self._votes(), self.labels)
         return fit + self.weight / 2 * sum(each.square().sum() for each in self.blocks)
 
     def gradient(self) -> float:
         self._probabilities = self._softmax()
         truth = one_hot(self.labels, self._probabilities.shape[1])
-        self._held = self._carried(self._probabilities - truth)
-        return inner(self._held, self._held)
+        self._held = self._times_features(self._probabilities - truth)
+        return inner_product(self._held, self._held)
 
     def begin(self) -> None:
-        self._solve = begin(self.blocks, self._held)
+        self._solve = start_solve(self.blocks, self._held)
         self.blocks = self._solve.residual
 
     def product(self) -> float:
-        self._held = self._carried(curvature(self._probabilities, self._votes()))
-        return inner(self.blocks, self._held)
+        self._held = self._times_features(curvature(self._probabilities, self._votes()))
+        return inner_product(self.blocks, self._held)
 
-    def advance(self, length: float) -> float:
-        self._solve = self._solve.advance(self.blocks, self._held, length)
-        return inner(self._solve.residual, self._solve.residual)
+    def step(self, length: float) -> float:
+        self._solve = self._solve.step(self.blocks, self._held, length)
+        return inner_product(self._solve.residual, self._solve.residual)
 
-    def turn(self, momentum: float) -> None:
-        self.blocks = self._solve.turn(self.blocks, momentum)
+    def next_direction(self, momentum: float) -> None:
+        self.blocks = self._solve.next_direction(self.blocks, momentum)
 
-    def move(self, length: float) -> None:
-        self.blocks = self._solve.moved(length)
+    def apply(self, length: float) -> None:
+        self.blocks = self._solve.apply(length)
 
     @property
     def held(self) -> Block:
-        """g, or H p after a product."""
+        """The last g, or H p after a product."""
         return self._held
 
     def _votes(self) -> Tensor:
@@ -75,14 +98,14 @@ class Head:
     def _softmax(self) -> Tensor:
         return torch.softmax(self._votes(), dim=1)
 
-    def _carried(self, rows: Tensor) -> Block:
-        """A_kᵀ of what every row says, and λ times the block."""
-        carried = tuple(a.T @ rows / len(rows) for a in self.features)
-        return regularised(self.blocks, carried, self.weight)
+    def _times_features(self, rows: Tensor) -> Block:
+        """Return A_kᵀ ``rows`` / n + λ times the block, for each block."""
+        products = tuple(a.T @ rows / len(rows) for a in self.features)
+        return add_regularisation(self.blocks, products, self.weight)
 
 
-def head(seed: int, *, rows: int = 60, weight: float = 0.05) -> Head:
-    """A random problem of two parties; the labels follow the features, so there is much to fit."""
+def random_head(seed: int, *, rows: int = 60, weight: float = 0.05) -> Head:
+    """Return a random problem of two parties, whose labels depend on the features."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:
@@ -98,8 +121,8 @@ def head(seed: int, *, rows: int = 60, weight: float = 0.05) -> Head:
 
 
 def bounds(seed: int) -> list[tuple[float, float]]:
-    """Certified and true distance to the optimum of a random problem, before and after steps."""
-    problem = head(seed, weight=(0.3, 0.05, 0.01)[seed % 3])
+    """Return certified and true distances to the optimum of a random problem, after each step."""
+    problem = random_head(seed, weight=(0.3, 0.05, 0.01)[seed % 3])
     best = Head(problem.features, problem.labels, problem.weight, problem.blocks)
     minimise(best, EXACT, lambda norm: norm < 1e-14, 60)
     found = []

@@ -1,4 +1,4 @@
-"""Tests of the certificate: the bound, the noise's scale and the noise itself."""
+"""Tests of the certificate: the distance bound, the scale of the noise, and the noise."""
 
 from collections.abc import Callable
 from hashlib import shake_256
@@ -6,51 +6,56 @@ from hashlib import shake_256
 import pytest
 import torch
 
-from unlearning.certificate import blur, distance_bound, noise_scale, privacy_loss
+from unlearning.certificate import (
+    add_gaussian_noise,
+    distance_bound,
+    gaussian_delta,
+    gaussian_noise_scale,
+)
 
 
-def fixed(word: bytes) -> Callable[[int], bytes]:
+def fixed_bytes(word: bytes) -> Callable[[int], bytes]:
     return lambda count: shake_256(word).digest(count)
 
 
 def test_the_bound_by_hand() -> None:
     assert distance_bound(0.3, 0.1) == pytest.approx(3.0, rel=1e-9)
-    assert distance_bound(0.0, 1e-3) == pytest.approx(1e-9)  # rounding is never free
+    assert distance_bound(0.0, 1e-3) == pytest.approx(1e-9)  # the slack for rounding
 
 
 @pytest.mark.parametrize(("epsilon", "scale"), [(0.5, 7.03), (1.0, 3.73), (2.0, 1.99), (4.0, 1.08)])
 def test_the_scale_of_the_analytic_gaussian(epsilon: float, scale: float) -> None:
-    found = noise_scale(epsilon, 1e-5)
+    found = gaussian_noise_scale(epsilon, 1e-5)
     assert found == pytest.approx(scale, abs=0.005)
-    assert privacy_loss(epsilon, found) <= 1e-5 < privacy_loss(epsilon, found * (1 - 1e-9))
+    assert gaussian_delta(epsilon, found) <= 1e-5 < gaussian_delta(epsilon, found * (1 - 1e-9))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-5), (-1.0, 1e-5), (1.0, 0.0), (1.0, 1.0)])
-def test_no_noise_gives_such_a_promise(epsilon: float, delta: float) -> None:
-    with pytest.raises(ValueError, match="no noise gives epsilon"):
-        noise_scale(epsilon, delta)
+def test_an_impossible_guarantee_is_refused(epsilon: float, delta: float) -> None:
+    with pytest.raises(ValueError, match="Gaussian noise needs epsilon"):
+        gaussian_noise_scale(epsilon, delta)
 
 
 def test_noise_has_the_scale_and_changes_every_released_number() -> None:
     block = [torch.zeros(300, 100, dtype=torch.float64), torch.ones(7, dtype=torch.float64)]
-    blur(block, 0.5, fixed(b"a"))
+    add_gaussian_noise(block, 0.5, fixed_bytes(b"a"))
     assert block[0].std().item() == pytest.approx(0.5, rel=0.02)
     assert abs(block[0].mean().item()) < 0.02
     assert block[0].unique().numel() == 30_000
     assert (block[1] != 1).all()
 
 
-def test_noise_is_of_the_entropy_that_it_was_given() -> None:
+def test_noise_depends_only_on_the_given_random_bytes() -> None:
     first, again, other = (torch.zeros(5, dtype=torch.float64) for _ in range(3))
-    blur([first], 1.0, fixed(b"a"))
-    blur([again], 1.0, fixed(b"a"))
-    blur([other], 1.0, fixed(b"b"))
+    add_gaussian_noise([first], 1.0, fixed_bytes(b"a"))
+    add_gaussian_noise([again], 1.0, fixed_bytes(b"a"))
+    add_gaussian_noise([other], 1.0, fixed_bytes(b"b"))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_noise_is_finite_for_the_least_and_the_most_likely_words() -> None:
+def test_noise_is_finite_for_extreme_random_bytes() -> None:
     for word in (b"\x00", b"\xff", b"\x7f", b"\x80"):
         block = [torch.zeros(3, dtype=torch.float64)]
-        blur(block, 1.0, lambda count, word=word: word * count)  # type: ignore[misc]
+        add_gaussian_noise(block, 1.0, lambda count, word=word: word * count)  # type: ignore[misc]
         assert torch.isfinite(block[0]).all()

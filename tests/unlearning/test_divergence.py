@@ -1,40 +1,47 @@
-"""Tests of the divergences and of the JS ratio, with numbers computed by hand."""
+"""Tests of divergences, the JS ratio and linear CKA, with numbers computed by hand."""
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unlearning.audit.divergence import JsRatio, js_divergence, js_ratio, kl, ratio_over_seeds
+from unlearning.audit.divergence import (
+    js_divergence,
+    js_ratio,
+    kl_divergence,
+    linear_cka,
+    prediction_agreement,
+    total_variation,
+)
 
 P = torch.tensor([[0.7, 0.2, 0.1]], dtype=torch.float64).log()
 Q = torch.tensor([[0.5, 0.3, 0.2]], dtype=torch.float64).log()
+EVEN, LEANING = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.75, 0.25]]).log()
 
 
-def certain(label: int) -> Tensor:
+def one_hot_logits(label: int) -> Tensor:
     return torch.nn.functional.one_hot(torch.tensor([label]), 3).double().log()
 
 
 def test_divergences_by_hand() -> None:
-    assert kl(P, Q).item() == pytest.approx(0.085123, abs=5e-7)
-    assert kl(Q, P).item() == pytest.approx(0.092033, abs=5e-7)
+    assert kl_divergence(P, Q).item() == pytest.approx(0.085123, abs=5e-7)
+    assert kl_divergence(Q, P).item() == pytest.approx(0.092033, abs=5e-7)
     assert js_divergence(P, Q) == pytest.approx(0.021901, abs=5e-7)
 
 
-def test_disjoint_outputs_are_log_two_apart() -> None:
-    assert js_divergence(certain(0), certain(1)) == pytest.approx(math.log(2))
-    assert js_divergence(certain(0), certain(0)) == 0.0
+def test_js_of_disjoint_outputs_is_log_two() -> None:
+    assert js_divergence(one_hot_logits(0), one_hot_logits(1)) == pytest.approx(math.log(2))
+    assert js_divergence(one_hot_logits(0), one_hot_logits(0)) == 0.0
 
 
 def test_kl_of_an_impossible_class_is_infinite() -> None:
-    assert kl(certain(0), certain(1)).item() == math.inf
+    assert kl_divergence(one_hot_logits(0), one_hot_logits(1)).item() == math.inf
 
 
-def test_rows_are_averaged() -> None:
+def test_js_is_averaged_over_rows() -> None:
     both = js_divergence(torch.cat([P, P]), torch.cat([Q, P]))
     assert both == pytest.approx(js_divergence(P, Q) / 2)
 
@@ -58,17 +65,37 @@ def test_ratio_of_three_retrains_by_hand() -> None:
     assert ratio.value == pytest.approx(1.0)
 
 
-def test_identical_retrains_leave_no_unit() -> None:
+def test_ratio_to_identical_retrains_is_infinite() -> None:
     assert js_ratio(Q, [P, P]).value == math.inf
 
 
-def test_one_retrain_is_refused() -> None:
+def test_ratio_to_one_retrain_is_refused() -> None:
     with pytest.raises(ValueError, match="2 or more independent Retrains, got 1"):
         js_ratio(P, [Q])
 
 
-def test_over_seeds_means_are_divided_not_ratios_averaged() -> None:
-    ratios = [JsRatio(1.0, 1.0), JsRatio(9.0, 3.0)]
-    interval = ratio_over_seeds(ratios, np.random.default_rng(0))
-    assert interval.value == 2.5
-    assert (interval.low, interval.high, interval.n) == (1.0, 3.0, 2)
+def test_total_variation_by_hand() -> None:
+    assert total_variation(EVEN, LEANING) == pytest.approx(0.25)
+    assert total_variation(LEANING, LEANING) == 0.0
+
+
+def test_agreement_is_of_the_predicted_class() -> None:
+    left = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    right = torch.tensor([[3.0, 2.0], [2.0, 0.0]])
+    assert prediction_agreement(left, right) == 0.5
+
+
+def test_cka_is_invariant_to_rotation_and_scale() -> None:
+    x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+    turn = torch.tensor([[math.cos(1.0), -math.sin(1.0)], [math.sin(1.0), math.cos(1.0)]])
+    assert linear_cka(x, 3 * x @ turn + 5) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_cka_by_hand() -> None:
+    # Orthogonal centred columns have CKA 0; for a constant column it is undefined.
+    x, y = (
+        torch.tensor([[1.0], [1.0], [-1.0], [-1.0]]),
+        torch.tensor([[1.0], [-1.0], [1.0], [-1.0]]),
+    )
+    assert linear_cka(x, y) == pytest.approx(0.0)
+    assert linear_cka(x, torch.ones(4, 1)) is None

@@ -1,42 +1,94 @@
-"""Simple figures of forgetting, by hand."""
+"""Tests of simple forgetting metrics and of the Streisand check."""
 
 import math
 
 import pytest
 import torch
 
-from unlearning.audit.forgetting import confidence, label_odds, retrain_relative
+from unlearning.audit.forgetting import (
+    entropy_auc,
+    label_log_odds,
+    predicted_confidence,
+    predictive_entropy,
+    retrain_relative_score,
+    streisand_check,
+)
+
+FLAT, SHARP = torch.zeros(40, 2), torch.tensor([[9.0, 0.0]] * 40)
+MIXED = torch.tensor([[float(row % 8), 0.0] for row in range(40)])
+RETRAINS = [MIXED, MIXED * 1.1]
 
 
 def test_confidence_by_hand() -> None:
-    assert confidence(torch.tensor([[math.log(3), 0.0]])).item() == pytest.approx(0.75)
+    assert predicted_confidence(torch.tensor([[math.log(3), 0.0]])).item() == pytest.approx(0.75)
 
 
-def test_label_odds_by_hand_and_finite_where_the_model_is_sure() -> None:
+def test_log_odds_by_hand_and_finite_for_a_certain_model() -> None:
     logits = torch.tensor([[math.log(3), 0.0], [2000.0, 0.0]])
-    odds = label_odds(logits, torch.tensor([0, 0]))
+    odds = label_log_odds(logits, torch.tensor([0, 0]))
     assert odds.tolist() == pytest.approx([math.log(3), 2000.0])
 
 
-def test_label_odds_of_nine_tenths() -> None:
+def test_log_odds_of_nine_tenths() -> None:
     logits = torch.tensor([0.9, 0.06, 0.04]).log()
-    assert label_odds(logits, torch.tensor(0)).item() == pytest.approx(2.197225, rel=1e-6)
+    assert label_log_odds(logits, torch.tensor(0)).item() == pytest.approx(2.197225, rel=1e-6)
 
 
-def test_label_odds_of_many_models_reads_each_row_s_label() -> None:
+def test_log_odds_of_many_models_use_the_label_of_each_row() -> None:
     logits = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
     labels = torch.tensor([0, 3, 4, 1])
     p = logits.double().softmax(-1)[:, torch.arange(4), labels]
-    assert torch.allclose(label_odds(logits, labels), (p / (1 - p)).log())
+    assert torch.allclose(label_log_odds(logits, labels), (p / (1 - p)).log())
 
 
 @pytest.mark.parametrize(
     ("unlearned", "score"), [(0.7, 1.0), (1.0, 0.0), (0.85, 0.5), (0.25, -0.5)]
 )
-def test_the_way_to_retrain(unlearned: float, score: float) -> None:
-    assert retrain_relative(unlearned, 0.7, 1.0, 0.1) == pytest.approx(score)
+def test_retrain_relative_score_by_hand(unlearned: float, score: float) -> None:
+    assert retrain_relative_score(unlearned, 0.7, 1.0, 0.1) == pytest.approx(score)
 
 
-def test_a_way_within_the_spread_is_none() -> None:
-    assert retrain_relative(0.8, 0.7, 0.85, 0.1) is None
-    assert retrain_relative(0.7, 0.7, 0.7, 0.0) is None
+def test_no_score_if_the_trained_model_is_within_the_spread() -> None:
+    assert retrain_relative_score(0.8, 0.7, 0.85, 0.1) is None
+    assert retrain_relative_score(0.7, 0.7, 0.7, 0.0) is None
+
+
+def test_entropy_by_hand() -> None:
+    logits = torch.tensor([[0.0, 0.0], [100.0, 0.0]], requires_grad=True)
+    assert predictive_entropy(logits).tolist() == pytest.approx([math.log(2), 0.0])
+    assert not predictive_entropy(logits).requires_grad
+
+
+def test_remembered_rows_have_less_entropy_than_unseen_rows() -> None:
+    found = streisand_check(SHARP, FLAT, RETRAINS)
+    assert found.auc == 1.0
+    assert found.gap < 0
+    assert not found.flagged  # the check is for too much entropy
+
+
+def test_uniform_outputs_are_flagged() -> None:
+    found = streisand_check(FLAT, SHARP, RETRAINS)
+    assert found.auc == 0.0
+    assert found.gap == pytest.approx(
+        math.log(2) - sum(float(predictive_entropy(r).mean()) for r in RETRAINS) / 2
+    )
+    assert found.flagged
+
+
+def test_a_large_gap_to_retrain_is_flagged() -> None:
+    assert streisand_check(FLAT, FLAT, RETRAINS).flagged
+
+
+def test_rows_as_at_a_retrain_are_not_flagged() -> None:
+    found = streisand_check(RETRAINS[0], MIXED, RETRAINS)
+    assert found.auc == 0.5
+    assert not found.flagged
+
+
+def test_a_streisand_check_with_one_retrain_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 or more"):
+        streisand_check(FLAT, FLAT, [MIXED])
+
+
+def test_the_entropy_auc_is_of_low_entropy() -> None:
+    assert entropy_auc(SHARP, FLAT) == 1.0

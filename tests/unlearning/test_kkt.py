@@ -1,14 +1,14 @@
-"""Tests of the KKT report by hand."""
+"""Tests of the KKT report."""
 
 import pytest
 
-from unlearning.kkt import Gradients, kkt
+from unlearning.kkt import KktGradients, kkt_residuals
 
 
 def test_every_residual_by_hand() -> None:
-    found = kkt(
-        Gradients(retain=4.0, lagrangian=9.0),
-        price=0.5,
+    found = kkt_residuals(
+        KktGradients(retain=4.0, lagrangian=9.0),
+        dual=0.5,
         threshold=1.0,
         forgetting=0.8,
         tolerance=1e-3,
@@ -20,10 +20,10 @@ def test_every_residual_by_hand() -> None:
     assert not found.converged
 
 
-def test_a_slack_constraint_without_a_price_is_no_residual() -> None:
-    found = kkt(
-        Gradients(retain=0.0, lagrangian=1e-8),
-        price=0.0,
+def test_a_slack_constraint_with_dual_zero_has_no_residual() -> None:
+    found = kkt_residuals(
+        KktGradients(retain=0.0, lagrangian=1e-8),
+        dual=0.0,
         threshold=-1.0,
         forgetting=3.0,
         tolerance=1e-3,
@@ -32,18 +32,18 @@ def test_a_slack_constraint_without_a_price_is_no_residual() -> None:
     assert found.converged
 
 
-def test_a_slack_constraint_with_a_price_is_not_converged() -> None:
-    small = Gradients(retain=0.0, lagrangian=0.0)
-    found = kkt(small, price=0.1, threshold=-1.0, forgetting=1.0, tolerance=1e-3)
+def test_a_slack_constraint_with_a_positive_dual_is_not_converged() -> None:
+    small = KktGradients(retain=0.0, lagrangian=0.0)
+    found = kkt_residuals(small, dual=0.1, threshold=-1.0, forgetting=1.0, tolerance=1e-3)
     assert found.complementarity == pytest.approx(0.2)
     assert not found.converged
 
 
-def test_a_price_below_zero_is_refused() -> None:
+def test_a_negative_dual_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 0"):
-        kkt(
-            Gradients(retain=0.0, lagrangian=0.0),
-            price=-1e-9,
+        kkt_residuals(
+            KktGradients(retain=0.0, lagrangian=0.0),
+            dual=-1e-9,
             threshold=0.0,
             forgetting=0.0,
             tolerance=1.0,

@@ -1,4 +1,4 @@
-"""Tests of the membership audit: features by hand, matching, a leak it must find, and none."""
+"""Tests of membership inference: features, class matching, and attacks on simulated outputs."""
 
 import math
 
@@ -10,16 +10,18 @@ from torch import Tensor
 
 from unlearning.audit.membership import (
     Outputs,
+    ShadowOutputs,
     _weighted_auc,
-    class_matched,
-    features,
+    class_matched_rows,
     fit_attack,
+    fit_shadow_attack,
+    membership_features,
     score_attack,
 )
 
 
 def outputs(rows: int, sharpness: float, seed: int) -> Outputs:
-    """Rows whose true class stands out by ``sharpness``."""
+    """Return random outputs whose true class is raised by ``sharpness``."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(3, (rows,), generator=generator)
     logits = torch.randn(rows, 3, generator=generator)
@@ -28,16 +30,16 @@ def outputs(rows: int, sharpness: float, seed: int) -> Outputs:
 
 def test_features_by_hand() -> None:
     logits = torch.tensor([[0.2, 0.7, 0.1]]).log()
-    [row] = features(Outputs(logits, torch.tensor([0])))
+    [row] = membership_features(Outputs(logits, torch.tensor([0])))
     loss, margin = -math.log(0.2), math.log(0.2 / 0.7)
     entropy = -(0.2 * math.log(0.2) + 0.7 * math.log(0.7) + 0.1 * math.log(0.1))
     assert row.tolist() == pytest.approx([0.7, 0.2, 0.1, loss, margin, entropy, 0.0], abs=1e-6)
 
 
-def test_features_do_not_tell_which_class_it_is() -> None:
-    there = Outputs(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([0]))
-    here = Outputs(torch.tensor([[0.0, 1.0, 2.0]]), torch.tensor([2]))
-    np.testing.assert_allclose(features(there), features(here))
+def test_features_do_not_depend_on_the_class() -> None:
+    first = Outputs(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([0]))
+    second = Outputs(torch.tensor([[0.0, 1.0, 2.0]]), torch.tensor([2]))
+    np.testing.assert_allclose(membership_features(first), membership_features(second))
 
 
 def test_a_memorised_forget_set_is_found() -> None:
@@ -67,27 +69,27 @@ def test_the_same_generator_gives_the_same_interval() -> None:
     assert first == second
 
 
-def mix(labels: Tensor) -> list[int]:
+def class_counts(labels: Tensor) -> list[int]:
     return torch.bincount(labels, minlength=3).tolist()
 
 
 def test_matched_rows_have_the_class_mix_of_the_forget_set() -> None:
     wanted = torch.tensor([0] * 40 + [2] * 20)
     pool = torch.tensor([0] * 20 + [1] * 50 + [2] * 90)
-    chosen = class_matched(wanted, pool, np.random.default_rng(0))
-    assert mix(pool[torch.from_numpy(chosen)]) == [20, 0, 10]
+    chosen = class_matched_rows(wanted, pool, np.random.default_rng(0))
+    assert class_counts(pool[torch.from_numpy(chosen)]) == [20, 0, 10]
     assert len(set(chosen.tolist())) == len(chosen)
 
 
 def test_matching_never_takes_more_rows_than_were_forgotten() -> None:
     wanted, pool = torch.tensor([0, 1, 1]), torch.tensor([0, 1] * 50)
-    chosen = class_matched(wanted, pool, np.random.default_rng(0))
-    assert mix(pool[torch.from_numpy(chosen)]) == [1, 2, 0]
+    chosen = class_matched_rows(wanted, pool, np.random.default_rng(0))
+    assert class_counts(pool[torch.from_numpy(chosen)]) == [1, 2, 0]
 
 
 def test_a_class_without_held_out_rows_is_refused() -> None:
     with pytest.raises(ValueError, match=r"class \[2\]"):
-        class_matched(torch.tensor([0, 2]), torch.tensor([0, 1]), np.random.default_rng(0))
+        class_matched_rows(torch.tensor([0, 2]), torch.tensor([0, 1]), np.random.default_rng(0))
 
 
 def test_weighted_auc_equals_scikit_learns_also_with_ties() -> None:
@@ -97,3 +99,33 @@ def test_weighted_auc_equals_scikit_learns_also_with_ties() -> None:
     weights = generator.integers(1, 4, (5, 100)).astype(np.float64)
     expected = [roc_auc_score(truth, chances, sample_weight=row) for row in weights]
     assert _weighted_auc(truth, chances, weights) == pytest.approx(expected, abs=1e-12)
+
+
+def shadow(seed: int, surer: float) -> ShadowOutputs:
+    """Return outputs of a model that is more certain of its members by ``surer``."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, 3, (120,), generator=generator)
+    logits = torch.randn(120, 3, generator=generator)
+    logits[torch.arange(120), labels] += 2.0
+    logits[:60][torch.arange(60), labels[:60]] += surer
+    return ShadowOutputs(Outputs(logits[:60], labels[:60]), Outputs(logits[60:], labels[60:]))
+
+
+def test_the_shadow_attack_finds_members_of_another_model() -> None:
+    attack = fit_shadow_attack([shadow(seed, 3.0) for seed in range(4)])
+    target = shadow(9, 3.0)
+    found = score_attack(attack, target.members, target.others, np.random.default_rng(0))
+    assert found.auc.value > 0.85
+    assert found.tpr <= found.auc.value
+
+
+def test_the_shadow_attack_is_at_chance_on_a_model_that_does_not_remember() -> None:
+    attack = fit_shadow_attack([shadow(seed, 3.0) for seed in range(4)])
+    target = shadow(9, 0.0)
+    found = score_attack(attack, target.members, target.others, np.random.default_rng(0))
+    assert abs(found.auc.value - 0.5) < 0.12
+
+
+def test_fewer_than_four_shadows_are_refused() -> None:
+    with pytest.raises(ValueError, match="4 or more models, got 3"):
+        fit_shadow_attack([shadow(seed, 1.0) for seed in range(3)])

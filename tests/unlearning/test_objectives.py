@@ -1,4 +1,4 @@
-"""Tests of the forgetting score: hand numbers, its limits, and the redundant KL term."""
+"""Tests of the forgetting score: values by hand, its limits, and the redundant KL term."""
 
 import math
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unlearning.objectives import entropy, forgetting_scores
+from unlearning.objectives import forgetting_scores, softmax_entropy
 
 # computed by hand: logits (2, 1, 0), ω = 2
 LOGITS = [[2.0, 1.0, 0.0]]
@@ -28,7 +28,7 @@ def slope(logits: Tensor) -> Tensor:
 def test_score_of_three_logits_by_hand() -> None:
     logits = doubles(LOGITS)
     assert logits.softmax(1)[0].tolist() == pytest.approx(P, abs=5e-7)
-    assert entropy(logits).item() == pytest.approx(0.832396, abs=5e-7)
+    assert softmax_entropy(logits).item() == pytest.approx(0.832396, abs=5e-7)
     assert forgetting_scores(logits, 2.0).item() == pytest.approx(1.132358, abs=1e-6)
 
 

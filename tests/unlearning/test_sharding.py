@@ -1,9 +1,9 @@
-"""Tests of the shards' arithmetic."""
+"""Tests of shards: assignment of rows, affected shards, and the mean of outputs."""
 
 import numpy as np
 import torch
 
-from unlearning.sharding import shard_of, touched, vote
+from unlearning.sharding import affected_shards, mean_shard_logits, shard_of
 
 
 def test_the_shard_is_the_word_modulo_the_number_of_shards() -> None:
@@ -12,13 +12,13 @@ def test_the_shard_is_the_word_modulo_the_number_of_shards() -> None:
     assert shard_of(words, 1).tolist() == [0, 0, 0, 0]
 
 
-def test_only_shards_that_learned_from_a_row_are_touched() -> None:
+def test_only_shards_with_a_forgotten_row_are_affected() -> None:
     of = np.array([2, 0, 1, 2, 3])
-    assert touched(of, np.array([0, 3])) == [2]
-    assert touched(of, np.array([4, 1])) == [0, 3]
-    assert touched(of, np.empty(0, np.int64)) == []
+    assert affected_shards(of, np.array([0, 3])) == [2]
+    assert affected_shards(of, np.array([4, 1])) == [0, 3]
+    assert affected_shards(of, np.empty(0, np.int64)) == []
 
 
-def test_the_vote_is_the_mean_of_the_outputs() -> None:
+def test_the_outputs_of_shards_are_averaged() -> None:
     first, second = torch.tensor([[1.0, 3.0]]), torch.tensor([[5.0, 1.0]])
-    assert vote([first, second]).tolist() == [[3.0, 2.0]]
+    assert mean_shard_logits([first, second]).tolist() == [[3.0, 2.0]]

@@ -1,4 +1,4 @@
-"""Utility by hand, and a random model that fails it."""
+"""Tests of the utility metrics, by hand and of a random model."""
 
 import math
 
@@ -6,26 +6,32 @@ import pytest
 import torch
 
 from unlearning.audit import utility
-from unlearning.audit.intervals import of_share
+from unlearning.audit.intervals import share_interval
 from unlearning.audit.membership import Outputs
 
 
-def outputs(said: list[int], labels: list[int], classes: int = 2, sure: float = 9.0) -> Outputs:
-    logits = torch.zeros(len(said), classes)
-    logits[torch.arange(len(said)), torch.tensor(said)] = sure
+def outputs(
+    predicted: list[int], labels: list[int], classes: int = 2, logit: float = 9.0
+) -> Outputs:
+    logits = torch.zeros(len(predicted), classes)
+    logits[torch.arange(len(predicted)), torch.tensor(predicted)] = logit
     return Outputs(logits, torch.tensor(labels))
+
+
+def accuracy(found: Outputs) -> float:
+    return float(utility.predicted_correctly(found).double().mean())
 
 
 def test_three_of_four_right() -> None:
     found = outputs([0, 0, 0, 1], [0, 0, 1, 1])
-    assert utility.accuracy(found) == 0.75
+    assert accuracy(found) == 0.75
     # F1 of class 0 is 4/5, of class 1 is 2/3.
     assert utility.macro_f1(found) == pytest.approx((4 / 5 + 2 / 3) / 2)
 
 
-def test_the_larger_class_does_not_hide_the_smaller_one() -> None:
+def test_balanced_accuracy_weights_classes_equally() -> None:
     found = outputs([0] * 10, [0] * 9 + [1])
-    assert utility.accuracy(found) == 0.9
+    assert accuracy(found) == 0.9
     assert utility.balanced_accuracy(found) == 0.5
 
 
@@ -41,7 +47,7 @@ def test_auroc_of_two_classes_only() -> None:
 
 
 def test_losses_by_hand() -> None:
-    assert utility.losses(outputs([0], [1], sure=0.0)).item() == pytest.approx(math.log(2))
+    assert utility.row_losses(outputs([0], [1], logit=0.0)).item() == pytest.approx(math.log(2))
 
 
 def test_calibration_error_by_hand() -> None:
@@ -51,16 +57,16 @@ def test_calibration_error_by_hand() -> None:
     assert found == pytest.approx(3 / 8)
 
 
-def test_neighbours_are_named_once_each() -> None:
+def test_each_neighbour_is_returned_once() -> None:
     pool = torch.tensor([[0.0], [1.0], [5.0], [9.0]])
-    assert utility.neighbours(torch.tensor([[0.4], [0.6]]), pool, 2).tolist() == [0, 1]
-    assert utility.neighbours(torch.tensor([[8.0]]), pool, 10).tolist() == [0, 1, 2, 3]
+    assert utility.nearest_rows(torch.tensor([[0.4], [0.6]]), pool, 2).tolist() == [0, 1]
+    assert utility.nearest_rows(torch.tensor([[8.0]]), pool, 10).tolist() == [0, 1, 2, 3]
 
 
 def test_a_random_model_fails_utility() -> None:
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(0, 10, (500,), generator=generator)
     logits = torch.randn(500, 10, generator=generator)
-    found = utility.accuracy(Outputs(logits, labels))
-    assert of_share(round(found * 500), 500)[1] < 0.2
-    assert float(utility.losses(Outputs(logits, labels)).mean()) > math.log(10)
+    found = accuracy(Outputs(logits, labels))
+    assert share_interval(round(found * 500), 500)[1] < 0.2
+    assert float(utility.row_losses(Outputs(logits, labels)).mean()) > math.log(10)

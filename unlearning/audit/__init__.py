@@ -1,1 +1,1 @@
-"""Audits: did it forget, did it keep, and what did the forgetting itself give away."""
+"""Audits: whether a model forgot, what utility it kept, and what the unlearning itself leaks."""

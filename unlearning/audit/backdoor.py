@@ -1,43 +1,52 @@
-"""The backdoor audit: whether a trigger that only forgotten rows bore still works.
+"""Backdoor audit: success rate of a trigger that only forgotten rows had.
 
-Measured on test rows that bear the trigger and are not of the target class anyway; what counts is
-the excess over the same rows without it.
+It is measured on test rows that are not of the target class, once with the trigger and once
+without. The metric is the excess of the first over the second.
 """
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-WORKED = 0.8  # success at the original, below which the run shows nothing
+MIN_ORIGINAL_SUCCESS = 0.8  # of the trained model; below it the run shows nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Backdoor:
-    """How often rows are taken for the target, with the trigger and without."""
+class BackdoorSuccess:
+    """Shares of rows predicted as the target class, with the trigger and without it."""
 
-    success: float  # ASR
-    base: float
+    success: float  # ASR, with the trigger
+    base: float  # without the trigger
     rows: int
 
     @property
     def excess(self) -> float:
-        """What the trigger adds."""
+        """Success rate with the trigger minus the rate without it."""
         return self.success - self.base
 
 
-def backdoor(triggered: Tensor, plain: Tensor, labels: Tensor, target: int) -> Backdoor:
-    """Measure on the same test rows with the trigger and without: logits ``[rows, classes]``.
+def backdoor_success(
+    triggered: Tensor, plain: Tensor, labels: Tensor, target: int
+) -> BackdoorSuccess:
+    """Measure the success of the trigger on the same test rows with and without it.
+
+    ``triggered`` and ``plain`` are logits, ``[rows, classes]``; ``labels`` are ``[rows]``.
 
     Raises:
         ValueError: every row is of the target class.
     """
     others = labels != target
     if not others.any():
-        raise ValueError("every row is of the target class: no success can be told from a hit")
-    success, base = ((side[others].argmax(dim=1) == target).double() for side in (triggered, plain))
-    return Backdoor(float(success.mean()), float(base.mean()), int(others.sum()))
+        raise ValueError(
+            f"every test row is of the target class {target}: a success of the trigger cannot be "
+            "distinguished from a correct prediction; name another target class"
+        )
+    success, base = (
+        (logits[others].argmax(dim=1) == target).double() for logits in (triggered, plain)
+    )
+    return BackdoorSuccess(float(success.mean()), float(base.mean()), int(others.sum()))
 
 
-def is_valid(original: Backdoor) -> bool:
-    """Whether the original learned the trigger at all; otherwise nothing can be forgotten."""
-    return original.success > WORKED
+def learned_trigger(original: BackdoorSuccess) -> bool:
+    """Return whether the trained model learned the trigger; if not, it has nothing to forget."""
+    return original.success > MIN_ORIGINAL_SUCCESS

@@ -1,7 +1,7 @@
-"""Divergences of predictions, and the JS ratio: how far from Retrain, in Retrains' own spread.
+"""Divergence of predictions, the JS ratio to Retrain, and similarity of embeddings.
 
-All take log-probabilities ``[rows, classes]`` and use the natural logarithm. The Jensen-Shannon
-divergence is the divergence, not its root.
+Predictions are log-probabilities, ``[rows, classes]``. All logarithms are natural. The
+Jensen-Shannon divergence is the divergence, not its square root.
 """
 
 import math
@@ -10,53 +10,66 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
-import numpy as np
 import torch
 from torch import Tensor
 
 
-def kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """Return KL(p‖q) per row, ``[rows]``, in nats; where p is 0 a class adds nothing."""
+def kl_divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+    """Return KL(p‖q) of each row in nats, ``[rows]``; a class with p = 0 adds nothing.
+
+    ``log_p`` and ``log_q`` are log-probabilities, ``[rows, classes]``.
+    """
     p = log_p.exp()
     return torch.where(p > 0, p * (log_p - log_q), 0.0).sum(dim=1)
 
 
 def js_divergence(log_p: Tensor, log_q: Tensor) -> float:
-    """Return the mean over rows of JS(p, q), between 0 and log 2."""
+    """Return the mean over rows of JS(p, q), between 0 and log 2.
+
+    ``log_p`` and ``log_q`` are log-probabilities, ``[rows, classes]``.
+    """
     log_p, log_q = log_p.double(), log_q.double()
-    # JS(p, q) = ½ KL(p‖m) + ½ KL(q‖m) with m = (p + q) / 2, formed in logarithms.
+    # Lin 1991: JS(p, q) = ½ KL(p‖m) + ½ KL(q‖m) with m = (p + q) / 2, computed in logarithms.
     log_m = torch.logaddexp(log_p, log_q) - math.log(2.0)
-    return float((kl(log_p, log_m) + kl(log_q, log_m)).mean() / 2.0)
+    return float((kl_divergence(log_p, log_m) + kl_divergence(log_q, log_m)).mean() / 2.0)
 
 
 def total_variation(log_p: Tensor, log_q: Tensor) -> float:
-    """Return the mean over rows of ½ Σ |p - q|, between 0 and 1."""
+    """Return the mean over rows of ½ Σ |p − q|, between 0 and 1.
+
+    ``log_p`` and ``log_q`` are log-probabilities, ``[rows, classes]``.
+    """
     return float((log_p.double().exp() - log_q.double().exp()).abs().sum(dim=1).mean() / 2)
 
 
-def agreement(log_p: Tensor, log_q: Tensor) -> float:
-    """Return the share of rows on which both predict the same class."""
+def prediction_agreement(log_p: Tensor, log_q: Tensor) -> float:
+    """Return the share of rows for which two models predict the same class.
+
+    ``log_p`` and ``log_q`` are log-probabilities, ``[rows, classes]``.
+    """
     return float((log_p.argmax(dim=1) == log_q.argmax(dim=1)).double().mean())
 
 
 @dataclass(frozen=True, slots=True)
 class JsRatio:
-    """One seed's distance to Retrain beside the distance of Retrains to each other."""
+    """JS divergence of a model to the Retrains, and of the Retrains to each other."""
 
     to_retrain: float  # mean over the independent Retrains
     between_retrains: float  # mean over their pairs
 
     @property
     def value(self) -> float:
-        """Return the ratio; 1 is as near to Retrain as another Retrain would be."""
+        """The ratio of both; at 1 the model is as near to Retrain as another Retrain."""
         return self.to_retrain / self.between_retrains if self.between_retrains else math.inf
 
 
 def js_ratio(log_p: Tensor, retrains: Sequence[Tensor]) -> JsRatio:
-    """Compare outputs with those of independent Retrains on the same rows.
+    """Compare a model's outputs with those of independent Retrains on the same rows.
+
+    ``log_p`` and each of ``retrains`` are log-probabilities, ``[rows, classes]``.
 
     Raises:
-        ValueError: with fewer than two Retrains, as their spread is the unit.
+        ValueError: there are fewer than two Retrains, whose mutual distance is the unit.
     """
     if len(retrains) < 2:
         raise ValueError(f"a JS ratio needs 2 or more independent Retrains, got {len(retrains)}")
@@ -66,23 +79,14 @@ def js_ratio(log_p: Tensor, retrains: Sequence[Tensor]) -> JsRatio:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A figure with its 95 % bootstrap interval and the number of things resampled."""
+def linear_cka(left: Tensor, right: Tensor) -> float | None:
+    """Return the linear CKA of two models' embeddings of the same rows, between 0 and 1.
 
-    value: float
-    low: float
-    high: float
-    n: int
-
-
-def ratio_over_seeds(
-    ratios: Sequence[JsRatio], generator: np.random.Generator, resamples: int = 2000
-) -> Interval:
-    """Return the ratio of means over seeds; the interval resamples seeds."""
-    pairs = np.array([(ratio.to_retrain, ratio.between_retrains) for ratio in ratios])
-    drawn = generator.integers(len(pairs), size=(resamples, len(pairs)))
-    means = pairs[drawn].mean(axis=1)
-    low, high = np.quantile(means[:, 0] / means[:, 1], [0.025, 0.975])
-    over, under = pairs.mean(axis=0)
-    return Interval(float(over / under), float(low), float(high), len(pairs))
+    ``left`` and ``right`` are ``[rows, width]``; the widths may differ. The result is 1 if one
+    embedding is a rotation and scaling of the other, and None if an embedding is the same for
+    every row.
+    """
+    # Kornblith et al., ICML 2019, Eq. 3: ‖YᵀX‖² / (‖XᵀX‖ ‖YᵀY‖), columns centred.
+    x, y = (side.double() - side.double().mean(dim=0) for side in (left, right))
+    scale = (x.T @ x).norm() * (y.T @ y).norm()
+    return float((y.T @ x).norm().square() / scale) if scale > 0 else None

@@ -1,8 +1,8 @@
-"""Empirical privacy: how large an ε the audit's hits and false alarms prove, at 95 % confidence.
+"""Empirical privacy: a lower bound of ε from an attack's hits and false alarms, at 95 % confidence.
 
-A membership test with true positive rate TPR and false positive rate FPR against an (ε, δ) release
-obeys TPR ≤ e^ε FPR + δ, and the same of its complement. Clopper-Pearson bounds of both rates give a
-lower bound of ε; whatever is claimed must lie above it.
+An (ε, δ) release limits every membership test: its true and false positive rates obey
+TPR ≤ e^ε FPR + δ, and so do those of its complement. Clopper-Pearson bounds of both rates give a
+lower bound of ε. A certified ε must lie above this bound.
 """
 
 from dataclasses import dataclass
@@ -13,24 +13,27 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 Floats = NDArray[np.float64]
-Counts: TypeAlias = tuple[NDArray[np.int64], int]  # of every cut, and of how many
+Counts: TypeAlias = tuple[NDArray[np.int64], int]  # successes at each threshold, trials
 
 
 CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """What a test counted at a threshold that was fixed before: each trial is one of its own."""
+class AttackCounts:
+    """Results of an attack at a threshold that was fixed in advance; trials are independent."""
 
     hits: int
     members: int
     alarms: int
     others: int
 
-    def __add__(self, more: "Tally") -> "Tally":
-        """Pool two tests, whose thresholds may differ: an (ε, δ) release binds the mean rates."""
-        return Tally(
+    def __add__(self, more: "AttackCounts") -> "AttackCounts":
+        """Return the counts of two tests together.
+
+        Their thresholds may differ, because an (ε, δ) release limits the mean rates as well.
+        """
+        return AttackCounts(
             self.hits + more.hits,
             self.members + more.members,
             self.alarms + more.alarms,
@@ -39,93 +42,96 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
-    """A lower bound of ε, and how it was come by."""
+class EpsilonBound:
+    """A lower bound of ε, and the trials behind it."""
 
     epsilon: float
-    trials: tuple[int, int]  # members, others that were counted
-    ceiling: float  # what a perfect attack with so many trials would prove
+    trials: tuple[int, int]  # members and others that were counted
+    ceiling: float  # the bound that a perfect attack would reach with these trials
     confidence: float
 
 
-def audited(tally: Tally, *, delta: float = 0.0, confidence: float = CONFIDENCE) -> Audited:
-    """Bound ε from what was counted."""
-    perfect = Tally(tally.members, tally.members, 0, tally.others)
-    found, most = (
+def epsilon_bound(
+    counts: AttackCounts, *, delta: float = 0.0, confidence: float = CONFIDENCE
+) -> EpsilonBound:
+    """Return the lower bound of ε that follows from the counts of an attack."""
+    perfect = AttackCounts(counts.members, counts.members, 0, counts.others)
+    found, ceiling = (
         float(
-            _bound(_of(each.hits, each.members), _of(each.alarms, each.others), delta, confidence)
+            _lower_epsilon(
+                _single(each.hits, each.members),
+                _single(each.alarms, each.others),
+                delta,
+                confidence,
+            )
         )
-        for each in (tally, perfect)
+        for each in (counts, perfect)
     )
-    return Audited(found, (tally.members, tally.others), most, confidence)
+    return EpsilonBound(found, (counts.members, counts.others), ceiling, confidence)
 
 
-def best_cut(
+def best_threshold(
     members: Floats, others: Floats, *, delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> float:
-    """The threshold at which these scores prove most; it must be counted on others."""
-    found = np.unique(np.concatenate([members, others]))
-    cuts = (found[:-1] + found[1:]) / 2 if len(found) > 1 else found  # on no score: others are near
-    proved = _bound(_hits(members, cuts), _hits(others, cuts), delta, confidence)
-    return float(cuts[proved.argmax()])
+    """Return the threshold at which these scores give the largest lower bound of ε.
 
-
-def count(members: Floats, others: Floats, cut: float) -> Tally:
-    """Count the scores above ``cut``."""
-    return Tally(int((members > cut).sum()), len(members), int((others > cut).sum()), len(others))
-
-
-def audited_epsilon(
-    members: Floats, others: Floats, *, delta: float = 0.0, confidence: float = CONFIDENCE
-) -> Audited:
-    """Bound ε from scores that are larger for members, each of an independent trial.
-
-    The threshold is chosen on the first half of the trials and counted on the second, so that the
-    bound holds.
-
-    Raises:
-        ValueError: fewer than four trials on a side.
+    ``members`` and ``others`` are scores, ``[trials]`` of each group. The bound itself must be
+    counted on other trials.
     """
-    if min(len(members), len(others)) < 4:
-        raise ValueError("an ε audit needs four members and four others at least")
-    (teach_in, test_in), (teach_out, test_out) = (
-        np.array_split(side, 2) for side in (members, others)
+    found = np.unique(np.concatenate([members, others]))
+    # Between two scores, not on one: the scores of other trials may be near.
+    cuts = (found[:-1] + found[1:]) / 2 if len(found) > 1 else found
+    bounds = _lower_epsilon(
+        _counts_above(members, cuts), _counts_above(others, cuts), delta, confidence
     )
-    cut = best_cut(teach_in, teach_out, delta=delta, confidence=confidence)
-    return audited(count(test_in, test_out, cut), delta=delta, confidence=confidence)
+    return float(cuts[bounds.argmax()])
 
 
-def _of(counted: int, trials: int) -> Counts:
-    return np.array(counted), trials
+def count_above(members: Floats, others: Floats, threshold: float) -> AttackCounts:
+    """Return the counts of scores above ``threshold``.
+
+    ``members`` and ``others`` are scores, ``[trials]`` of each group.
+    """
+    return AttackCounts(
+        int((members > threshold).sum()),
+        len(members),
+        int((others > threshold).sum()),
+        len(others),
+    )
 
 
-def _hits(scores: Floats, cuts: Floats) -> Counts:
-    """How many scores lie above each cut, and of how many."""
+def _single(successes: int, trials: int) -> Counts:
+    return np.array(successes), trials
+
+
+def _counts_above(scores: Floats, cuts: Floats) -> Counts:
+    """Return the number of scores above each threshold, and the number of scores."""
     return len(scores) - np.searchsorted(np.sort(scores), cuts, "right"), len(scores)
 
 
-def _bound(hits: Counts, alarms: Counts, delta: float, confidence: float) -> Floats:
-    """The larger of the bounds by the test and by its complement, at least 0, of every cut."""
-    miss = (1 - confidence) / 2  # of either side of a rate's interval
-    straight = _ratio(_low(*hits, miss), _high(*alarms, miss), delta)
+def _lower_epsilon(hits: Counts, alarms: Counts, delta: float, confidence: float) -> Floats:
+    """Return the larger bound of the test and of its complement, at least 0, per threshold."""
+    # Kairouz et al. 2015 (arXiv 1311.0776): TPR ≤ e^ε FPR + δ, and 1 − FPR ≤ e^ε (1 − TPR) + δ.
+    miss = (1 - confidence) / 2  # at either end of a rate's interval
+    direct = _log_ratio(_lower_rate(*hits, miss), _upper_rate(*alarms, miss), delta)
     spared = (alarms[1] - alarms[0], alarms[1])
     missed = (hits[1] - hits[0], hits[1])
-    mirrored = _ratio(_low(*spared, miss), _high(*missed, miss), delta)
-    return np.maximum(0.0, np.maximum(straight, mirrored))
+    complement = _log_ratio(_lower_rate(*spared, miss), _upper_rate(*missed, miss), delta)
+    return np.maximum(0.0, np.maximum(direct, complement))
 
 
-def _ratio(rates: Floats, others: Floats, delta: float) -> Floats:
-    found: Floats = np.log(np.maximum(rates - delta, np.finfo(np.float64).tiny) / others)
-    return found
+def _log_ratio(rates: Floats, others: Floats, delta: float) -> Floats:
+    ratios: Floats = np.log(np.maximum(rates - delta, np.finfo(np.float64).tiny) / others)
+    return ratios
 
 
-def _low(counts: NDArray[np.int64], trials: int, miss: float) -> Floats:
-    """Clopper-Pearson's lower bound of a rate."""
-    found: Floats = beta.ppf(miss, np.maximum(counts, 1), trials - counts + 1)
-    return np.where(counts > 0, found, 0.0)
+def _lower_rate(counts: NDArray[np.int64], trials: int, miss: float) -> Floats:
+    """Return the lower bound of a rate by Clopper and Pearson 1934."""
+    bounds: Floats = beta.ppf(miss, np.maximum(counts, 1), trials - counts + 1)
+    return np.where(counts > 0, bounds, 0.0)
 
 
-def _high(counts: NDArray[np.int64], trials: int, miss: float) -> Floats:
-    """Clopper-Pearson's upper bound of a rate."""
-    found: Floats = beta.ppf(1 - miss, counts + 1, np.maximum(trials - counts, 1))
-    return np.where(counts < trials, found, 1.0)
+def _upper_rate(counts: NDArray[np.int64], trials: int, miss: float) -> Floats:
+    """Return the upper bound of a rate by Clopper and Pearson 1934."""
+    bounds: Floats = beta.ppf(1 - miss, counts + 1, np.maximum(trials - counts, 1))
+    return np.where(counts < trials, bounds, 1.0)

@@ -1,7 +1,8 @@
-"""Equivalence: two one-sided tests that a method's figure is within a margin of Retrain's.
+"""Equivalence test: two one-sided tests that a method's metric is within a margin of Retrain's.
 
-The only test here that can speak for a method. Its unit is the standard deviation between Retrains,
-and its n the independent runs; rows are no runs.
+It is the only test here whose result can support a method; the other tests can only reject one. The
+unit is the standard deviation between Retrains, and n is the number of independent runs, not of
+rows.
 """
 
 from collections.abc import Sequence
@@ -13,44 +14,51 @@ from scipy.stats import t as student
 
 LEVEL = 0.05
 # z(.95) + z(.90): level 5 %, power 80 % at a true difference of 0, where both tests must reject.
-_WANTED = 2.926
+_QUANTILES = 2.926
 
 
 @dataclass(frozen=True, slots=True)
 class Equivalence:
-    """What two one-sided tests found."""
+    """Result of the two one-sided tests."""
 
     difference: float  # of the means
     margin: float
     p: float  # the larger of the two
     runs: int  # of the smaller arm
-    needed: int  # of each arm, for a power of 80 %
+    needed: int  # runs of each arm for a power of 80 %
 
     @property
     def shown(self) -> bool:
-        """Whether the two are equivalent at 5 %; False is not a difference."""
+        """Whether equivalence is shown at 5 %; False does not mean that there is a difference."""
         return self.p < LEVEL
 
 
 def needed_runs(margin: float) -> int:
-    """Runs of each arm that show equivalence within ``margin`` standard deviations, power 80 %."""
-    return ceil(2 * (_WANTED / margin) ** 2)
+    """Return the number of runs per arm that shows equivalence with a power of 80 %.
+
+    ``margin`` is in standard deviations of the Retrains.
+    """
+    # Sample size of a TOST at true difference 0: n = 2 ((z.95 + z.90) / margin)².
+    return ceil(2 * (_QUANTILES / margin) ** 2)
 
 
-def equivalence(
+def equivalence_test(
     ours: Sequence[float], retrains: Sequence[float], margin: float = 1.0
 ) -> Equivalence:
-    """TOST (Schuirmann 1987) with Welch's t; ``margin`` in standard deviations of the Retrains.
+    """Test whether the means of two arms differ by less than a margin.
+
+    ``ours`` and ``retrains`` hold one value per run; ``margin`` is in standard deviations of the
+    Retrains.
 
     Raises:
-        ValueError: fewer than two runs in an arm, or runs that do not differ, so that there is no
-            unit.
+        ValueError: an arm has fewer than two runs, or the Retrains are all equal, so that there is
+            no unit.
     """
     if min(len(ours), len(retrains)) < 2 or not stdev(retrains):
         raise ValueError("equivalence needs 2 or more runs in each arm, and Retrains that differ")
+    # TOST (Schuirmann 1987) with the t statistic and the degrees of freedom of Welch 1947.
     bound, difference = margin * stdev(retrains), fmean(ours) - fmean(retrains)
     a, b = variance(ours) / len(ours), variance(retrains) / len(retrains)
-    # Welch's degrees of freedom.
     degrees = (a + b) ** 2 / (a * a / (len(ours) - 1) + b * b / (len(retrains) - 1))
     nearer = (bound - abs(difference)) / sqrt(a + b)
     p = float(student.sf(nearer, degrees))

@@ -1,36 +1,103 @@
-"""Forgetting in simple figures: how a model treats D_u, and how much of the way to Retrain that is.
+"""Simple forgetting metrics: confidence and entropy on D_u, and the way covered towards Retrain.
 
-All are read as gaps to Retrain; none is better for being small.
+All of them are read as gaps to Retrain; none is better because it is small.
+
+Low entropy on D_u means that the model remembers, and very high entropy is detectable as well: a
+model with uniform outputs on D_u passes one-sided membership tests, but its forgotten rows stand
+out (Streisand effect). So the Streisand check uses a signed gap to Retrain and an AUC against rows
+that no model saw.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
 
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
+from unlearning.audit.intervals import auc_chance_error
+from unlearning.audit.scores import auc
+from unlearning.objectives import softmax_entropy
 
-def confidence(logits: Tensor) -> Tensor:
-    """The probability of the predicted class, ``[rows]``."""
+
+def predicted_confidence(logits: Tensor) -> Tensor:
+    """Return the probability of the predicted class of each row, ``[rows]``.
+
+    ``logits`` are ``[rows, classes]``.
+    """
     return log_softmax(logits.detach().double(), dim=1).exp().max(dim=1).values
 
 
-def label_odds(logits: Tensor, labels: Tensor) -> Tensor:
-    """φ = log p_y - log(1 - p_y), ``[..., rows]``, of logits ``[..., rows, classes]``.
+def label_log_odds(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return φ, the log-odds of the label of each row, ``[..., rows]``.
 
-    Carlini et al. 2022, §IV. 1 - p_y is the sum of the other classes, so that a sure row gives no
-    infinity.
+    ``logits`` are ``[..., rows, classes]`` and ``labels`` are ``[rows]``. φ is finite also where
+    the model is certain, because log(1 − p_y) is summed over the other classes.
     """
+    # LiRA (Carlini et al. 2022, §IV): φ = log p_y − log(1 − p_y).
     exact = logits.detach().double()
     own = labels.expand(logits.shape[:-1]).unsqueeze(-1)
     others = exact.scatter(-1, own, -float("inf")).logsumexp(dim=-1)
     return exact.gather(-1, own).squeeze(-1) - others
 
 
-def retrain_relative(
+def retrain_relative_score(
     unlearned: float, retrain: float, original: float, spread: float
 ) -> float | None:
-    """1 - |m_u - m_R| / |m_o - m_R|: 1 at Retrain, 0 where the original is, negative beyond.
+    """Return 1 − |m_u − m_R| / |m_o − m_R|: 1 at Retrain, 0 at the trained model's distance.
 
-    None where the original lies within two of the Retrains' standard deviations (``spread``): a
-    metric that the untouched original already meets says nothing.
+    The arguments are one metric of the unlearned model, of Retrain and of the trained model
+    (``original``), and the standard deviation of the Retrains (``spread``). The result is None if
+    the trained model lies within two standard deviations of Retrain: such a metric shows nothing.
     """
     way = abs(original - retrain)
     return 1 - abs(unlearned - retrain) / way if way and way >= 2 * spread else None
+
+
+@dataclass(frozen=True, slots=True)
+class StreisandCheck:
+    """Entropy on D_u compared with Retrain and with rows that no model saw."""
+
+    mean: float  # nats, on D_u
+    gap: float  # ΔH in nats: minus the Retrains' mean on D_u; positive is over-forgotten
+    auc: float  # of "less entropy: forgotten, not unseen"; below 0.5 the rows stand out
+    flagged: bool
+
+
+def predictive_entropy(logits: Tensor) -> Tensor:
+    """Return the entropy of each row in nats, without a gradient, ``[rows]``.
+
+    ``logits`` are ``[rows, classes]``.
+    """
+    return softmax_entropy(logits.detach().double())
+
+
+def entropy_auc(forgotten: Tensor, never_seen: Tensor) -> float:
+    """Return the AUC of the attack "less entropy: forgotten, not unseen".
+
+    ``forgotten`` and ``never_seen`` are logits, ``[rows, classes]``; their numbers of rows may
+    differ.
+    """
+    return auc(-predictive_entropy(forgotten).numpy(), -predictive_entropy(never_seen).numpy())
+
+
+def streisand_check(
+    forgotten: Tensor, never_seen: Tensor, retrains: Sequence[Tensor]
+) -> StreisandCheck:
+    """Check whether D_u stands out by too much entropy.
+
+    ``forgotten`` are logits on D_u, ``never_seen`` logits on class-matched held-out rows and
+    ``retrains`` the logits of each Retrain on D_u, all ``[rows, classes]``. The check is flagged if
+    D_u has more entropy than unseen rows beyond chance (AUC < ½ − 2 SE), or exceeds the Retrains'
+    mean by more than two of their standard deviations.
+
+    Raises:
+        ValueError: there are fewer than two Retrains, whose spread is the unit.
+    """
+    if len(retrains) < 2:
+        raise ValueError(f"a Streisand check needs 2 or more Retrains, got {len(retrains)}")
+    means = [float(predictive_entropy(logits).mean()) for logits in retrains]
+    mean, found = float(predictive_entropy(forgotten).mean()), entropy_auc(forgotten, never_seen)
+    gap = mean - fmean(means)
+    stands_out = found < 0.5 - 2 * auc_chance_error(len(forgotten), len(never_seen))
+    return StreisandCheck(mean, gap, found, stands_out or gap > 2 * stdev(means))

@@ -1,5 +1,6 @@
-"""95 % intervals over rows: of a share, of a mean, and of an AUC."""
+"""95 % confidence intervals over rows: of a share, of a mean and of an AUC."""
 
+from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -8,23 +9,36 @@ from numpy.typing import NDArray
 Z = 1.959963984540054  # 97.5 % quantile of the normal distribution
 
 
-def of_share(successes: int, n: int) -> tuple[float, float]:
-    """The interval of ``successes`` out of ``n`` (Wilson 1927), inside [0, 1] even for none."""
+@dataclass(frozen=True, slots=True)
+class ConfidenceInterval:
+    """A value with its 95 % bootstrap interval and the number of resampled items."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def share_interval(successes: int, n: int) -> tuple[float, float]:
+    """Return the interval of the share of ``successes`` out of ``n``; it lies inside [0, 1]."""
+    # Wilson 1927: (p + Z²/2n ± Z √(p(1 − p)/n + Z²/4n²)) / (1 + Z²/n), with z = Z²/n below.
     p, z = successes / n, Z * Z / n
     centre, half = p + z / 2, Z * sqrt(p * (1 - p) / n + z / (4 * n))
     return max(0.0, (centre - half) / (1 + z)), min(1.0, (centre + half) / (1 + z))
 
 
-def of_mean(values: NDArray[np.float64]) -> tuple[float, float] | None:
-    """Mean ± z standard errors; None for a single value."""
+def mean_interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Return the mean ± z standard errors of ``values``, ``[n]``; None for a single value."""
     if len(values) < 2:
         return None
     mean, half = float(values.mean()), Z * float(values.std(ddof=1)) / sqrt(len(values))
     return mean - half, mean + half
 
 
-def of_auc(auc: float, positives: int, negatives: int) -> tuple[float, float]:
-    """AUC ± z standard errors by Hanley and McNeil (Radiology 1982), inside [0, 1]."""
+def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, float]:
+    """Return the AUC ± z standard errors for these numbers of rows; it lies inside [0, 1]."""
+    # Hanley and McNeil (Radiology 1982): variance = (A(1 − A) + (n₊ − 1)(Q₁ − A²)
+    # + (n₋ − 1)(Q₂ − A²)) / (n₊ n₋), Q₁ = A/(2 − A), Q₂ = 2A²/(1 + A).
     q1, q2, square = auc / (2 - auc), 2 * auc * auc / (1 + auc), auc * auc
     ours, theirs = (positives - 1) * (q1 - square), (negatives - 1) * (q2 - square)
     variance = (auc * (1 - auc) + ours + theirs) / (positives * negatives)
@@ -32,6 +46,7 @@ def of_auc(auc: float, positives: int, negatives: int) -> tuple[float, float]:
     return max(0.0, auc - half), min(1.0, auc + half)
 
 
-def chance_error(positives: int, negatives: int) -> float:
-    """The standard error of an AUC where both sides are alike (Mann and Whitney 1947)."""
+def auc_chance_error(positives: int, negatives: int) -> float:
+    """Return the standard error of an AUC if both groups have the same distribution."""
+    # Mann and Whitney 1947: √((n₊ + n₋ + 1) / (12 n₊ n₋)).
     return sqrt((positives + negatives + 1) / (12 * positives * negatives))

@@ -1,8 +1,8 @@
-"""Label leakage: what the gradients a passive party receives say about the labels of its rows.
+"""Label leakage: attacks on labels from the gradients that a passive party receives.
 
-Both attacks score every row and need no model; their AUC over the rows tells how much leaked
-(0.5 is nothing; below it the same attack works with its sign turned). Measured and printed,
-never claimed to be chance.
+Both attacks score every row and need no model. Their AUC over the rows measures the leakage: 0.5 is
+none, and below 0.5 the attack works with its sign reversed. The AUC is measured and reported; it is
+never claimed to be 0.5.
 """
 
 from dataclasses import dataclass
@@ -15,37 +15,49 @@ from torch.nn.functional import cosine_similarity
 
 
 @dataclass(frozen=True, slots=True)
-class Leakage:
-    """AUC of telling rows of one label from the others, by what the passive party received."""
+class LabelLeakage:
+    """AUC of separating rows of one label from the others, by the received gradients."""
 
     cosine: float
     norm: float
     rows: int
 
 
-def leakage(gradients: Tensor, labels: Tensor, known: int) -> Leakage:
-    """Attack ``[rows, width]`` gradients, the label of row ``known`` being the attacker's only one.
+def label_leakage(gradients: Tensor, labels: Tensor, known: int) -> LabelLeakage:
+    """Attack the labels with ``gradients``; the attacker knows only the label of row ``known``.
+
+    ``gradients`` are ``[rows, width]`` and ``labels`` are ``[rows]``.
 
     Raises:
-        ValueError: if all other rows share one label, so that there is nothing to tell apart.
+        ValueError: all other rows have that label, or none of them has it.
     """
     others = np.arange(len(labels)) != known
     truth = (labels == labels[known]).numpy()[others]
     if truth.all() or not truth.any():
-        raise ValueError(f"row {known}: the other rows are all of one kind, no AUC can be formed")
+        raise ValueError(
+            f"no AUC can be computed: of the rows other than row {known}, all or none have its "
+            "label; attack rows of more than one label"
+        )
     scores = cosine_scores(gradients, known), norm_scores(gradients)
     cosine, norm = (float(roc_auc_score(truth, score[others])) for score in scores)
-    return Leakage(cosine, norm, len(truth))
+    return LabelLeakage(cosine, norm, len(truth))
 
 
 def cosine_scores(gradients: Tensor, known: int) -> NDArray[np.float64]:
-    """Score rows by the cosine of their gradient with that of the row whose label is known."""
+    """Return the cosine of each row's gradient with that of row ``known``, ``[rows]``.
+
+    ``gradients`` are ``[rows, width]``.
+    """
     own = gradients[known].double()[None]
     scores: NDArray[np.float64] = cosine_similarity(gradients.double(), own, dim=1).numpy()
     return scores
 
 
 def norm_scores(gradients: Tensor) -> NDArray[np.float64]:
-    """Score rows by the length of their gradient: rarer labels are fitted worse, so longer."""
+    """Return the norm of each row's gradient, ``[rows]``.
+
+    ``gradients`` are ``[rows, width]``. Rows of rarer labels are fitted worse and so have longer
+    gradients.
+    """
     scores: NDArray[np.float64] = gradients.double().norm(dim=1).numpy()
     return scores

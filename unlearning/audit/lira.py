@@ -1,13 +1,13 @@
-"""Likelihood-ratio audits per example: unlearned, or never seen.
+"""Likelihood-ratio audits per example (LiRA): was an example unlearned, or never seen.
 
-Many models are trained, half of them with x; each that saw it unlearns it. For every example x two
-Gaussians are fitted to the models' confidences φ(x), one per arm, and held-out models are scored by
-the logarithm of the likelihood ratio. Between "unlearned" and "never seen" this is U-LiRA (Hayes et
-al., arXiv 2403.01218); between "unlearned" and "retrained without" it is the definition of
-unlearning put to the test. An AUC of 0.5 is no difference; below it is as good as above, reversed.
-Examples of one model are no independent trials, so an ε is proved by whole models, a trial each.
+Many models are trained, half of them with example x, and each of these unlearns x. For each x a
+Gaussian is fitted to the models' confidences φ(x) in either arm, and held-out models are scored by
+the logarithm of the likelihood ratio. "Unlearned" against "never seen" is U-LiRA (Hayes et al.,
+arXiv 2403.01218); "unlearned" against "retrained without x" tests the definition of unlearning. An
+AUC of 0.5 is no difference; below 0.5 the audit works with its sign reversed. Examples of one model
+are not independent trials, so a bound of ε counts whole models, one trial each.
 
-Shapes: ``values`` are φ, ``[runs, rows]``; ``taken`` says which of them belong to the arm.
+Shapes: ``values`` are φ, ``[runs, rows]``; ``taken`` marks the entries that belong to the arm.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unlearning.audit.epsilon import Tally, best_cut, count
+from unlearning.audit.epsilon import AttackCounts, best_threshold, count_above
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Runs = NDArray[np.int64]
 
 FOLDS = 4  # models are scored by Gaussians that were fitted to the other folds of both arms
-LEAST = 16  # runs that an arm needs for every example
-FLOOR = 1e-3  # of a variance, in squared units of φ
+MIN_RUNS = 16  # of an arm for each example
+MIN_VARIANCE = 1e-3  # in squared units of φ
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,18 @@ class Arm:
     """Confidences of one kind of model, ``[runs, rows]``; ``taken`` marks those that count.
 
     Raises:
-        ValueError: a confidence is not finite, so a model diverged; no rank could tell.
+        ValueError: a confidence is not finite, because a model diverged.
     """
 
     values: Floats
     taken: Mask
 
     def __post_init__(self) -> None:
+        """Check that all confidences are finite.
+
+        Raises:
+            ValueError: a confidence is not finite.
+        """
         runs = len(self.values)
         bad = runs - int(np.isfinite(self.values).all(axis=1).sum())
         if bad:
@@ -46,38 +51,38 @@ class Arm:
 
     @classmethod
     def whole(cls, values: Floats) -> "Arm":
-        """Every run counts for every row."""
+        """Return an arm in which each run counts for each row; ``values`` are ``[runs, rows]``."""
         return cls(values, np.ones(values.shape, np.bool_))
 
     @property
     def least(self) -> int:
-        """Runs behind the example that has fewest."""
+        """Number of runs for the example that has the fewest."""
         return int(self.taken.sum(axis=0).min())
 
     def of(self, runs: Runs) -> "Arm":
-        """Some of the runs."""
+        """Return the arm of some runs; ``runs`` are their positions, ``[chosen]``."""
         return Arm(self.values[runs], self.taken[runs])
 
     def gaussians(self) -> tuple[Floats, Floats]:
-        """Mean and variance of every row, ``[rows]`` each."""
+        """Return mean and variance of each row over its runs, ``[rows]`` each."""
         count = self.taken.sum(axis=0)
         mean = np.where(self.taken, self.values, 0.0).sum(axis=0) / np.maximum(count, 1)
         square = np.where(self.taken, (self.values - mean) ** 2, 0.0).sum(axis=0)
-        return mean, np.maximum(square / np.maximum(count - 1, 1), FLOOR)
+        return mean, np.maximum(square / np.maximum(count - 1, 1), MIN_VARIANCE)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the audit found.
+class LiraResult:
+    """Result of a likelihood-ratio audit.
 
     Attributes:
-        auc: of telling the first arm from the second.
-        error: one standard error of it, by bootstrap over models.
+        auc: of separating the first arm from the second.
+        error: its standard error, by bootstrap over models.
         balanced_accuracy: at the threshold 0 of the log ratio.
-        tpr: true positive rate at each of ``rates`` false positives.
+        tpr: true positive rate at each of the false positive rates ``rates``.
         worst: AUC at the 90th percentile of examples, by distance from 0.5.
-        runs: models behind the example that has fewest, of both arms.
-        rows: examples.
+        runs: number of runs for the example that has the fewest, in either arm.
+        rows: number of examples.
     """
 
     auc: float
@@ -90,33 +95,34 @@ class Verdict:
     rows: int
 
 
-def audit(
+def likelihood_ratio_audit(
     first: Arm,
     second: Arm,
     generator: np.random.Generator,
     *,
     resamples: int = 100,
     pairs: bool = True,
-) -> Verdict:
-    """Tell models of the ``first`` arm from those of the ``second``.
+) -> LiraResult:
+    """Measure how well models of the ``first`` arm are separated from those of the ``second``.
 
-    ``pairs``: runs 2k and 2k + 1 share what they were trained on and stay in one fold.
+    With ``pairs``, runs 2k and 2k + 1 were trained on the same rows and stay in one fold.
 
     Raises:
-        ValueError: an example has fewer than ``LEAST`` runs in an arm, or the rows differ.
+        ValueError: an example has fewer than ``MIN_RUNS`` runs in an arm, or the arms have
+            different numbers of rows.
     """
     if first.values.shape[1] != second.values.shape[1]:
-        raise ValueError("the arms have other rows")
+        raise ValueError("the two arms of a likelihood-ratio audit must have the same rows")
     least = min(first.least, second.least)
-    if least < LEAST:
-        raise ValueError(f"an example has {least} runs in an arm; at least {LEAST} are needed")
+    if least < MIN_RUNS:
+        raise ValueError(f"an example has {least} runs in an arm; {MIN_RUNS} or more are needed")
     folds = [_folds(len(arm.values), pairs) for arm in (first, second)]
     scores = [_scored(first, second, *folds)]
     drawn = (tuple(_resampled(fold, generator) for fold in folds) for _ in range(resamples))
     aucs = [_auc(*_flat(_scored(first, second, a, b))) for a, b in drawn]
     ours, theirs = _flat(scores[0])
     rates = (0.001, 0.01)
-    return Verdict(
+    return LiraResult(
         auc=_auc(ours, theirs),
         error=float(np.std(aucs, ddof=1)),
         balanced_accuracy=float(((ours > 0).mean() + (theirs <= 0).mean()) / 2),
@@ -128,35 +134,38 @@ def audit(
     )
 
 
-def tally(forgot: Arm, retrained: Arm) -> Tally:
-    """Count how often a whole model is taken for one that unlearned: what bounds an ε.
+def whole_model_counts(forgot: Arm, retrained: Arm) -> AttackCounts:
+    """Count how often a whole model is classified as one that unlearned; a bound of ε needs it.
 
-    Run n of both arms is scored on the examples that count in run n of the first, by the mean of
+    Run n of both arms is scored on the examples that count in run n of ``forgot``, by the mean of
     the log ratios: given these examples, all models are independent. Gaussians and threshold are
-    learned from the first half of the runs, and the others are counted.
+    fitted to the first half of the runs, and the second half is counted.
 
     Raises:
-        ValueError: the arms differ in shape, or an example has fewer than half of ``LEAST`` runs.
+        ValueError: the arms differ in shape, or an example has fewer than half of ``MIN_RUNS``
+            runs.
     """
     if forgot.values.shape != retrained.values.shape:
         raise ValueError("whole models are counted in arms of equally many runs and rows")
     runs = np.arange(len(forgot.values))
-    half = len(runs) // 4 * 2  # pairs stay together
-    taught, counted = runs[:half], runs[half:]
-    least = min(arm.of(taught).least for arm in (forgot, retrained))
-    if least < LEAST // 2:
-        raise ValueError(f"an example has {least} runs to learn from; {LEAST // 2} are needed")
-    folds = [taught[fold] for fold in _folds(half, True)]
-    rest = [np.setdiff1d(taught, fold) for fold in folds]
+    half = len(runs) // 4 * 2  # an even number, so that pairs stay together
+    fitted, counted = runs[:half], runs[half:]
+    least = min(arm.of(fitted).least for arm in (forgot, retrained))
+    if least < MIN_RUNS // 2:
+        raise ValueError(
+            f"an example has {least} runs to fit Gaussians to; {MIN_RUNS // 2} or more are needed"
+        )
+    folds = [fitted[fold] for fold in _folds(half, True)]
+    rest = [np.setdiff1d(fitted, fold) for fold in folds]
     scored = [_means(forgot, retrained, *each) for each in zip(rest, folds, strict=True)]
     ours, theirs = (np.concatenate(side) for side in zip(*scored, strict=True))
-    cut = best_cut(ours, theirs)
-    return count(*_means(forgot, retrained, taught, counted), cut)
+    threshold = best_threshold(ours, theirs)
+    return count_above(*_means(forgot, retrained, fitted, counted), threshold)
 
 
-def _means(first: Arm, second: Arm, taught: Runs, scored: Runs) -> tuple[Floats, Floats]:
-    """The mean log ratio of whole models of both arms, over the rows that count in the first."""
-    a, b = first.of(taught).gaussians(), second.of(taught).gaussians()
+def _means(first: Arm, second: Arm, fitted: Runs, scored: Runs) -> tuple[Floats, Floats]:
+    """Return the mean log ratio of each scored run of both arms, over the first arm's rows."""
+    a, b = first.of(fitted).gaussians(), second.of(fitted).gaussians()
     taken = first.taken[scored]
     ours, theirs = (
         (_log_ratio(arm.values[scored], a, b) * taken).sum(axis=1) / taken.sum(axis=1)
@@ -165,12 +174,12 @@ def _means(first: Arm, second: Arm, taught: Runs, scored: Runs) -> tuple[Floats,
     return ours, theirs
 
 
-def wasserstein(first: Arm, second: Arm) -> Floats:
-    """Return the 2-Wasserstein distance of the two Gaussians of every row, ``[rows]``."""
+def wasserstein_distances(first: Arm, second: Arm) -> Floats:
+    """Return the 2-Wasserstein distance of both arms' Gaussians for each row, ``[rows]``."""
     (mean_a, var_a), (mean_b, var_b) = first.gaussians(), second.gaussians()
-    # W2² = (μ_a − μ_b)² + (σ_a − σ_b)².
-    found: Floats = np.hypot(mean_a - mean_b, np.sqrt(var_a) - np.sqrt(var_b))
-    return found
+    # Gaussians in one dimension (Givens and Shortt 1984): W2² = (μ_a − μ_b)² + (σ_a − σ_b)².
+    distances: Floats = np.hypot(mean_a - mean_b, np.sqrt(var_a) - np.sqrt(var_b))
+    return distances
 
 
 def _folds(runs: int, pairs: bool) -> list[Runs]:
@@ -179,7 +188,7 @@ def _folds(runs: int, pairs: bool) -> list[Runs]:
 
 
 def _resampled(folds: Sequence[Runs], generator: np.random.Generator) -> list[Runs]:
-    """Runs drawn anew within every fold, so that no model is on both sides of a fit."""
+    """Draw runs with replacement within each fold, so that no model is scored by its own fit."""
     return [generator.choice(fold, len(fold)) for fold in folds]
 
 
@@ -187,7 +196,7 @@ _Scores = list[tuple[Floats, Mask, Floats, Mask]]
 
 
 def _scored(first: Arm, second: Arm, ours: Sequence[Runs], theirs: Sequence[Runs]) -> _Scores:
-    """Log likelihood ratios of every fold by Gaussians of the others, and which of them count."""
+    """Return each fold's log ratios by Gaussians of the other folds, and which of them count."""
     found: _Scores = []
     for fold in range(FOLDS):
         rest = [
@@ -204,14 +213,14 @@ def _scored(first: Arm, second: Arm, ours: Sequence[Runs], theirs: Sequence[Runs
 def _log_ratio(
     values: Floats, first: tuple[Floats, Floats], second: tuple[Floats, Floats]
 ) -> Floats:
-    """Log N(φ; first) − log N(φ; second), ``[runs, rows]``."""
+    """Return log N(φ; first) − log N(φ; second), ``[runs, rows]``."""
     (mean_a, var_a), (mean_b, var_b) = first, second
-    found: Floats = (
+    ratios: Floats = (
         0.5 * np.log(var_b / var_a)
         - 0.5 * (values - mean_a) ** 2 / var_a
         + 0.5 * (values - mean_b) ** 2 / var_b
     )
-    return found
+    return ratios
 
 
 def _flat(scores: _Scores) -> tuple[Floats, Floats]:
@@ -221,14 +230,14 @@ def _flat(scores: _Scores) -> tuple[Floats, Floats]:
 
 
 def _auc(ours: Floats, theirs: Floats) -> float:
-    """Probability that one of ours is above one of theirs; a tie is half."""
+    """Return the probability that one of ``ours`` is above one of ``theirs``; a tie counts half."""
     order = np.sort(theirs)
     below = np.searchsorted(order, ours, "left") + np.searchsorted(order, ours, "right")
     return float(below.mean() / (2 * len(order)))
 
 
 def _worst(scores: _Scores) -> float:
-    """The AUC of single examples at the 90th percentile of their distance from 0.5."""
+    """Return the AUC of single examples at the 90th percentile of their distance from 0.5."""
     rows = scores[0][0].shape[1]
     each = [
         _auc(*_flat([tuple(part[:, [row]] for part in fold) for fold in scores]))  # type: ignore[misc]

@@ -1,66 +1,76 @@
-"""Membership inference in the paper's form: an attack that asks who was in the training set.
+"""Membership inference: attacks that find which rows were in the training set.
 
-The attack is fitted on the ORIGINAL model's outputs (members: retained rows, never D_u;
-non-members: the first half of the held-out rows) and scored on another model's outputs for D_u
-against rows of the other half with the same class mix. Validation rows are never attacked.
+* The paper's attack is fitted to the outputs of the trained model ("original"). Its members are
+  retained rows, never D_u; its non-members are the first half of the held-out rows. It is scored on
+  another model's outputs for D_u against rows of the second half with the same class mix.
+  Validation rows are never attacked.
+* The shadow attack learns from shadow models and never sees the labels of the members (Shokri et
+  al., S&P 2017). Each shadow model was trained on one half of the remaining rows and never saw the
+  other half.
+* Canaries are planted rows with a wrong label, which only a model that saw them finds likely. On
+  data with a small generalisation gap no other attack on a population finds members.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 
-from unlearning.audit.divergence import Interval
-from unlearning.audit.scores import tpr_at
-from unlearning.objectives import entropy
+from unlearning.audit.intervals import ConfidenceInterval
+from unlearning.audit.scores import tpr_at_fpr
+from unlearning.objectives import softmax_entropy
 
 RESAMPLES = 500
+MIN_SHADOWS = 4
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """A model's outputs on some rows."""
+    """A model's outputs on some rows, with the labels of these rows."""
 
     logits: Tensor  # [rows, classes]
     labels: Tensor  # [rows]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the attack found; chance is 0.5, and an AUC below it is a leak too."""
+class MembershipResult:
+    """Result of a membership attack; chance is 0.5, and an AUC below 0.5 is a leak too."""
 
-    balanced_accuracy: Interval
-    auc: Interval
+    balanced_accuracy: ConfidenceInterval
+    auc: ConfidenceInterval
     members: int  # rows of D_u
     non_members: int
     tpr: float  # share of D_u found at 1 % false positives
 
 
-def features(outputs: Outputs) -> Floats:
-    """Return ``[rows, classes + 4]``: sorted softmax, loss, margin, entropy, correctness.
+def membership_features(outputs: Outputs) -> Floats:
+    """Return the features from which the attack predicts membership, ``[rows, classes + 4]``.
 
-    Sorted, because raw probabilities would let the attack learn the class.
+    They are the sorted softmax, loss, margin, entropy and correctness. The softmax is sorted
+    because the attack could learn the class from unsorted probabilities.
     """
     log_p = log_softmax(outputs.logits.double(), dim=1)
     ranked = log_p.exp().sort(dim=1, descending=True).values
     loss = cross_entropy(log_p, outputs.labels, reduction="none")
     right = (log_p.argmax(dim=1) == outputs.labels).double()
-    columns = [loss, _margin(log_p, outputs.labels), entropy(log_p), right]
+    columns = [loss, _margin(log_p, outputs.labels), softmax_entropy(log_p), right]
     table: Floats = torch.cat([ranked, torch.stack(columns, dim=1)], dim=1).detach().numpy()
     return table
 
 
 def fit_attack(members: Outputs, non_members: Outputs) -> Pipeline:
-    """Fit the attack on the original model's outputs; classes are weighted to balance."""
-    table = np.concatenate([features(members), features(non_members)])
+    """Fit the attack to a model's outputs for members and non-members, weighted to balance."""
+    table = np.concatenate([membership_features(members), membership_features(non_members)])
     attack = make_pipeline(
         StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=2000)
     )
@@ -69,27 +79,28 @@ def fit_attack(members: Outputs, non_members: Outputs) -> Pipeline:
 
 def score_attack(
     attack: Pipeline, forgotten: Outputs, non_members: Outputs, generator: np.random.Generator
-) -> Verdict:
-    """Score the attack on D_u; ``non_members`` are class-matched by ``class_matched`` first."""
-    table = np.concatenate([features(forgotten), features(non_members)])
+) -> MembershipResult:
+    """Score the attack on D_u; ``non_members`` must have its class mix (``class_matched_rows``)."""
+    table = np.concatenate([membership_features(forgotten), membership_features(non_members)])
     truth = _truth(len(forgotten.labels), len(non_members.labels))
     chances = attack.predict_proba(table)[:, 1]
-    return Verdict(
+    return MembershipResult(
         _balanced_accuracy(truth, chances, generator),
         _auc(truth, chances, generator),
         int(truth.sum()),
         int((1 - truth).sum()),
-        tpr_at(chances[truth == 1], chances[truth == 0]),
+        tpr_at_fpr(chances[truth == 1], chances[truth == 0]),
     )
 
 
-def class_matched(wanted: Tensor, pool: Tensor, generator: np.random.Generator) -> Rows:
-    """Return positions in ``pool`` whose class mix is that of ``wanted``; both are labels ``[n]``.
+def class_matched_rows(wanted: Tensor, pool: Tensor, generator: np.random.Generator) -> Rows:
+    """Return positions in ``pool`` whose class mix is that of ``wanted``, ``[positions]``.
 
-    As many rows as the scarcest class allows, at most ``len(wanted)``, none twice.
+    ``wanted`` and ``pool`` are labels, ``[rows]`` of each. As many rows are drawn as the scarcest
+    class allows, at most ``len(wanted)``, and none twice.
 
     Raises:
-        ValueError: if a wanted class has no row in the pool.
+        ValueError: a wanted class has no row in the pool.
     """
     classes, counts = np.unique(wanted.numpy(), return_counts=True)
     candidates = [np.flatnonzero(pool.numpy() == label) for label in classes]
@@ -97,7 +108,7 @@ def class_matched(wanted: Tensor, pool: Tensor, generator: np.random.Generator) 
     if share == 0.0:
         missing = [int(c) for c, rows in zip(classes, candidates, strict=True) if not len(rows)]
         raise ValueError(
-            f"no held-out row of class {missing} to match D_u with; enlarge the test share"
+            f"no held-out row of class {missing} to compare D_u with; enlarge the test share"
         )
     drawn = [
         generator.choice(rows, max(1, int(share * n)), replace=False)
@@ -106,8 +117,50 @@ def class_matched(wanted: Tensor, pool: Tensor, generator: np.random.Generator) 
     return np.sort(np.concatenate(drawn)).astype(np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class ShadowOutputs:
+    """One shadow model's outputs on the half of the rows that it was trained on, and on the other.
+
+    Attributes:
+        members: outputs on the rows of its training.
+        others: outputs on the other half.
+    """
+
+    members: Outputs
+    others: Outputs
+
+
+def fit_shadow_attack(shadows: Sequence[ShadowOutputs]) -> Pipeline:
+    """Fit the attack to the outputs of all shadow models together, for ``score_attack``.
+
+    Raises:
+        ValueError: there are fewer than ``MIN_SHADOWS`` models; chance in one of them would decide.
+    """
+    if len(shadows) < MIN_SHADOWS:
+        raise ValueError(f"a shadow attack needs {MIN_SHADOWS} or more models, got {len(shadows)}")
+    members, others = [each.members for each in shadows], [each.others for each in shadows]
+    return fit_attack(_concatenated(members), _concatenated(others))
+
+
+def canary_loss_auc(planted: Outputs, never_seen: Outputs) -> float:
+    """Return the AUC of the attack "smaller loss: planted".
+
+    The labels of ``planted`` and of ``never_seen`` rows were made wrong in the same way.
+    """
+    sides = [planted, never_seen]
+    loss = [cross_entropy(side.logits.double(), side.labels, reduction="none") for side in sides]
+    truth = np.repeat([1, 0], [len(side.labels) for side in sides])
+    return float(roc_auc_score(truth, -np.concatenate([each.numpy() for each in loss])))
+
+
+def _concatenated(outputs: Sequence[Outputs]) -> Outputs:
+    return Outputs(
+        torch.cat([each.logits for each in outputs]), torch.cat([each.labels for each in outputs])
+    )
+
+
 def _margin(log_p: Tensor, labels: Tensor) -> Tensor:
-    """Return log p_y minus the largest other log p."""
+    """Return log p_y minus the largest other log p, ``[rows]``."""
     own = log_p.gather(1, labels[:, None])
     others = log_p.scatter(1, labels[:, None], -torch.inf).max(dim=1).values
     return own.squeeze(1) - others
@@ -117,8 +170,10 @@ def _truth(members: int, non_members: int) -> Rows:
     return np.repeat(np.array([1, 0]), [members, non_members])
 
 
-def _balanced_accuracy(truth: Rows, chances: Floats, generator: np.random.Generator) -> Interval:
-    """Return (TPR + TNR) / 2; to resample a proportion is to draw a binomial."""
+def _balanced_accuracy(
+    truth: Rows, chances: Floats, generator: np.random.Generator
+) -> ConfidenceInterval:
+    """Return (TPR + TNR) / 2; resampling a proportion means drawing from a binomial."""
     drawn, value = np.zeros(RESAMPLES), 0.0
     for side in (0, 1):
         right = (chances[truth == side] > 0.5) == bool(side)
@@ -127,8 +182,8 @@ def _balanced_accuracy(truth: Rows, chances: Floats, generator: np.random.Genera
     return _interval(value, drawn, len(truth))
 
 
-def _auc(truth: Rows, chances: Floats, generator: np.random.Generator) -> Interval:
-    """Return the AUC; members and non-members are resampled apart."""
+def _auc(truth: Rows, chances: Floats, generator: np.random.Generator) -> ConfidenceInterval:
+    """Return the AUC; members and non-members are resampled separately."""
     draws = np.concatenate([np.ones((1, len(truth))), _draws(truth, generator)])
     aucs = _weighted_auc(truth, chances, draws)
     return _interval(float(aucs[0]), aucs[1:], len(truth))
@@ -146,7 +201,7 @@ def _draws(truth: Rows, generator: np.random.Generator) -> Floats:
 
 
 def _weighted_auc(truth: Rows, chances: Floats, draws: Floats) -> Floats:
-    """Return the AUC of every row of weights: the chance that a member outranks, ties by half."""
+    """Return the AUC for each row of weights, ``[resamples]``; a tie counts half."""
     order = np.argsort(chances, kind="stable")
     starts = np.flatnonzero(np.diff(chances[order], prepend=-np.inf))  # of equal chances
     members = np.add.reduceat(draws[:, order] * truth[order], starts, axis=1)
@@ -156,6 +211,6 @@ def _weighted_auc(truth: Rows, chances: Floats, draws: Floats) -> Floats:
     return aucs
 
 
-def _interval(value: float, drawn: Floats, n: int) -> Interval:
+def _interval(value: float, drawn: Floats, n: int) -> ConfidenceInterval:
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Interval(value, float(low), float(high), n)
+    return ConfidenceInterval(value, float(low), float(high), n)

@@ -1,6 +1,7 @@
-"""What an attack's scores on two groups of rows amount to: AUC, distinguishability, TPR at 1 % FPR.
+"""Quality of an attack's scores on two groups of rows: AUC, distinguishability, TPR at 1 % FPR.
 
-``positives`` are the scores of those whom the attack should find, ``negatives`` of the others.
+``positives`` are the scores of the rows that the attack should find, ``negatives`` those of the
+others.
 """
 
 from dataclasses import dataclass
@@ -14,55 +15,63 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 Floats = NDArray[np.float64]
-FEWEST = 100  # negatives; below it one false positive is more than 1 %
+MIN_NEGATIVES = 100  # with fewer, one false positive is more than 1 %
 FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Distinguishability:
-    """max(AUC, 1 - AUC), as an attack that is always wrong is one that is always right."""
+    """max(AUC, 1 − AUC): an attack that is always wrong is always right when reversed."""
 
     value: float
-    sign: int  # -1 where the attack works with its answer turned
+    sign: int  # -1 if the attack works with its answer reversed
 
 
 def auc(positives: Floats, negatives: Floats) -> float:
-    """The chance that a positive outranks a negative, ties by half."""
+    """Return the probability that a positive scores above a negative; a tie counts half.
+
+    ``positives`` and ``negatives`` are ``[rows]`` of each group.
+    """
     truth = np.repeat([1, 0], [len(positives), len(negatives)])
     return float(roc_auc_score(truth, np.concatenate([positives, negatives])))
 
 
 def distinguishability(auc: float) -> Distinguishability:
-    """How far apart the groups are, whichever comes out on top."""
+    """Return how well an attack of this AUC separates the groups, whichever scores higher."""
     return Distinguishability(max(auc, 1 - auc), -1 if auc < 0.5 else 1)
 
 
-def tpr_at(positives: Floats, negatives: Floats, fpr: float = 0.01) -> float:
-    """The share of positives above a threshold that at most ``fpr`` of the negatives exceed."""
+def tpr_at_fpr(positives: Floats, negatives: Floats, fpr: float = 0.01) -> float:
+    """Return the share of positives above a threshold that at most ``fpr`` of negatives exceed.
+
+    ``positives`` and ``negatives`` are ``[rows]`` of each group.
+    """
     allowed = int(fpr * len(negatives))
     threshold = np.sort(negatives)[::-1][allowed]
     return float((positives > threshold).mean())
 
 
-def crossfit(positives: Floats, negatives: Floats, seed: int) -> tuple[Floats, Floats]:
-    """Scores of all rows by a logistic regression that learned from the other folds.
+def cross_fitted_scores(positives: Floats, negatives: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Return the scores of all rows by a logistic regression fitted to the other folds.
 
-    Takes ``[rows, features]`` of both groups: the attacker knows the group of four rows in five.
+    ``positives`` and ``negatives`` are ``[rows, features]`` of each group; the results are
+    ``[rows]`` of each group. The attacker knows the group of four rows in five.
 
     Raises:
         ValueError: a group has fewer rows than there are folds.
     """
     if min(len(positives), len(negatives)) < FOLDS:
         raise ValueError(
-            f"{len(positives)} and {len(negatives)} rows are too few for {FOLDS} folds"
+            f"an attack in {FOLDS} folds needs {FOLDS} or more rows in each group "
+            f"(got {len(positives)} and {len(negatives)})"
         )
     table = np.concatenate([positives, negatives])
     truth = np.repeat([1, 0], [len(positives), len(negatives)])
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed % 2**32)
-    found = np.empty(len(table))
-    for learned, held in folds.split(table, truth):
+    scores = np.empty(len(table))
+    for fitted, held in folds.split(table, truth):
         attack = make_pipeline(
             StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=500)
         )
-        found[held] = attack.fit(table[learned], truth[learned]).decision_function(table[held])
-    return found[: len(positives)], found[len(positives) :]
+        scores[held] = attack.fit(table[fitted], truth[fitted]).decision_function(table[held])
+    return scores[: len(positives)], scores[len(positives) :]

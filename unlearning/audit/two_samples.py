@@ -1,7 +1,7 @@
-"""Two-sample tests: whether two models' outputs come from one distribution.
+"""Two-sample tests: whether the outputs of two models come from one distribution.
 
-A p-value that is not small is no equivalence: with few rows every test is silent. Equivalence has a
-test of its own, in ``equivalence``. All p-values count the sample at hand as one of the draws.
+A large p-value does not show equivalence, since with few rows no test rejects; the ``equivalence``
+module has a test for it. All p-values count the observed sample as one of the draws.
 """
 
 from collections.abc import Sequence
@@ -15,23 +15,22 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
 Floats = NDArray[np.float64]
-MOST = 500  # rows of each side whose pairwise distances are looked at
+MAX_ROWS = 500  # of each model whose pairwise distances are computed
 FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
-    """A statistic, and how often chance alone gives one as large."""
-
-    __test__ = False  # not a test of pytest
+class TwoSampleTest:
+    """A test statistic, and the probability of one as large by chance."""
 
     statistic: float
     p: float
-    n: int  # rows of each side
+    n: int  # rows of each model
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values corrected for their number (Holm 1979), in the order given."""
+def holm_correction(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values corrected for their number, in the given order."""
+    # Holm 1979: the k-th smallest of m is multiplied by m − k + 1; then made monotone.
     order = np.argsort(p_values, kind="stable")
     scaled = np.asarray(p_values)[order] * np.arange(len(order), 0, -1)
     corrected = np.empty(len(order))
@@ -39,51 +38,56 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in corrected]
 
 
-def ks_by_class(ours: Floats, theirs: Floats, labels: NDArray[np.int64]) -> Test:
-    """Kolmogorov-Smirnov on one number a row, class by class: largest D, smallest Holm p."""
+def ks_by_class(ours: Floats, theirs: Floats, labels: NDArray[np.int64]) -> TwoSampleTest:
+    """Return the Kolmogorov-Smirnov test by class: the largest D and the smallest Holm p.
+
+    ``ours`` and ``theirs`` hold one number per row, and ``labels`` its class, all ``[rows]``.
+    """
     classes = [labels == label for label in np.unique(labels)]
     found = [ks_2samp(ours[rows], theirs[rows], method="auto") for rows in classes]
-    corrected = holm([float(each.pvalue) for each in found])
-    return Test(max(float(each.statistic) for each in found), min(corrected), len(labels))
+    corrected = holm_correction([float(each.pvalue) for each in found])
+    return TwoSampleTest(max(float(each.statistic) for each in found), min(corrected), len(labels))
 
 
 def energy_test(
     ours: Floats, theirs: Floats, generator: np.random.Generator, permutations: int = 199
-) -> Test:
-    """Energy distance 2E|X-Y| - E|X-X'| - E|Y-Y'| of two models' outputs on the SAME rows.
+) -> TwoSampleTest:
+    """Return the energy distance of two models' outputs on the SAME rows, with its p-value.
 
-    Székely and Rizzo 2013; its p by swaps of the sides within rows. Of more than 500 rows, 500 are
-    drawn.
+    ``ours`` and ``theirs`` are ``[rows, width]``. The p-value comes from exchanging the models'
+    outputs at random within rows. Of more than 500 rows, 500 are drawn.
 
     Raises:
-        ValueError: the sides have different rows, or none.
+        ValueError: the outputs have different shapes, or there is no row.
     """
-    _same(ours, theirs, 1)
-    if len(ours) > MOST:
-        chosen = generator.permutation(len(ours))[:MOST]
+    _check_same_rows(ours, theirs, 1)
+    if len(ours) > MAX_ROWS:
+        chosen = generator.permutation(len(ours))[:MAX_ROWS]
         ours, theirs = ours[chosen], theirs[chosen]
     both = np.concatenate([ours, theirs])
     apart = cdist(both, both)
     swaps = generator.choice([-1.0, 1.0], (permutations + 1, len(ours))) / len(ours)
     swaps[0] = 1 / len(ours)
     drawn = np.concatenate([swaps, -swaps], axis=1)
+    # Székely and Rizzo 2013: 2E|X − Y| − E|X − X'| − E|Y − Y'|.
     statistics = -np.einsum("pi,ij,pj->p", drawn, apart, drawn, optimize=True)
-    return Test(float(statistics[0]), _p(statistics), len(ours))
+    return TwoSampleTest(float(statistics[0]), _p_value(statistics), len(ours))
 
 
 def classifier_test(
     ours: Floats, theirs: Floats, generator: np.random.Generator, permutations: int = 99
-) -> Test:
-    """C2ST: how often a logistic regression, in 5 folds, tells whose outputs a row has.
+) -> TwoSampleTest:
+    """Return the C2ST: the accuracy of a classifier that predicts which model gave an output.
 
-    Lopez-Paz and Oquab 2017. The sides are two models' outputs on the SAME rows, ``[rows, width]``:
-    both outputs of a row are in one fold, and a permutation swaps them within rows.
+    ``ours`` and ``theirs`` are two models' outputs on the SAME rows, ``[rows, width]``. The
+    classifier is a logistic regression in 5 folds. Both outputs of a row are in one fold, and a
+    permutation exchanges them within rows (Lopez-Paz and Oquab 2017).
 
     Raises:
-        ValueError: the sides have different rows, or fewer than there are folds.
+        ValueError: the outputs have different shapes, or fewer rows than there are folds.
     """
-    _same(ours, theirs, FOLDS)
-    both = np.concatenate([ours, theirs])  # the same whichever side a row's outputs are on
+    _check_same_rows(ours, theirs, FOLDS)
+    both = np.concatenate([ours, theirs])  # unchanged by exchanges within rows
     spread = both.std(axis=0)
     ours, theirs = (
         (side - both.mean(axis=0)) / np.where(spread > 0, spread, 1) for side in (ours, theirs)
@@ -95,30 +99,35 @@ def classifier_test(
     swaps[0] = False
     found = np.array(
         [
-            _told_apart(np.where(swap, theirs, ours), np.where(swap, ours, theirs), folds)
+            _classifier_accuracy(np.where(swap, theirs, ours), np.where(swap, ours, theirs), folds)
             for swap in swaps
         ]
     )
-    return Test(float(found[0]), _p(found), len(ours))
+    return TwoSampleTest(float(found[0]), _p_value(found), len(ours))
 
 
-def _told_apart(
+def _classifier_accuracy(
     ours: Floats, theirs: Floats, folds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]
 ) -> float:
     right = 0
-    for learned, held in folds:
-        judge = LogisticRegression(max_iter=500)
-        table = np.concatenate([ours[learned], theirs[learned]])
-        judge.fit(table, np.repeat([1, 0], len(learned)))
-        right += int(judge.predict(ours[held]).sum() + (1 - judge.predict(theirs[held])).sum())
+    for fitted, held in folds:
+        classifier = LogisticRegression(max_iter=500)
+        table = np.concatenate([ours[fitted], theirs[fitted]])
+        classifier.fit(table, np.repeat([1, 0], len(fitted)))
+        right += int(
+            classifier.predict(ours[held]).sum() + (1 - classifier.predict(theirs[held])).sum()
+        )
     return right / (2 * len(ours))
 
 
-def _p(statistics: Floats) -> float:
-    """The share of draws as large as the first, which is the sample's own (with rounding)."""
+def _p_value(statistics: Floats) -> float:
+    """Return the share of draws as large as the first, the observed one, up to rounding."""
     return float((statistics >= statistics[0] - 1e-12).mean())
 
 
-def _same(ours: Floats, theirs: Floats, least: int) -> None:
+def _check_same_rows(ours: Floats, theirs: Floats, least: int) -> None:
     if ours.shape != theirs.shape or len(ours) < least:
-        raise ValueError(f"needs the same {least} or more rows of both, not {len(ours)}")
+        raise ValueError(
+            f"both models need outputs on the same {least} or more rows "
+            f"(got shapes {ours.shape} and {theirs.shape})"
+        )

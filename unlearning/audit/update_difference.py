@@ -1,8 +1,8 @@
-"""The update-difference attack: who holds both versions of a model asks what was deleted between.
+"""Update-difference attack: features from two versions of a model, to find the deleted rows.
 
 Unlearning itself can leak (Chen et al., "When Machine Unlearning Jeopardizes Privacy", CCS 2021).
-Whether both versions are published is a policy; Retrain's figure is what even a model that never
-saw the rows gives away.
+Whether both versions are published is a policy decision. The reference is the same attack on
+Retrain, which never saw the rows.
 """
 
 import numpy as np
@@ -12,19 +12,23 @@ from torch import Tensor
 from torch.nn.functional import softmax
 
 
-def differences(before: Tensor, after: Tensor) -> NDArray[np.float64]:
-    """Features ``[p_o, p_u, p_o - p_u, ‖p_o - p_u‖]`` of each row, ``[rows, 3 classes + 1]``.
+def output_change_features(before: Tensor, after: Tensor) -> NDArray[np.float64]:
+    """Return the attack's features of each row from two models' outputs, ``[rows, 3 classes + 1]``.
 
-    Takes logits. Classes stand in the order of the original's probabilities, the largest first:
-    by number they would let the attack learn the class.
+    ``before`` and ``after`` are logits, ``[rows, classes]``. The features are p_o, p_u, p_o − p_u
+    and ‖p_o − p_u‖ of the softmax. Classes are ordered by their probability before unlearning, the
+    largest first: in the order of the class numbers the attack could learn the class.
     """
     p, q = softmax(before.detach().double(), dim=1), softmax(after.detach().double(), dim=1)
     order = p.argsort(dim=1, descending=True, stable=True)
-    return changes(p.gather(1, order), q.gather(1, order))
+    return change_features(p.gather(1, order), q.gather(1, order))
 
 
-def changes(before: Tensor, after: Tensor) -> NDArray[np.float64]:
-    """The same features of any two ``[rows, width]``, such as a party's embeddings."""
+def change_features(before: Tensor, after: Tensor) -> NDArray[np.float64]:
+    """Return both values, their difference and its norm of each row, ``[rows, 3 width + 1]``.
+
+    ``before`` and ``after`` are ``[rows, width]``, such as a party's embeddings.
+    """
     moved = before.double() - after.double()
     parts = [before.double(), after.double(), moved, moved.norm(dim=1, keepdim=True)]
     features: NDArray[np.float64] = torch.cat(parts, dim=1).detach().numpy()

@@ -1,5 +1,5 @@
-"""Forgetting a client of a horizontal federation: arithmetic on models and pseudo-gradients.
+"""Unlearning a client of a horizontal federation: arithmetic on models and pseudo-gradients.
 
-A model is one vector ``[d]``, clients are rows, ``[clients, d]``. What crosses between server and
-clients is in ``parties``; here is what either does with it.
+A model is one vector ``[d]``, and clients are the rows of ``[clients, d]``. The messages between
+server and clients are in ``parties``; this package holds the computations of both.
 """

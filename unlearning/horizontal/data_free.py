@@ -1,7 +1,8 @@
-"""Mimir's and GKT's losses for distillation without data, and which images pass a gate.
+"""Losses of data-free distillation (Mimir, GKT), and the scores by which GKT gates images.
 
-Letters (paper 003): S = the student, T_R = the teacher of the client that stays, T_F = that of the
-client that leaves, f = features ``[rows, l]``, τ = temperature, A_l = a layer's attention map.
+Letters of Mimir (paper 003): S = the student, T_R = the teacher of the remaining client, T_F = the
+teacher of the leaving client, f = features, ``[rows, l]``, τ = temperature, A_l = attention map of
+layer l.
 """
 
 from collections.abc import Sequence
@@ -11,11 +12,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, log_softmax, normalize, softmax
 
-Sign: TypeAlias = Literal["align", "repel", "orthogonal"]
+FeatureSign: TypeAlias = Literal["align", "repel", "orthogonal"]
 
 
-def feature_loss(student: Tensor, leaving: Tensor, sign: Sign = "align") -> Tensor:
-    """L_F, a mean over rows: 1 − cos(f_S, f_F) (Eq 15), or what keeps the student away from T_F."""
+def feature_loss(student: Tensor, leaving: Tensor, sign: FeatureSign = "align") -> Tensor:
+    """Return the feature loss L_F, a mean over rows, a scalar.
+
+    ``student`` and ``leaving`` are the features of S and T_F, ``[rows, l]``. "align" attracts the
+    student to T_F as in the paper; "repel" and "orthogonal" keep it away.
+    """
+    # Mimir (paper 003) Eq 15: L_F = 1 − cos(f_S, f_F); the other signs are variants.
     cosine = cosine_similarity(student, leaving, dim=1)
     match sign:
         case "align":
@@ -27,29 +33,49 @@ def feature_loss(student: Tensor, leaving: Tensor, sign: Sign = "align") -> Tens
 
 
 def distillation_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """L_K: KL(T ‖ S) τ² of ``[rows, classes]`` logits, a mean over rows (Eq 16)."""
-    log_s, log_t = (log_softmax(each / temperature, dim=1) for each in (student, teacher))
+    """Return the distillation loss L_K, a mean over rows, a scalar.
+
+    ``student`` and ``teacher`` are logits, ``[rows, classes]``.
+    """
+    # Mimir (paper 003) Eq 16: L_K = τ² KL(T ‖ S).
+    log_s, log_t = (log_softmax(logits / temperature, dim=1) for logits in (student, teacher))
     return (log_t.exp() * (log_t - log_s)).sum(dim=1).mean() * temperature**2
 
 
-def attention(activations: Tensor) -> Tensor:
-    """The map of a layer, ``[rows, places]``: mean of squares over channels, of norm 1 each."""
+def attention_map(activations: Tensor) -> Tensor:
+    """Return the attention map of a layer, each row of norm 1, ``[rows, positions]``.
+
+    ``activations`` are ``[rows, channels, ...]``, whose squares are averaged over channels, or
+    ``[rows, positions]``, which are only normalised.
+    """
     flat = activations.square().mean(dim=1).flatten(1) if activations.dim() > 2 else activations
     return normalize(flat, dim=1)
 
 
 def attention_loss(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> Tensor:
-    """L_att: the maps' mean squared differences, summed over layers (Eq 17, squared at 0)."""
+    """Return the attention loss L_att, summed over layers, a scalar.
+
+    ``student`` and ``teacher`` hold the activations of each layer, ``[rows, channels, ...]`` or
+    ``[rows, positions]``.
+    """
+    # Mimir (paper 003) Eq 17, with squared differences, which are smooth at 0.
     pairs = zip(student, teacher, strict=True)
-    parts = [(attention(a) - attention(b)).square().mean() for a, b in pairs]
+    parts = [(attention_map(a) - attention_map(b)).square().mean() for a, b in pairs]
     return torch.stack(parts).sum() if parts else torch.zeros(())
 
 
-def class_chance(logits: Tensor, leaving: Tensor) -> Tensor:
-    """GKT's gate, ``[rows]``: the chance of the leaving classes, whose indices these are."""
+def leaving_class_probability(logits: Tensor, leaving: Tensor) -> Tensor:
+    """Return GKT's gate score, the summed probability of the leaving classes, ``[rows]``.
+
+    ``logits`` are ``[rows, classes]``; ``leaving`` are indices of classes, ``[leaving]``.
+    """
     return softmax(logits, dim=1)[:, leaving].sum(dim=1)
 
 
-def feature_likeness(staying: Tensor, leaving: Tensor) -> Tensor:
-    """FedGKT's gate, ``[rows]``: cos(f_P,r, f_P,f), of features ``[rows, l]`` (§VI-A3)."""
+def feature_similarity(staying: Tensor, leaving: Tensor) -> Tensor:
+    """Return FedGKT's gate score, the cosine of the features of two clients, ``[rows]``.
+
+    ``staying`` and ``leaving`` are prompted features, ``[rows, l]``.
+    """
+    # Mimir (paper 003) §VI-A3: cos(f_P,r, f_P,f).
     return cosine_similarity(staying, leaving, dim=1)

@@ -1,6 +1,6 @@
-"""Forgetting sequences of a language model: objectives on logits, likelihoods and activations.
+"""Unlearning objectives for language models, on logits, likelihoods and hidden activations.
 
-Logits are ``[batch, tokens, vocabulary]``, labels ``[batch, tokens]`` with -100 where no loss is
-taken (prompt and padding). Every objective is to be *minimised*; a score is to be *raised*. None
-gives a certificate.
+Logits are ``[batch, tokens, vocabulary]``. Labels are ``[batch, tokens]``, with −100 at tokens
+without a loss (prompt and padding). Every loss is to be *minimised*; a score is to be *raised*. No
+objective gives a certificate.
 """

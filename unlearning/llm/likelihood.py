@@ -1,9 +1,14 @@
-"""Negative log-likelihood of sequences: what all objectives on answers are made of.
+"""Negative log-likelihood of sequences, from which the objectives on answers are computed.
 
-Letters: y = the label tokens of a sequence, |y| = their number, x = its prompt. The shift by one
-token is done here and nowhere else.
+Letters: x = the prompt of a sequence, y = its label tokens, |y| = their number. Logits and labels
+are passed unshifted; this module shifts them by one token, and no other module does.
+
+A softmax over all of ``[batch, tokens, vocabulary]`` takes several times the memory of the logits,
+in float32 even where the model computes in bfloat16. So the functions here process one row at a
+time, look only at its label positions, and recompute them in the backward pass.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +16,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy
+from torch.utils.checkpoint import checkpoint
 
-from unlearning.llm.rows import IGNORED, by_row, check_rows, label_logits
+IGNORED = -100  # the label of a token without a loss
 
 
 @dataclass(frozen=True, slots=True)
-class Nll:
+class SequenceNll:
     """Negative log-likelihood of each sequence, in nats."""
 
     total: Tensor  # [batch], -log p(y|x), a sum over label tokens
@@ -24,44 +30,33 @@ class Nll:
 
     @property
     def mean(self) -> Tensor:
-        """-log p(y|x) / |y|, ``[batch]``: each sequence by its own length."""
+        """−log p(y|x) / |y| of each sequence, ``[batch]``."""
         return self.total / self.tokens
 
     @property
     def token_mean(self) -> Tensor:
-        """The mean over all label tokens of the batch, a scalar: long sequences weigh more."""
+        """Mean over all label tokens of the batch, a scalar; long sequences have more weight."""
         return self.total.sum() / self.tokens.sum()
 
 
-def sequence_nll(logits: Tensor, labels: Tensor) -> Nll:
-    """Return what ``[batch, tokens, vocabulary]`` logits say of ``[batch, tokens]`` labels.
+def sequence_nll(logits: Tensor, labels: Tensor) -> SequenceNll:
+    """Return the negative log-likelihood of each row's labels.
+
+    ``logits`` are ``[batch, tokens, vocabulary]`` and ``labels`` are ``[batch, tokens]``.
 
     Raises:
-        ValueError: other shapes, or a row without a label token.
+        ValueError: the shapes do not match, the batch is empty, or a row has no label token.
     """
-    check_rows(logits, labels)
+    check_labels(logits, labels)
     totals: Tensor = _Totals.apply(logits, labels)  # type: ignore[no-untyped-call]
-    return Nll(totals, (labels[:, 1:] != IGNORED).sum(dim=1))
-
-
-@torch.no_grad()
-def token_log_probs(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log p of every label token and where there is one, both ``[batch, tokens - 1]``.
-
-    For audits, so without a gradient; 0 where there is no label.
-
-    Raises:
-        ValueError: other shapes, or a row without a label token.
-    """
-    check_rows(logits, labels)
-    counted = labels[:, 1:] != IGNORED
-    return by_row(_log_probs, logits, labels), counted
+    return SequenceNll(totals, (labels[:, 1:] != IGNORED).sum(dim=1))
 
 
 class _Totals(torch.autograd.Function):
-    """The sum of each row's losses, whose gradient is written where it belongs, row after row.
+    """Sum of the token losses of each row, ``[batch]``, with a gradient computed row by row.
 
-    Every step of every objective comes by here; ``by_row`` does the same in three times the time.
+    Every step of every objective calls it; ``by_row`` gives the same result in three times the
+    time.
     """
 
     @staticmethod
@@ -88,8 +83,48 @@ def _total(logits: Tensor, labels: Tensor) -> Tensor:
     return cross_entropy(label_logits(logits, labels), truth[truth != IGNORED], reduction="sum")
 
 
-def _log_probs(logits: Tensor, labels: Tensor) -> Tensor:
-    truth, chosen = labels[1:], label_logits(logits, labels)
-    losses = cross_entropy(chosen, truth[truth != IGNORED], reduction="none")
-    found = torch.zeros(truth.shape, dtype=losses.dtype, device=losses.device)
-    return found.masked_scatter(truth != IGNORED, -losses)
+def by_row(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """Apply ``function`` to each row of the ``tensors`` and stack the results, ``[batch, ...]``.
+
+    ``tensors`` are ``[batch, ...]``. Only the tensors themselves are kept for the backward pass,
+    which calls ``function`` again.
+    """
+    rows = zip(*(tensor.unbind(0) for tensor in tensors), strict=True)
+    if not torch.is_grad_enabled():
+        return torch.stack([function(*row) for row in rows])
+    # The function draws no random numbers, so no generator state needs to be restored.
+    results = [
+        checkpoint(function, *row, use_reentrant=False, preserve_rng_state=False) for row in rows
+    ]
+    return torch.stack(results)
+
+
+def label_logits(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the logits that predict the labels of one row, ``[label tokens, vocabulary]``.
+
+    ``logits`` are ``[tokens, vocabulary]`` and ``labels`` are ``[tokens]``. Position t predicts
+    token t + 1. The result is float32, or float64 if the logits are.
+    """
+    chosen = logits[:-1][labels[1:] != IGNORED]
+    return chosen.to(torch.promote_types(chosen.dtype, torch.float32))
+
+
+def check_labels(logits: Tensor, labels: Tensor) -> None:
+    """Check that ``logits`` are ``[batch, tokens, vocabulary]`` and ``labels`` ``[batch, tokens]``.
+
+    Raises:
+        ValueError: the shapes do not match, the batch is empty, or a row has no label token.
+    """
+    if logits.dim() != 3 or logits.shape[:2] != labels.shape:
+        raise ValueError(
+            f"logits {list(logits.shape)} and labels {list(labels.shape)} do not match: expected "
+            "logits [batch, tokens, vocabulary] and labels [batch, tokens], both unshifted"
+        )
+    if not len(labels):
+        raise ValueError("an empty batch has no loss; leave its term out of the objective")
+    bare = (labels[:, 1:] == IGNORED).all(dim=1).nonzero().flatten().tolist()
+    if bare:
+        raise ValueError(
+            f"rows {bare} of the batch have no label token after their first token; every row "
+            "needs one. Was the answer cut off by the maximum length?"
+        )

@@ -1,4 +1,4 @@
-"""What tests of language models share: a tiny random model, its folder, and a tokenizer."""
+"""Fixtures for tests of language models: a tiny random model, its folder, and a tokenizer."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import models.language  # noqa: F401  before transformers
-from models.language.tiny import build_tiny, save_model, train_tokenizer
+from models.language.tiny import build_tiny_model, save_language_model, train_tokenizer
 from tests.models.language.tiny_texts import SHAPE, TEXTS
 
 
@@ -18,15 +18,15 @@ def tokenizer():
 
 @pytest.fixture
 def model(tokenizer):
-    """A fresh one: adapters change it in place."""
-    return build_tiny(tokenizer, SHAPE, seed=1).train(False)
+    """Return a new tiny model, since adapters change a model in place."""
+    return build_tiny_model(tokenizer, SHAPE, seed=1).train(False)
 
 
 @pytest.fixture(scope="session")
 def saved(tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that nobody changes."""
+    """Return a saved model's folder, which no test changes."""
     folder = tmp_path_factory.mktemp("tiny") / "base"
-    save_model(build_tiny(tokenizer, SHAPE, seed=1), tokenizer, folder)
+    save_language_model(build_tiny_model(tokenizer, SHAPE, seed=1), tokenizer, folder)
     return folder
 
 

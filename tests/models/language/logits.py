@@ -1,10 +1,10 @@
-"""How far two language models are apart."""
+"""Distance of two language models by their logits."""
 
 from torch import Tensor, nn
 
-from models.language.adapters import logits_of
+from models.language.adapters import model_logits
 
 
 def logit_gap(left: nn.Module, right: nn.Module, tokens: Tensor) -> float:
-    """The largest difference of their logits on ``tokens``, ``[batch, length]``."""
-    return float((logits_of(left, tokens) - logits_of(right, tokens)).abs().max())
+    """Return the largest difference of two models' logits on ``tokens``, ``[batch, length]``."""
+    return float((model_logits(left, tokens) - model_logits(right, tokens)).abs().max())

@@ -1,4 +1,4 @@
-"""Tests of loading: a folder gives its model, and every folder that must not be read is refused."""
+"""Tests of loading a language model from a folder, and of folders that are refused."""
 
 import json
 import shutil
@@ -10,13 +10,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from models.language.errors import LanguageModelError
-from models.language.folder import base_digest, examine
+from models.language.folder import base_model_digest, examine_model_folder
 from models.language.loading import check_quantisation, load_language_model, load_tokenizer
 
 
 @pytest.fixture
 def folder(saved: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
+    """Return a copy of the saved model, which the test may change."""
     return Path(shutil.copytree(saved, tmp_path / "model"))
 
 
@@ -24,15 +24,15 @@ def change(path: Path, **settings: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
 
-def test_a_saved_model_comes_back(saved, model, tokens) -> None:
+def test_a_saved_model_is_loaded(saved, model, tokens) -> None:
     found = load_language_model(saved)
     assert torch.equal(found.model(input_ids=tokens).logits, model(input_ids=tokens).logits)
     assert not found.model.training
     assert found.tokenizer.decode(found.tokenizer.encode("Ada, in Ulm")) == "Ada, in Ulm"
-    assert found.digest == base_digest(saved)
+    assert found.digest == base_model_digest(saved)
 
 
-def test_what_a_folder_says_about_chats_does_not_change_what_is_said(saved, folder, tokens) -> None:
+def test_generation_settings_of_the_folder_are_ignored(saved, folder, tokens) -> None:
     def continued(where: Path) -> list[int]:
         found = load_language_model(where).model
         return found.generate(input_ids=tokens, max_new_tokens=12, do_sample=False).tolist()
@@ -46,7 +46,7 @@ def test_what_a_folder_says_about_chats_does_not_change_what_is_said(saved, fold
     assert continued(folder) == before
 
 
-def test_bfloat16_is_the_models_type(saved) -> None:
+def test_a_model_is_loaded_in_bfloat16(saved) -> None:
     found = load_language_model(saved, precision="bfloat16")
     assert {each.dtype for each in found.model.parameters()} == {torch.bfloat16}
 
@@ -54,13 +54,13 @@ def test_bfloat16_is_the_models_type(saved) -> None:
 def test_shards_are_read_and_determine_the_digest(folder, model, tokens) -> None:
     (folder / "model.safetensors").unlink()
     model.save_pretrained(folder, max_shard_size="30KB")
-    assert len(examine(folder).weights) > 1
+    assert len(examine_model_folder(folder).weights) > 1
     found = load_language_model(folder)
     assert torch.equal(found.model(input_ids=tokens).logits, model(input_ids=tokens).logits)
-    before = base_digest(folder)
-    shard = examine(folder).weights[0]
+    before = base_model_digest(folder)
+    shard = examine_model_folder(folder).weights[0]
     save_file({n: t + 1 for n, t in load_file(shard).items()}, shard, metadata={"format": "pt"})
-    assert base_digest(folder) != before
+    assert base_model_digest(folder) != before
 
 
 def test_the_digest_is_of_names_and_contents_by_hand(tmp_path, saved) -> None:
@@ -76,37 +76,37 @@ def test_the_digest_is_of_names_and_contents_by_hand(tmp_path, saved) -> None:
     for name in names:
         content = (saved / name).read_bytes()
         expected.update(name.encode() + b"\0" + sha256(content).digest())
-    assert base_digest(saved) == expected.hexdigest()
+    assert base_model_digest(saved) == expected.hexdigest()
 
 
 def test_the_digest_ignores_other_files_and_order(saved, tmp_path) -> None:
     for path in sorted(saved.iterdir(), reverse=True):
         shutil.copy(path, tmp_path / path.name)
     (tmp_path / "README.md").write_text("other")
-    assert base_digest(tmp_path) == base_digest(saved)
+    assert base_model_digest(tmp_path) == base_model_digest(saved)
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
-def test_the_digest_tells_a_changed_file(folder, name) -> None:
-    before = base_digest(folder)
+def test_the_digest_changes_with_a_file(folder, name) -> None:
+    before = base_model_digest(folder)
     (folder / name).write_text((folder / name).read_text() + "\n")
-    assert base_digest(folder) != before
+    assert base_model_digest(folder) != before
 
 
-def refused(folder: Path, told: str, hint: str = "") -> None:
-    with pytest.raises(LanguageModelError, match=told) as caught:
+def refused(folder: Path, message: str, hint: str = "") -> None:
+    with pytest.raises(LanguageModelError, match=message) as caught:
         load_language_model(folder)
     assert hint in caught.value.hint
     assert caught.value.hint
 
 
 def test_an_absent_folder_is_refused(tmp_path) -> None:
-    refused(tmp_path / "nowhere", "there is no folder", "never fetched")
+    refused(tmp_path / "nowhere", "there is no folder", "never downloaded")
 
 
 def test_a_folder_without_config_is_refused(folder) -> None:
     (folder / "config.json").unlink()
-    refused(folder, "holds no config.json")
+    refused(folder, "has no config.json")
 
 
 def test_a_lone_adapter_is_refused(folder) -> None:
@@ -132,12 +132,12 @@ def test_absent_weights_are_refused(folder) -> None:
 def test_truncated_weights_are_refused(folder) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
-    refused(folder, "truncated or damaged", "copy it again")
+    refused(folder, "truncated or damaged", "copy the file again")
 
 
 def test_an_absent_tokenizer_is_refused(folder) -> None:
     (folder / "tokenizer.json").unlink()
-    refused(folder, "holds no tokenizer")
+    refused(folder, "has no tokenizer")
 
 
 def test_a_damaged_tokenizer_is_refused(folder) -> None:
@@ -145,31 +145,31 @@ def test_a_damaged_tokenizer_is_refused(folder) -> None:
     refused(folder, "tokenizer cannot be read")
 
 
-def test_no_json_is_refused(folder) -> None:
+def test_an_invalid_json_file_is_refused(folder) -> None:
     (folder / "config.json").write_text("{")
-    refused(folder, "no JSON")
+    refused(folder, "is not JSON")
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
-        ({"model_type": "t5"}, "t5 is no type of causal"),
+        ({"model_type": "t5"}, "t5 is not a causal language model"),
         ({"model_type": "mine", "auto_map": {"AutoModel": "mine.Model"}}, "never run"),
         ({"architectures": ["LlamaForSequenceClassification"]}, "not a causal language model"),
-        ({"attn_implementation": "someone/kernel"}, "a kernel to fetch"),
-        ({"_attn_implementation": {"": "someone/kernel"}}, "a kernel to fetch"),
+        ({"attn_implementation": "someone/kernel"}, "names a kernel"),
+        ({"_attn_implementation": {"": "someone/kernel"}}, "names a kernel"),
     ],
 )
-def test_another_kind_of_model_is_refused(folder, settings, told) -> None:
+def test_another_kind_of_model_is_refused(folder, settings, message) -> None:
     change(folder / "config.json", **settings)
-    refused(folder, told)
+    refused(folder, message)
 
 
-def test_an_index_that_points_elsewhere_is_refused(folder) -> None:
+def test_an_index_that_names_other_files_is_refused(folder) -> None:
     (folder / "model.safetensors").unlink()
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "../other.safetensors"}}))
-    refused(folder, "no safetensors file of this folder")
+    refused(folder, "not a safetensors file in this folder")
     index.write_text(json.dumps({"weight_map": {"a": "one.safetensors"}}))
     refused(folder, "lacks one.safetensors")
 
@@ -183,17 +183,17 @@ def test_weights_of_another_model_are_refused(folder) -> None:
 
 def test_a_tokenizer_of_a_larger_model_is_refused(folder, tokenizer) -> None:
     path = folder / "tokenizer.json"
-    told = json.loads(path.read_text())
-    more = {**told["added_tokens"][-1], "content": "<|more|>", "id": len(tokenizer)}
-    path.write_text(json.dumps(told | {"added_tokens": [*told["added_tokens"], more]}))
+    content = json.loads(path.read_text())
+    more = {**content["added_tokens"][-1], "content": "<|more|>", "id": len(tokenizer)}
+    path.write_text(json.dumps(content | {"added_tokens": [*content["added_tokens"], more]}))
     refused(folder, "the tokenizer has 301 tokens and the model 300")
 
 
-def test_the_end_token_pads_where_there_is_no_other(folder) -> None:
-    told = json.loads((folder / "tokenizer_config.json").read_text())
-    assert told.pop("pad_token") == "<|pad|>"
-    (folder / "tokenizer_config.json").write_text(json.dumps(told))
-    assert load_tokenizer(folder).pad_token == "<|pad|>"  # known by its name
+def test_the_end_token_is_used_for_padding_if_there_is_no_other(folder) -> None:
+    content = json.loads((folder / "tokenizer_config.json").read_text())
+    assert content.pop("pad_token") == "<|pad|>"
+    (folder / "tokenizer_config.json").write_text(json.dumps(content))
+    assert load_tokenizer(folder).pad_token == "<|pad|>"  # found by its name
     path = folder / "tokenizer.json"
     path.write_text(path.read_text().replace("<|pad|>", "<|other|>"))
     found = load_language_model(folder)
@@ -202,9 +202,9 @@ def test_the_end_token_pads_where_there_is_no_other(folder) -> None:
 
 
 def test_a_tokenizer_without_end_is_refused(folder) -> None:
-    told = json.loads((folder / "tokenizer_config.json").read_text())
-    del told["eos_token"]
-    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    content = json.loads((folder / "tokenizer_config.json").read_text())
+    del content["eos_token"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(content))
     refused(folder, "no end token")
 
 
@@ -214,13 +214,13 @@ def test_quantised_weights_without_a_gpu_are_refused(saved) -> None:
         load_language_model(saved, quantisation="int4")
 
 
-def test_what_is_missing_for_quantised_weights_is_named(monkeypatch) -> None:
-    """Each absence by itself: no machine has them all."""
+def test_missing_requirements_of_quantised_weights_are_named(monkeypatch) -> None:
+    """Simulate each missing requirement; no machine lacks exactly one."""
     monkeypatch.setattr("models.language.loading.find_spec", lambda name: None)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     with pytest.raises(LanguageModelError, match=r"int8 weights need the library bitsandbytes$"):
         check_quantisation("int8", torch.device("cuda"))
     monkeypatch.setattr("models.language.loading.find_spec", lambda name: name)
-    with pytest.raises(LanguageModelError, match="need a device such as cuda:0 in place of cpu"):
+    with pytest.raises(LanguageModelError, match="need a device such as cuda:0 instead of cpu"):
         check_quantisation("int8", torch.device("cpu"))
     check_quantisation("int8", torch.device("cuda"))

@@ -1,4 +1,4 @@
-"""Tests of the memory estimate: its parts by hand, what torch keeps, and the peak of a process."""
+"""Tests of the memory estimate: its parts by hand, torch's own memory, the peak of a process."""
 
 import re
 from concurrent.futures import ProcessPoolExecutor
@@ -10,19 +10,25 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from models.language.adapters import Lora, adapt, adapted_modules, linear_modules
+from models.language.adapters import (
+    PROJECTIONS,
+    AdapterSettings,
+    adapted_modules,
+    add_adapters,
+    linear_modules,
+)
 from models.language.loading import PRECISIONS
-from models.language.lora_counts import public_configs
 from models.language.memory import (
     PROCESS,
     MemoryEstimate,
-    Training,
+    TrainingLoad,
+    activation_bytes_per_token,
     available_memory,
-    estimate,
-    kept_per_token,
+    estimate_training,
 )
-from models.language.trainable import spare_activations
-from models.torchvision_ops import declare_absent
+from models.language.trainable import enable_checkpointing
+from models.torchvision_ops import declare_missing_operators
+from tests.models.language.llama_configs import paper_configs
 
 CONFIG = LlamaConfig(
     vocab_size=500,
@@ -36,29 +42,60 @@ CONFIG = LlamaConfig(
 
 
 def test_the_parts_of_a_billion_by_hand() -> None:
-    """Llama-3.2-1B in bfloat16: adapters in float32, two moments, what was received and is sent."""
-    config = public_configs()["Llama-3.2-1B"]
-    found = estimate(config, Training(batch=1, length=1, lora=Lora(), precision="bfloat16"))
+    """Llama-3.2-1B in bfloat16 with adapters in float32, two moments and two copies."""
+    config = paper_configs()["Llama-3.2-1B"]
+    found = estimate_training(
+        config, TrainingLoad(batch=1, length=1, lora=AdapterSettings(), precision="bfloat16")
+    )
     assert found.weights == 2 * 1_235_814_400 + 4 * 22_544_384
     assert found.gradients == 4 * 22_544_384
     assert found.moments == found.copies == 2 * found.gradients
-    mixed = estimate(config, Training(batch=1, length=1, precision="bfloat16"))
-    linear = 973_078_528 + 2048 * 128_256  # the head is tied, and computed with in bfloat16
+    mixed = estimate_training(config, TrainingLoad(batch=1, length=1, precision="bfloat16"))
+    linear = 973_078_528 + 2048 * 128_256  # the head is tied and has a bfloat16 copy
     assert mixed.weights == 4 * 1_235_814_400 + 2 * linear
     assert mixed.gradients == 4 * 1_235_814_400
-    full = estimate(config, Training(batch=1, length=1))
+    full = estimate_training(config, TrainingLoad(batch=1, length=1))
     assert full.weights == full.gradients == 4 * 1_235_814_400
     assert full.moments == 8 * 1_235_814_400
 
 
-def test_quantised_weights_take_a_byte_or_a_half() -> None:
-    """973,078,528 weights of linear maps; embeddings and norms stay in bfloat16."""
-    config, lora = public_configs()["Llama-3.2-1B"], Lora()
+@pytest.mark.parametrize(
+    ("name", "adapters", "base", "percent"),
+    [
+        ("Llama-3.2-1B", 22_544_384, 1_235_814_400, 1.79),
+        ("Llama-3.2-3B", 48_627_712, 3_212_749_824, 1.49),
+        ("Llama-3.1-8B", 83_886_080, 8_030_261_248, 1.03),
+        ("Llama-2-7B", 79_953_920, 6_738_415_616, 1.17),
+    ],
+)
+def test_the_numbers_of_parameters_in_the_paper(
+    name: str, adapters: int, base: int, percent: float
+) -> None:
+    """Table 1 of paper 000, at rank 32; its column "Model" includes the adapters."""
+    training = TrainingLoad(batch=1, length=1, lora=AdapterSettings(rank=32))
+    found = estimate_training(paper_configs()[name], training)
+    assert found.gradients == 4 * adapters
+    assert found.weights == 4 * (base + adapters)
+    assert round(100 * adapters / (base + adapters), 2) == percent
+
+
+@pytest.mark.parametrize("modules", [("q_proj",), ("k_proj", "down_proj"), PROJECTIONS])
+def test_the_number_of_adapter_parameters_is_pefts(model, modules) -> None:
+    lora = AdapterSettings(rank=3, modules=modules)
+    found = estimate_training(model.config, TrainingLoad(batch=1, length=1, lora=lora))
+    trained, total = add_adapters(model, lora, 0).get_nb_trainable_parameters()
+    assert found.gradients == 4 * trained
+    assert found.weights == 4 * total
+
+
+def test_quantised_weights_need_a_byte_or_half_a_byte() -> None:
+    """973,078,528 weights of linear maps are quantised; embeddings and norms stay in bfloat16."""
+    config, lora = paper_configs()["Llama-3.2-1B"], AdapterSettings()
     inner, adapters = 973_078_528, 4 * 22_544_384
     sizes = {
-        kind: estimate(
+        kind: estimate_training(
             config,
-            Training(batch=1, length=1, lora=lora, precision="bfloat16", quantisation=kind),
+            TrainingLoad(batch=1, length=1, lora=lora, precision="bfloat16", quantisation=kind),
         ).weights
         for kind in ("int8", "int4")
     }
@@ -75,8 +112,8 @@ def test_the_sentence() -> None:
     assert "you have 1.2," in parts.sentence(1_234_000_000)
 
 
-def kept(model: nn.Module, batch: int, length: int) -> float:
-    """Bytes a token that torch keeps for the backward pass, weights left out."""
+def kept_bytes(model: nn.Module, batch: int, length: int) -> float:
+    """Return the bytes per token that torch keeps for the backward pass, without weights."""
     own = {each.untyped_storage().data_ptr() for each in model.parameters()}
     found: dict[int, int] = {}
 
@@ -94,38 +131,38 @@ def kept(model: nn.Module, batch: int, length: int) -> float:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("dropout", [None, 0.05], ids=["full", "lora"])
-def test_what_torch_keeps(precision, dropout) -> None:
-    """Counted and measured agree within a tenth; weights as they are computed with count apart."""
-    lora = None if dropout is None else Lora(rank=4, dropout=dropout)
-    training = Training(batch=4, length=128, lora=lora, precision=precision)
+def test_estimated_activations_agree_with_torch(precision, dropout) -> None:
+    """The estimate is within a tenth; bfloat16 copies of weights are counted separately."""
+    lora = None if dropout is None else AdapterSettings(rank=4, dropout=dropout)
+    training = TrainingLoad(batch=4, length=128, lora=lora, precision=precision)
     model = LlamaForCausalLM(CONFIG).to(PRECISIONS["float32" if training.mixed else precision])
     known = linear_modules(model)
     inputs = [w.shape[1] for name, w in known if lora and name in lora.modules]
-    told = kept_per_token(CONFIG, training, inputs)
+    estimated = activation_bytes_per_token(CONFIG, training, inputs)
     casts = 2 * sum(w.numel() for name, w in known if name != "lm_head") if training.mixed else 0
     with torch.autocast("cpu", torch.bfloat16, enabled=training.mixed):
-        measured = kept((adapt(model, lora, 0) if lora else model).train(), 4, 128)
+        measured = kept_bytes((add_adapters(model, lora, 0) if lora else model).train(), 4, 128)
     measured -= casts / (4 * 128)
-    assert told == pytest.approx(measured, rel=0.1)
+    assert estimated == pytest.approx(measured, rel=0.1)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("lora", [None, Lora(rank=4)], ids=["full", "lora"])
-def test_layers_computed_again_keep_what_goes_in(precision, lora) -> None:
-    """Each further layer costs its input, told and measured."""
-    training = Training(batch=4, length=128, lora=lora, precision=precision, checkpointing=True)
-    told, measured = [], []
+@pytest.mark.parametrize("lora", [None, AdapterSettings(rank=4)], ids=["full", "lora"])
+def test_recomputed_layers_keep_only_their_input(precision, lora) -> None:
+    """With checkpointing each further layer keeps its input, estimated and measured."""
+    training = TrainingLoad(batch=4, length=128, lora=lora, precision=precision, checkpointing=True)
+    estimated, measured = [], []
     for layers in (3, 6):
         config = LlamaConfig(**(CONFIG.to_dict() | {"num_hidden_layers": layers}))
         model = LlamaForCausalLM(config)
         model.to(PRECISIONS["float32" if training.mixed else precision])
         inputs = [w.shape[1] for name, w in linear_modules(model) if lora and name in lora.modules]
-        told.append(kept_per_token(config, training, inputs))
-        model = adapt(model, lora, 0) if lora else model
-        spare_activations(model)
+        estimated.append(activation_bytes_per_token(config, training, inputs))
+        model = add_adapters(model, lora, 0) if lora else model
+        enable_checkpointing(model)
         with torch.autocast("cpu", torch.bfloat16, enabled=training.mixed):
-            measured.append(kept(model.train(), 4, 128))
-    assert told[1] - told[0] == pytest.approx(measured[1] - measured[0], rel=0.1)
+            measured.append(kept_bytes(model.train(), 4, 128))
+    assert estimated[1] - estimated[0] == pytest.approx(measured[1] - measured[0], rel=0.1)
 
 
 def resident(word: str) -> int:
@@ -135,26 +172,28 @@ def resident(word: str) -> int:
 
 
 def peak_of_a_step(batch: int, length: int) -> int:
-    """What one forward and backward step adds, in bytes."""
+    """Return the bytes that one forward and backward step adds to the process."""
     model = LlamaForCausalLM(CONFIG)
     tokens = torch.ones(batch, length, dtype=torch.long)
-    model(input_ids=tokens[:1, :8], labels=tokens[:1, :8]).loss.backward()  # load what it needs
+    model(input_ids=tokens[:1, :8], labels=tokens[:1, :8]).loss.backward()  # loads libraries
     before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     model(input_ids=tokens, labels=tokens).loss.backward()
     return resident("VmHWM") - before
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="NOT RUN, no Linux")
 def test_the_peak_of_a_process_within_a_factor_of_two() -> None:
-    training = Training(batch=32, length=256)
-    told = estimate(CONFIG, training)
-    # A process of its own: this one has pages of earlier tests, which a step would use again.
-    with ProcessPoolExecutor(1, get_context("spawn"), declare_absent) as pool:
+    training = TrainingLoad(batch=32, length=256)
+    estimated = estimate_training(CONFIG, training)
+    # In a new process: this one has pages of earlier tests, which a step would reuse.
+    with ProcessPoolExecutor(1, get_context("spawn"), declare_missing_operators) as pool:
         peak = pool.submit(peak_of_a_step, training.batch, training.length).result()
-    new = told.activations + told.logits
+    new = estimated.activations + estimated.logits
     assert new / 2 < peak < new * 2
-    assert told.total == PROCESS + told.weights * 6 + new  # one each, two moments, two copies
+    assert (
+        estimated.total == PROCESS + estimated.weights * 6 + new
+    )  # weights, gradients, two moments, two copies
 
 
 def test_the_memory_of_this_machine() -> None:

@@ -1,4 +1,4 @@
-"""Tests of means of adapters: by hand, and as properties on random factors."""
+"""Tests of the aggregation of adapters, by hand and on random factors."""
 
 import math
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.language.errors import LanguageModelError
-from models.language.lora_aggregation import aggregate, factor_gap, total_gap
+from models.language.lora_aggregation import aggregate_adapters, factor_gaps, total_gap
 
 A, B = "m.lora_A.weight", "m.lora_B.weight"
 
@@ -32,28 +32,28 @@ def mean_product(clients, rows):
 
 
 def test_the_mean_of_factors_by_hand() -> None:
-    found = aggregate("factors", [ONE, TWO], [3, 1])
+    found = aggregate_adapters("factors", [ONE, TWO], [3, 1])
     assert found[A].tolist() == [[0.75, 0.5]]
     assert found[B].tolist() == [[1.5], [0.5]]
 
 
 def test_the_gap_by_hand() -> None:
     """W̄ = diag(1.5, 1), B̄ Ā = [[1.125, .75], [.375, .25]]: ‖W̄ − B̄ Ā‖² = 1.40625."""
-    gap = factor_gap([ONE, TWO], [3, 1])["m"]
+    gap = factor_gaps([ONE, TWO], [3, 1])["m"]
     assert gap.gap == pytest.approx(math.sqrt(1.40625), rel=1e-12)
     assert gap.mean == pytest.approx(math.sqrt(3.25), rel=1e-12)
     assert gap.relative == pytest.approx(math.sqrt(1.40625 / 3.25), rel=1e-12)
 
 
 def test_the_nearest_product_by_hand() -> None:
-    """Of diag(1.5, 1) the larger half stays, shared evenly by the factors, with positive signs."""
-    found = aggregate("product_svd", [ONE, TWO], [3, 1])
+    """The larger entry of diag(1.5, 1) stays; each factor has its root, with positive sign."""
+    found = aggregate_adapters("product_svd", [ONE, TWO], [3, 1])
     torch.testing.assert_close(found[B], torch.tensor([[math.sqrt(1.5)], [0.0]]).double())
     torch.testing.assert_close(found[A], torch.tensor([[math.sqrt(1.5), 0.0]]).double())
 
 
 def test_total_gap_adds_squares() -> None:
-    found = factor_gap([ONE | {"n" + k[1:]: v for k, v in ONE.items()}] * 2, [1, 1])
+    found = factor_gaps([ONE | {"n" + k[1:]: v for k, v in ONE.items()}] * 2, [1, 1])
     assert set(found) == {"m", "n"}
     assert total_gap(found).gap == 0
     assert total_gap(found).mean == pytest.approx(math.sqrt(8))
@@ -83,8 +83,8 @@ def test_the_gap_is_that_of_the_full_matrices(seed, count, rank, rows, columns) 
     clients = random_clients(seed, count, rank, rows, columns)
     weights = [seed % 7 + k + 1 for k in range(count)]
     mean = mean_product(clients, weights)
-    expected = float((mean - product(aggregate("factors", clients, weights))).norm())
-    found = factor_gap(clients, weights)["m"]
+    expected = float((mean - product(aggregate_adapters("factors", clients, weights))).norm())
+    found = factor_gaps(clients, weights)["m"]
     assert found.gap == pytest.approx(expected, rel=1e-9, abs=1e-12)
     assert found.mean == pytest.approx(float(mean.norm()), rel=1e-9)
 
@@ -94,7 +94,7 @@ def test_the_gap_is_that_of_the_full_matrices(seed, count, rank, rows, columns) 
 def test_the_nearest_product_is_that_of_the_full_svd(seed, count, rank, rows, columns) -> None:
     clients = random_clients(seed, count, rank, rows, columns)
     weights = [1.0] * count
-    found = aggregate("product_svd", clients, weights)
+    found = aggregate_adapters("product_svd", clients, weights)
     assert {name: each.shape for name, each in found.items()} == {
         name: each.shape for name, each in clients[0].items()
     }
@@ -106,11 +106,11 @@ def test_the_nearest_product_is_that_of_the_full_svd(seed, count, rank, rows, co
 @settings(max_examples=40)
 @CASES
 def test_the_nearest_product_is_exact_up_to_rank_r(seed, count, rank, rows, columns) -> None:
-    """All products lie in one space of r dimensions: B the same at all clients."""
+    """All clients have the same B, so the mean has rank r."""
     clients = random_clients(seed, count, rank, rows, columns)
     clients = [each | {B: clients[0][B]} for each in clients]
     weights = [k + 1.0 for k in range(count)]
-    found = product(aggregate("product_svd", clients, weights))
+    found = product(aggregate_adapters("product_svd", clients, weights))
     torch.testing.assert_close(found, mean_product(clients, weights), rtol=1e-9, atol=1e-9)
 
 
@@ -120,67 +120,69 @@ def test_frozen_a_is_exact(seed, count, rank, rows, columns) -> None:
     clients = random_clients(seed, count, rank, rows, columns)
     clients = [each | {A: clients[0][A]} for each in clients]
     weights = [k + 0.3 for k in range(count)]
-    found = aggregate("freeze_A", clients, weights)
+    found = aggregate_adapters("freeze_A", clients, weights)
     assert torch.equal(found[A], clients[0][A])
     torch.testing.assert_close(product(found), mean_product(clients, weights), rtol=0, atol=1e-12)
-    assert factor_gap(clients, weights)["m"].gap == pytest.approx(0, abs=1e-13)
+    assert factor_gaps(clients, weights)["m"].gap == pytest.approx(0, abs=1e-13)
 
 
 def test_means_of_factors_and_of_products_differ() -> None:
     clients = random_clients(1, 2, 2, 6, 5)
-    gap = factor_gap(clients, [1, 1])["m"]
+    gap = factor_gaps(clients, [1, 1])["m"]
     assert gap.relative > 0.1
 
 
-def test_a_part_without_weight_can_learn_again() -> None:
-    """In the first round every B is zero: the product is zero, and A is not."""
+def test_a_direction_with_singular_value_zero_keeps_a_nonzero_a() -> None:
+    """In the first round every B is zero, so the product is zero; A must not become zero."""
     clients = [each | {B: torch.zeros(6, 2).double()} for each in random_clients(1, 3, 2, 6, 5)]
-    found = aggregate("product_svd", clients, [1, 1, 1])
+    found = aggregate_adapters("product_svd", clients, [1, 1, 1])
     assert not found[B].any()
-    usual = torch.stack([each[A] for each in clients]).square().sum() / 6  # of 3 clients' 2 rows
+    usual = (
+        torch.stack([each[A] for each in clients]).square().sum() / 6
+    )  # 3 clients with 2 rows each
     torch.testing.assert_close(found[A].square().sum(dim=1), usual.expand(2))
 
 
-def test_the_order_of_clients_hardly_matters_and_a_repetition_not_at_all() -> None:
+def test_aggregation_is_deterministic_and_nearly_independent_of_the_order() -> None:
     clients = random_clients(4, 3, 2, 6, 5)
-    first = aggregate("product_svd", clients, [1, 2, 3])
-    again = aggregate("product_svd", clients, [1, 2, 3])
-    turned = aggregate("product_svd", clients[::-1], [3, 2, 1])
+    first = aggregate_adapters("product_svd", clients, [1, 2, 3])
+    again = aggregate_adapters("product_svd", clients, [1, 2, 3])
+    reversed_order = aggregate_adapters("product_svd", clients[::-1], [3, 2, 1])
     assert all(torch.equal(first[name], again[name]) for name in first)
-    torch.testing.assert_close(first, turned, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(first, reversed_order, rtol=1e-9, atol=1e-12)
 
 
 def test_sums_are_in_float64() -> None:
-    """In float32 the small client would vanish beside the large one."""
+    """In float32 the small client would be lost by rounding."""
     large, small = {"w": torch.tensor([2.0**25])}, {"w": torch.tensor([1.0])}
-    found = aggregate("factors", [large, small, {"w": -large["w"]}], [1, 1, 1])
+    found = aggregate_adapters("factors", [large, small, {"w": -large["w"]}], [1, 1, 1])
     assert found["w"].dtype == torch.float32
     assert found["w"].item() == pytest.approx(1 / 3, rel=1e-6)
 
 
 def test_b_alone_is_averaged_and_has_no_gap() -> None:
     clients = [{B: each[B]} for each in (ONE, TWO)]
-    assert aggregate("freeze_A", clients, [1, 1])[B].tolist() == [[1.0], [1.0]]
-    assert factor_gap(clients, [1, 1]) == {}
+    assert aggregate_adapters("freeze_A", clients, [1, 1])[B].tolist() == [[1.0], [1.0]]
+    assert factor_gaps(clients, [1, 1]) == {}
 
 
 def test_differing_a_are_refused_where_a_is_frozen() -> None:
-    with pytest.raises(LanguageModelError, match=r"m.lora_A.weight differs between clients"):
-        aggregate("freeze_A", [ONE, TWO], [1, 1])
+    with pytest.raises(LanguageModelError, match=r"the same m.lora_A.weight at all clients"):
+        aggregate_adapters("freeze_A", [ONE, TWO], [1, 1])
 
 
 @pytest.mark.parametrize(
-    ("clients", "rows", "told"),
+    ("clients", "rows", "message"),
     [
         ([], [], "0 clients"),
         ([ONE, TWO], [1], "2 clients and 1 weights"),
-        ([ONE, TWO], [0, 0], "do not make a mean"),
-        ([ONE, TWO], [2, -1], "do not make a mean"),
-        ([ONE, TWO], [math.nan, 1], "do not make a mean"),
+        ([ONE, TWO], [0, 0], "have no mean"),
+        ([ONE, TWO], [2, -1], "have no mean"),
+        ([ONE, TWO], [math.nan, 1], "have no mean"),
         ([ONE, {A: TWO[A]}], [1, 1], "client 2 of 2 has adapters of other names"),
         ([ONE, TWO | {A: TWO[A].T}], [1, 1], "client 2 of 2 has adapters of other"),
     ],
 )
-def test_what_makes_no_mean_is_refused(clients, rows, told) -> None:
-    with pytest.raises(LanguageModelError, match=told):
-        aggregate("factors", clients, rows)
+def test_clients_or_weights_without_a_mean_are_refused(clients, rows, message) -> None:
+    with pytest.raises(LanguageModelError, match=message):
+        aggregate_adapters("factors", clients, rows)

@@ -1,4 +1,4 @@
-"""Texts and a shape for the tiny model of the tests."""
+"""Texts and shape of the tiny model in tests."""
 
 from models.language.tiny import TinyShape
 

@@ -1,4 +1,4 @@
-"""Tests of the sequence likelihood: the shift, ignored labels, and how little it remembers."""
+"""Tests of the sequence likelihood and of the retain terms: shift, ignored labels, memory."""
 
 import math
 from collections.abc import Callable
@@ -9,11 +9,10 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import cross_entropy
 
-from unlearning.llm.forgetting_scores import entropy_scores
-from unlearning.llm.likelihood import Nll, sequence_nll, token_log_probs
-from unlearning.llm.retain import kl_reference_model, retain_nll, weighted
+from unlearning.llm.likelihood import SequenceNll, sequence_nll
+from unlearning.llm.losses import retain_kl_loss, retain_nll_loss, weighted_loss
 
-# Position t predicts token t + 1: the last position's logits predict nothing.
+# Position t predicts token t + 1; the logits of the last position are unused.
 PROBABILITIES = [
     [[0.5, 0.25, 0.25], [0.2, 0.3, 0.5], [0.1, 0.8, 0.1], [0.9, 0.05, 0.05]],
     [[0.6, 0.2, 0.2], [0.25, 0.5, 0.25], [0.3, 0.3, 0.4], [0.9, 0.05, 0.05]],
@@ -34,21 +33,13 @@ def random_rows(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 def test_sums_and_means_by_hand() -> None:
     found = sequence_nll(logits(), LABELS)
-    # Row 0: p = 0.5, 0.5, 0.8; row 1: the token at place 2, of which place 1 says 0.5.
+    # Row 0: p = 0.5, 0.5, 0.8; row 1: the token at position 2, to which position 1 gives 0.5.
     wanted = [-math.log(0.2), -math.log(0.5)]
     assert found.total.tolist() == pytest.approx(wanted, rel=1e-12)
     assert found.tokens.tolist() == [3, 1]
     assert found.mean.tolist() == pytest.approx([wanted[0] / 3, wanted[1]], rel=1e-12)
     assert found.token_mean.item() == pytest.approx(sum(wanted) / 4, rel=1e-12)
-    assert retain_nll(found).item() == found.token_mean.item()
-
-
-def test_token_log_probs_by_hand() -> None:
-    log_probs, counted = token_log_probs(logits(), LABELS)
-    assert counted.tolist() == [[True, True, True], [False, True, False]]
-    assert log_probs.exp()[counted].tolist() == pytest.approx([0.5, 0.5, 0.8, 0.5], rel=1e-12)
-    assert log_probs[~counted].tolist() == [0.0, 0.0]
-    assert not log_probs.requires_grad
+    assert retain_nll_loss(found).item() == found.token_mean.item()
 
 
 def test_batch_mean_is_that_of_torch_on_shifted_tokens() -> None:
@@ -68,12 +59,11 @@ def test_gradient_agrees_with_finite_differences() -> None:
     "loss",
     [
         lambda logits, labels: sequence_nll(logits, labels).token_mean,
-        lambda logits, labels: kl_reference_model(logits, logits, labels),
-        lambda logits, labels: entropy_scores(logits, labels).mean(),
+        lambda logits, labels: retain_kl_loss(logits, logits, labels),
     ],
-    ids=["likelihood", "divergence", "entropy"],
+    ids=["likelihood", "divergence"],
 )
-def test_the_backward_pass_keeps_nothing_but_the_logits(
+def test_only_the_logits_are_kept_for_the_backward_pass(
     loss: Callable[[Tensor, Tensor], Tensor],
 ) -> None:
     scores, labels = random_rows(torch.bfloat16)
@@ -94,7 +84,7 @@ def test_the_backward_pass_keeps_nothing_but_the_logits(
     assert leaf.grad.dtype == torch.bfloat16
 
 
-def test_half_precision_is_summed_at_single() -> None:
+def test_bfloat16_logits_are_summed_in_float32() -> None:
     scores, labels = random_rows(torch.bfloat16)
     found = sequence_nll(scores, labels).total
     assert found.dtype == torch.float32
@@ -113,23 +103,26 @@ def test_shifted_labels_are_refused() -> None:
 
 
 def test_an_empty_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match="no sequences"):
+    with pytest.raises(ValueError, match="empty batch"):
         sequence_nll(logits()[:0], LABELS[:0])
 
 
-def at_place_0(p: list[float]) -> Tensor:
+def first_position_logits(p: list[float]) -> Tensor:
     rows = torch.tensor([[p, [0.6, 0.3, 0.1]]], dtype=torch.float64)
     return rows.log().requires_grad_()
 
 
 def test_kl_to_the_reference_by_hand() -> None:
     labels = torch.tensor([[-100, 0]])
-    reference, model = at_place_0([0.7, 0.2, 0.1]), at_place_0([0.5, 0.3, 0.2])
-    found = kl_reference_model(reference, model, labels)
+    reference, model = (
+        first_position_logits([0.7, 0.2, 0.1]),
+        first_position_logits([0.5, 0.3, 0.2]),
+    )
+    found = retain_kl_loss(reference, model, labels)
     assert found.item() == pytest.approx(0.085123, abs=5e-7)
-    assert kl_reference_model(model, reference, labels).item() == pytest.approx(0.092033, abs=5e-7)
+    assert retain_kl_loss(model, reference, labels).item() == pytest.approx(0.092033, abs=5e-7)
     found.backward()
-    # ∂KL(p‖q)/∂z = q − p at the one place that counts.
+    # ∂KL(p‖q)/∂z = q − p at the one position with a label.
     assert reference.grad is None
     assert model.grad is not None
     assert model.grad[0, 0].tolist() == pytest.approx([-0.2, 0.1, 0.1], abs=1e-12)
@@ -141,18 +134,18 @@ def test_kl_is_a_mean_over_label_tokens_of_the_batch() -> None:
     other = scores.roll(1, dims=2)
     p, q = scores[:, :-1].log_softmax(2), other[:, :-1].log_softmax(2)
     by_token = (p.exp() * (p - q)).sum(dim=2)[labels[:, 1:] != -100]
-    found = kl_reference_model(scores, other, labels)
+    found = retain_kl_loss(scores, other, labels)
     assert found.item() == pytest.approx(by_token.mean().item(), rel=1e-12)
-    assert kl_reference_model(scores, scores, labels).item() == pytest.approx(0.0, abs=1e-15)
+    assert retain_kl_loss(scores, scores, labels).item() == pytest.approx(0.0, abs=1e-15)
 
 
 def test_two_terms_are_weighted() -> None:
     forget, retain = torch.tensor(3.0), torch.tensor(5.0)
-    assert weighted(forget, retain).item() == 8.0
-    assert weighted(forget, retain, gamma=0.125, alpha=2.0).item() == 10.375
+    assert weighted_loss(forget, retain).item() == 8.0
+    assert weighted_loss(forget, retain, gamma=0.125, alpha=2.0).item() == 10.375
 
 
-def test_a_mean_by_token_weighs_long_answers_more() -> None:
-    found = Nll(torch.tensor([6.0, 1.0]), torch.tensor([3, 1]))
+def test_the_mean_by_token_gives_long_answers_more_weight() -> None:
+    found = SequenceNll(torch.tensor([6.0, 1.0]), torch.tensor([3, 1]))
     assert found.token_mean.item() == 7 / 4
     assert found.mean.tolist() == [2.0, 1.0]

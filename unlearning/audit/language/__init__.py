@@ -1,6 +1,6 @@
-"""Audits of a language model: numbers, texts and log-probabilities in, figures out.
+"""Audits of a language model: metrics from numbers, texts and log-probabilities.
 
-No model is asked here. Log-probabilities are of the true tokens, ``[batch, tokens]`` with a mask of
-where there is one (``unlearning.llm.likelihood.token_log_probs``). Everything is at double
-precision. Definitions follow TOFU (arXiv 2401.06121), MUSE (arXiv 2407.06460) and open-unlearning.
+No model is called here. Log-probabilities are those of the true tokens, ``[batch, tokens]``, with a
+mask of the tokens that belong to the answer. All computations are in float64. Definitions follow
+TOFU (arXiv 2401.06121), MUSE (arXiv 2407.06460) and the program open-unlearning.
 """

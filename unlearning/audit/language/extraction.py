@@ -1,7 +1,8 @@
-"""Extraction strength: how little of a text must be given for the model to say the rest.
+"""Extraction strength: how short a prefix of a text makes the model generate the rest.
 
-Carlini et al. 2021 as in open-unlearning. The greedy token at each place, given all *true* tokens
-before it, is enough: from where all these are right on, greedy decoding says the same.
+Definition of Carlini et al. 2021 as in open-unlearning. It needs only the greedy token at each
+position, given all *true* tokens before it: after the last wrong one of them, greedy decoding
+generates the true text.
 """
 
 import torch
@@ -9,14 +10,14 @@ from torch import Tensor
 
 
 def extraction_strength(greedy: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
-    """Return 1 − k/|y|, ``[batch]``: k = the shortest prefix after which all is said rightly.
+    """Return the extraction strength of each answer, ``[batch]``.
 
-    All are ``[batch, tokens]``; ``mask`` says which tokens are of the answer. 1 is an answer that
-    the prompt alone brings out, 0 one whose last token is wrong. (open-unlearning's program gives
-    1/|y| to the latter.)
+    ``greedy`` and ``truth`` are token ids and ``mask`` marks the answer, all ``[batch, tokens]``.
+    The result is 1 if the prompt alone makes the model generate the answer, and 0 if the last token
+    is wrong (open-unlearning's program gives 1/|y| in the second case).
 
     Raises:
-        ValueError: other shapes, or a row without a token.
+        ValueError: the shapes differ, or a row has no token in the mask.
     """
     if greedy.dim() != 2 or not greedy.shape == truth.shape == mask.shape:
         raise ValueError(
@@ -31,7 +32,8 @@ def extraction_strength(greedy: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
 
 def _strength(right: Tensor) -> float:
     if not len(right):
-        raise ValueError("a row has no token in the mask; leave such answers out")
+        raise ValueError("a row has no token in the mask; leave out answers without tokens")
+    # open-unlearning: 1 − k/|y|, k = length of the shortest prefix after which all is right.
     wrong = (~right).nonzero()
     prefix = int(wrong[-1]) + 1 if len(wrong) else 0
     return 1.0 - prefix / len(right)

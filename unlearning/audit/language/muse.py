@@ -1,4 +1,4 @@
-"""MUSE: verbatim memory, knowledge, and whether membership of forgotten texts leaks.
+"""MUSE metrics: verbatim memory, knowledge memory, and the privacy leak of forgotten texts.
 
 Letters (arXiv 2407.06460): AUC_u of the unlearned model, AUC_R of Retrain on the same texts.
 """
@@ -8,76 +8,96 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from unlearning.audit.language.probability import check_tokens
 from unlearning.audit.language.rouge import mean_rouge_l
 from unlearning.audit.scores import auc
 
-PERCENT = 40  # K of Min-K %
+MIN_K_PERCENT = 40  # K of Min-K %
 
 
 def verbatim_memory(continuations: Sequence[str], truths: Sequence[str]) -> float:
-    """Return VerbMem, ROUGE-L F1 of greedy continuations (128 tokens at most), in [0, 1].
+    """Return VerbMem, the mean ROUGE-L F1 of greedy continuations, in [0, 1].
 
-    Lower is better on the forgotten texts, down to Retrain's.
+    Continuations have at most 128 tokens. On the forgotten texts lower is better, down to Retrain's
+    value.
 
     Raises:
-        ValueError: not one continuation for every truth, or none.
+        ValueError: the numbers of continuations and truths differ, or there are none.
     """
     return mean_rouge_l(continuations, truths).f1
 
 
 def knowledge_memory(answers: Sequence[str], truths: Sequence[str]) -> float:
-    """Return KnowMem, ROUGE-L F1 of answers (32 tokens at most, few-shot), in [0, 1].
+    """Return KnowMem, the mean ROUGE-L F1 of few-shot answers, in [0, 1].
 
-    Lower on the forgotten questions; on the retained ones it is the utility that was preserved.
+    Answers have at most 32 tokens. On the forgotten questions lower is better; on the retained ones
+    it is the preserved utility.
 
     Raises:
-        ValueError: not one answer for every truth, or none.
+        ValueError: the numbers of answers and truths differ, or there are none.
     """
     return mean_rouge_l(answers, truths).f1
 
 
-def min_k_scores(log_probs: Tensor, mask: Tensor, percent: int = PERCENT) -> Tensor:
-    """Return Min-K %, ``[batch]``: the mean log-probability of each text's K % least likely tokens.
+def min_k_scores(log_probs: Tensor, mask: Tensor, percent: int = MIN_K_PERCENT) -> Tensor:
+    """Return Min-K %, the mean log-probability of each text's K % least likely tokens, ``[batch]``.
 
-    Shi et al. 2024 (arXiv 2310.16789); at least one token, rounded down. Higher is more familiar.
+    ``log_probs`` and ``mask`` are ``[batch, tokens]``. K % of the tokens are rounded down, to at
+    least one token. Higher means that the text is more familiar to the model.
 
     Raises:
-        ValueError: other shapes, a row without a token, or K outside [1, 100].
+        ValueError: the shapes differ, a row has no token in the mask, a log-probability is above 0
+            or NaN, or ``percent`` is not from 1 to 100.
     """
-    check_tokens(log_probs, mask)
+    _check_tokens(log_probs, mask)
     if not 1 <= percent <= 100:
-        raise ValueError(f"K is {percent} %, legal is 1 to 100")
+        raise ValueError(f"K of Min-K % must be from 1 to 100 (got {percent})")
+    # Shi et al. 2024 (arXiv 2310.16789): the mean over the K % smallest log p of a text.
     rows = zip(log_probs.detach().double(), mask.bool(), strict=True)
     return torch.stack([_least(row[kept], percent) for row, kept in rows])
 
 
-def leak_auc(forgotten: Tensor, holdout: Tensor) -> float:
-    """Return the AUC of Min-K % with hold-out texts as the positives, MUSE's convention.
+def min_k_auc(forgotten: Tensor, holdout: Tensor) -> float:
+    """Return the AUC of Min-K % with hold-out texts as the positives, which is MUSE's convention.
 
-    That is the chance that a hold-out text is more familiar than a forgotten one: 0 where all
-    forgotten texts are known, 0.5 where neither stands out, above it where the forgotten ones do.
+    ``forgotten`` and ``holdout`` are Min-K % scores, ``[texts]`` of each group. The AUC is the
+    probability that a hold-out text is more familiar than a forgotten one: 0 if the model knows all
+    forgotten texts, 0.5 if neither group stands out, and above 0.5 if the forgotten texts are less
+    familiar than the hold-out texts.
     """
     return auc(holdout.double().cpu().numpy(), forgotten.double().cpu().numpy())
 
 
 def privacy_leak(unlearned: float, retrained: float) -> float:
-    """Return PrivLeak = 100 (AUC_u − AUC_R) / AUC_R, in percent.
+    """Return PrivLeak in percent from the AUCs of the unlearned model and of Retrain.
 
-    Near 0 is good, towards −100 too little was forgotten, above 0 too much. AUC_R has to be
-    measured for every corpus anew.
+    Near 0 is good; towards −100 too little was forgotten, and above 0 too much. AUC_R must be
+    measured for each corpus.
 
     Raises:
-        ValueError: AUC_R is not in (0, 1]: at 0 Retrain itself knows every forgotten text.
+        ValueError: ``retrained`` is not in (0, 1]; at 0 Retrain itself knows all forgotten texts.
     """
     if not 0.0 < retrained <= 1.0:
         raise ValueError(
-            f"Retrain's AUC is {retrained}, legal is above 0; hold-out texts are not like the "
-            "forgotten ones, or Retrain has seen these"
+            f"Retrain's AUC must be above 0 and at most 1 (got {retrained}): either the hold-out "
+            "texts are unlike the forgotten texts, or Retrain has seen the forgotten texts"
         )
+    # MUSE (arXiv 2407.06460): PrivLeak = 100 (AUC_u − AUC_R) / AUC_R.
     return 100.0 * (unlearned - retrained) / retrained
 
 
 def _least(log_probs: Tensor, percent: int) -> Tensor:
     count = max(1, len(log_probs) * percent // 100)
     return log_probs.topk(count, largest=False).values.mean()
+
+
+def _check_tokens(values: Tensor, mask: Tensor) -> None:
+    if values.dim() != 2 or values.shape != mask.shape:
+        raise ValueError(
+            f"log-probabilities {list(values.shape)} and mask {list(mask.shape)} must both be "
+            "[batch, tokens]"
+        )
+    bare = (~mask.bool()).all(dim=1).nonzero().flatten().tolist()
+    if bare:
+        raise ValueError(f"rows {bare} have no token in the mask; leave out texts without tokens")
+    if not bool((values[mask.bool()] <= 1e-6).all()):  # NaN fails as well
+        raise ValueError("log-probabilities must be numbers of at most 0; were losses given?")

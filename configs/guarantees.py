@@ -1,0 +1,83 @@
+"""Settings that an exact or certified unlearning method does not allow."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from configs.agreement import Bottom, VerticalAgreement
+
+
+def refuse_broken_guarantees(plan: "VerticalAgreement") -> None:
+    """Refuse settings under which an exact or certified method would lose its guarantee.
+
+    Raises:
+        ValueError: a setting breaks the guarantee; the message names the setting to use instead.
+    """
+    if plan.training.optimiser == "newton-cg":
+        _refuse_nonconvex(plan)
+        _refuse_early_checkpoint(plan)
+    if plan.sharding.shards > 1 or plan.training.optimiser == "newton-cg":
+        _refuse_fitted_choices(plan)
+    if plan.unlearning.method == "newton-cg" and plan.training.optimiser != "newton-cg":
+        raise ValueError("unlearning.method 'newton-cg' needs training.optimiser = 'newton-cg'")
+    sharded = plan.sharding.shards > 1
+    if sharded is not (plan.unlearning.method == "sharded"):
+        raise ValueError(
+            "sharding.shards above 1 and unlearning.method 'sharded' go together: "
+            "no other method works on shards"
+        )
+    if sharded and plan.unlearning.compare:
+        raise ValueError("no baseline works on shards: unlearning.compare = []")
+    if sharded and plan.training.optimiser == "newton-cg":
+        raise ValueError(
+            "sharding and training.optimiser 'newton-cg' are two methods with a guarantee: choose "
+            "one of them"
+        )
+
+
+def _refuse_nonconvex(plan: "VerticalAgreement") -> None:
+    """The certificate holds for softmax regression over summed votes, in float64."""
+    if plan.top.kind != "sum":
+        raise ValueError(
+            "training.optimiser 'newton-cg' needs a convex loss: top = { kind = 'sum' }"
+        )
+    for name, party in plan.feature_parties.items():
+        if not _linear(party.bottom):
+            raise ValueError(
+                "training.optimiser 'newton-cg' needs linear bottoms: "
+                f"parties.{name}.bottom = {{ kind = 'mlp', hidden = [] }}"
+            )
+    if plan.dtype != "float64":
+        raise ValueError(
+            "training.optimiser 'newton-cg' needs dtype = 'float64' for its certificate"
+        )
+    if plan.training.overlap != "none":
+        raise ValueError("training.optimiser 'newton-cg' has no steps to overlap: overlap = 'none'")
+
+
+def _refuse_early_checkpoint(plan: "VerticalAgreement") -> None:
+    """Newton's method has no epochs, so there is no early checkpoint."""
+    unlearning = plan.unlearning
+    if plan.unlearn and unlearning.method == "fedora" and unlearning.fedora.start == "rewind":
+        raise ValueError(
+            "unlearning.fedora.start 'rewind' needs a checkpoint of the first epochs, and "
+            "training.optimiser 'newton-cg' has none: unlearning.fedora.start = 'original', or "
+            "unlearning.method = 'newton-cg'"
+        )
+
+
+def _linear(bottom: "Bottom") -> bool:
+    return bottom.kind == "mlp" and not bottom.hidden
+
+
+def _refuse_fitted_choices(plan: "VerticalAgreement") -> None:
+    """Statistics and choices that were made by looking at rows still depend on deleted rows."""
+    if plan.preprocessing != "declared":
+        raise ValueError(
+            "an exact or certified method needs preprocessing = 'declared': "
+            "fitted statistics depend on the deleted rows"
+        )
+    if plan.training.patience is not None:
+        raise ValueError(
+            "an exact or certified method has no early stopping, because the choice of the epoch "
+            "depends on the deleted rows: remove training.patience"
+        )

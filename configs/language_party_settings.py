@@ -1,0 +1,77 @@
+"""Party settings in the LLM mode: the folder of the base model, and the files with the texts."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from configs.party_settings import Device, PartySettingsBase, PathText
+from configs.table import ConfigTable, Count
+
+TofuForget: TypeAlias = Literal["forget01", "forget05", "forget10"]
+
+
+class TofuTexts(ConfigTable):
+    """Questions and answers of TOFU in its original files."""
+
+    kind: Literal["tofu"]
+    path: PathText  # folder of the files
+    forget: TofuForget = "forget10"  # split whose rows are flagged for requests
+    retain: Count | None = None  # number of remaining rows, the first ones; absent: all
+
+
+class MuseTexts(ConfigTable):
+    """A corpus of MUSE, whose texts to forget are flagged."""
+
+    kind: Literal["muse"]
+    path: PathText  # folder of the files
+    corpus: Literal["news", "books"] = "news"  # corpus of MUSE
+
+
+class JsonlTexts(ConfigTable):
+    """One JSON object per line, with question and answer, or with text."""
+
+    kind: Literal["jsonl"]
+    path: PathText
+    forget: PathText | None = None  # file of the same form with the flagged rows
+
+
+TextData: TypeAlias = Annotated[TofuTexts | MuseTexts | JsonlTexts, Field(discriminator="kind")]
+
+
+class TofuBenchmark(ConfigTable):
+    """Questions of the TOFU benchmark."""
+
+    kind: Literal["tofu"]
+    path: PathText  # folder of the files
+    forget: TofuForget = "forget10"  # split to forget; the clients must have the same
+
+
+class MuseBenchmark(ConfigTable):
+    """Questions and texts of the MUSE benchmark."""
+
+    kind: Literal["muse"]
+    path: PathText  # folder of the files
+    corpus: Literal["news", "books"] = "news"  # corpus; the clients must have the same
+
+
+Benchmark: TypeAlias = Annotated[TofuBenchmark | MuseBenchmark, Field(discriminator="kind")]
+
+
+class ModelPartySettings(PartySettingsBase):
+    """Settings of a party of the LLM mode: the base model, and the device."""
+
+    base: PathText  # folder of the base model
+    device: Device = "cpu"  # device of the model: cpu, cuda or cuda:NUMBER
+
+
+class LanguageServerSettings(ModelPartySettings):
+    """Settings of the server in the LLM mode."""
+
+    benchmark: Benchmark | None = None  # files of the agreed benchmark
+
+
+class LanguageClientSettings(ModelPartySettings):
+    """Settings of a client in the LLM mode."""
+
+    data: TextData  # texts of the client
+    public: JsonlTexts | None = None  # public texts that are trained with the others; absent: none

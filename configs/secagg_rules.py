@@ -1,0 +1,61 @@
+"""Rules of secure aggregation: which unlearning methods work without single clients' updates."""
+
+from collections.abc import Iterator, Sequence
+from typing import get_args
+
+from configs.client_unlearning import ClientMethod, ClientUnlearning
+
+# These methods read single clients' updates; a test compares this list with the methods.
+SINGLE: frozenset[ClientMethod] = frozenset(
+    ("fedosd", "fedforget", "federaser", "fedrecovery", "fu-pga", "sfu", "mimir")
+)
+# These methods take a mean over the leaving clients: one client's update if one client leaves.
+LEAVING: frozenset[ClientMethod] = frozenset(
+    ("mode", "ewc-sga", "adaclipping-like", "fedmm", "fedgkt")
+)
+# These methods return to an earlier model and repeat its rounds without the leaving clients. The
+# sums of the training minus the repeated sums are one client's update if one client leaves.
+REPLAYS: frozenset[ClientMethod] = frozenset(("knot",))
+
+
+def method_problems(
+    kind: str, chosen: Sequence[tuple[str, ClientMethod]], *, one_leaves: bool
+) -> Iterator[str]:
+    """A message for each chosen method that secure aggregation of ``kind`` makes impossible.
+
+    ``chosen`` has pairs of a config key and the method that it names; ``one_leaves`` is whether a
+    request removes a single client.
+    """
+    hidden = SINGLE | LEAVING | REPLAYS if one_leaves else SINGLE
+    legal = ", ".join(each for each in get_args(ClientMethod) if each not in hidden)
+    for field, method in chosen:
+        if method in SINGLE:
+            need = "needs single clients' updates"
+        elif method in hidden & REPLAYS:
+            need = "reveals, together with the sums of training, the leaving client's update"
+        elif method in hidden:
+            need = "needs the update of the one leaving client"
+        else:
+            continue
+        yield (
+            f"{field}: {method!r} {need}, which aggregation.kind = {kind!r} hides; "
+            f"legal with it: {legal}"
+        )
+
+
+def gate_problems(kind: str, plan: ClientUnlearning) -> Iterator[str]:
+    """A message for each gate of FedGKT that needs the leaving clients' classes in the clear."""
+    gates = [
+        (f"unlearning.variants, {each.name!r}: gate", plan.at(each).fedgkt.gate)
+        for each in plan.variants
+        if each.method == "fedgkt"
+    ]
+    if "fedgkt" in (plan.method, *plan.compare):
+        gates.append(("unlearning.fedgkt.gate", plan.fedgkt.gate))
+    for field, gate in gates:
+        if gate == "classes":
+            yield (
+                f"{field} = 'classes' needs the leaving clients to send their classes, which "
+                f"aggregation.kind = {kind!r} hides; legal: gate = 'features', which needs "
+                "personal.kind = 'mimir', or aggregation.kind = 'none'"
+            )

@@ -1,0 +1,103 @@
+"""Receive queue of a gRPC stream: queues frames, and detects a dead peer by missing heartbeats."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+
+from protocol.errors import PeerSilent, ProtocolError, RemoteProtocolError
+from protocol.line import FrameQueue
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineTimeouts:
+    """Timeouts of a gRPC line, in seconds. Both ends use the same timeouts.
+
+    Attributes:
+        heartbeat: a side that sends no frame for this long sends a heartbeat.
+        silence: a peer that sends neither a frame nor a heartbeat for this long is dead.
+        recheck: between two checks of the certificates.
+        handshake: for the TLS handshake, at the hub.
+        keepalive: between pings of HTTP/2.
+        keepalive_timeout: for the reply to a ping.
+        now: the present time, for the validity of certificates.
+    """
+
+    heartbeat: float = 5.0
+    silence: float = 30.0
+    recheck: float = 5.0
+    handshake: float = 20.0
+    keepalive: float = 30.0
+    keepalive_timeout: float = 20.0
+    now: Callable[[], datetime] = _now
+
+
+class ReceiveQueue:
+    """The frames that one gRPC stream received; an empty frame is a heartbeat.
+
+    gRPC calls ``put`` in the thread that read the frame from the network. That wakes the waiting
+    reader directly, without a thread in between.
+    """
+
+    def __init__(self, timeouts: LineTimeouts) -> None:
+        self.frames, self._timeouts = FrameQueue(), timeouts
+        self._created = self._received = monotonic()
+        self._heartbeats = 0
+
+    def put(self, frame: bytes) -> bool:
+        """Append a frame; return True, because gRPC needs a value.
+
+        There is room for the frame: ``drain`` requests the next frame only when there is.
+        """
+        self._received = monotonic()
+        with suppress(ProtocolError):  # this side has ended the stream
+            if frame:
+                self.frames.add(frame)
+            else:
+                self._count_heartbeat()
+        return True
+
+    def _count_heartbeat(self) -> None:
+        """End the queue if the peer sends far more heartbeats than are due.
+
+        After a network jam many heartbeats may arrive at once, but not more than were due.
+        """
+        self._heartbeats += 1
+        due = (self._received - self._created) / self._timeouts.heartbeat
+        if self._heartbeats > 100 + 5 * due:
+            self.frames.end(RemoteProtocolError("sent too many heartbeats"))
+
+    def drain(self, requests: Iterator[object]) -> None:
+        """Request frames from gRPC, whenever there is room, until the stream ends.
+
+        Raises:
+            ProtocolError: this side has ended the queue.
+        """
+        for _ in requests:
+            self.frames.wait_for_room(None)  # without a limit: the local reader is slow
+
+    def get(self, timeout: float) -> bytes:
+        """Return the next frame.
+
+        Raises:
+            PeerSilent: no frame arrived for ``timeout`` seconds, or no heartbeat either.
+            ProtocolError: the queue has ended.
+        """
+        began = monotonic()
+        while True:
+            dead = max(self._received, began) + self._timeouts.silence
+            try:
+                return self.frames.get(min(dead, began + timeout) - monotonic())
+            except PeerSilent:
+                if began + timeout <= dead:
+                    raise PeerSilent(f"sent no message for {timeout:.3g} s") from None
+                if self._received + self._timeouts.silence <= dead:
+                    raise PeerSilent(
+                        f"sent no heartbeat for {self._timeouts.silence:.3g} s",
+                        "check whether the peer's process stopped or the network is down",
+                    ) from None

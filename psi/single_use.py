@@ -1,0 +1,70 @@
+"""Single use: each step of one side of one run is called once, and in a fixed order."""
+
+from psi.errors import PsiError, UsedTwice
+
+
+class StepOrder:
+    """The order of ``steps``, and the next step; ``who`` names the side in errors."""
+
+    def __init__(self, who: str, steps: tuple[str, ...]) -> None:
+        self._who = who
+        self._steps = steps
+        self._taken = 0
+
+    def require(self, step: str) -> None:
+        """Check that ``step`` is the next step.
+
+        Raises:
+            UsedTwice: ``step`` was taken before.
+            PsiError: another step must come first.
+        """
+        position = self._steps.index(step)
+        if position < self._taken:
+            raise UsedTwice(
+                f"{self._who}: {step} was called a second time",
+                hint="one object is one side of one run; start a new session",
+            )
+        if position > self._taken:
+            raise PsiError(
+                f"{self._who}: {step} was called too early",
+                hint=f"next is {self._steps[self._taken]}; the order is {', '.join(self._steps)}",
+            )
+
+    def take(self, step: str) -> None:
+        """Take ``step``; a step that fails later still counts as taken.
+
+        Raises:
+            UsedTwice: ``step`` was taken before.
+            PsiError: another step must come first.
+        """
+        self.require(step)
+        self._taken += 1
+
+
+class BucketOrder:
+    """The buckets 0 to ``count`` - 1: each is opened at most once, in ascending order."""
+
+    def __init__(self, who: str, count: int) -> None:
+        self._who, self._count = who, count
+        self._next = 0
+
+    @property
+    def finished(self) -> bool:
+        """True if the last bucket was opened."""
+        return self._next == self._count
+
+    def take(self, number: int) -> None:
+        """Open bucket ``number``.
+
+        Raises:
+            UsedTwice: this bucket or a later one was opened before.
+            PsiError: there is no bucket with this number.
+        """
+        if not 0 <= number < self._count:
+            raise PsiError(f"{self._who}: no bucket {number}, expected 0 to {self._count - 1}")
+        if number < self._next:
+            raise UsedTwice(
+                f"{self._who}: bucket {number} was opened a second time, or after a later one",
+                hint="its one-time pads may have been used; start a new session",
+            )
+        self._next = number + 1

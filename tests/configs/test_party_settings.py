@@ -1,0 +1,46 @@
+"""Party settings in the modes with a server: a setting that would be ignored is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from configs.errors import ConfigError
+from configs.federated_file import read_horizontal
+from tests.configs.wards import WARDS
+
+SETTINGS = """
+[settings.client]
+data = {{ kind = "sklearn", name = "digits" }}
+{client}
+[settings.server]
+{server}
+"""
+
+
+@pytest.mark.parametrize("who", ["client", "server"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        'device = "cuda"',
+        'statistics = "public.json"',
+        'module = "wards.nets:Bottom"',
+        'unlearn = { leaver = "ids.csv" }',
+    ],
+)
+def test_what_the_horizontal_mode_does_not_know_is_refused(
+    tmp_path: Path, who: str, setting: str
+) -> None:
+    path, lines = tmp_path / "wards.toml", {"client": "", "server": "", who: setting}
+    path.write_text(WARDS + SETTINGS.format(**lines))
+    with pytest.raises(ConfigError, match=rf"settings\.{who}\.{setting.split(maxsplit=1)[0]}"):
+        read_horizontal(path)
+
+
+def test_settings_of_every_party_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "wards.toml"
+    path.write_text(WARDS + SETTINGS.format(client="threads = 2", server='listen = "localhost:1"'))
+    found = read_horizontal(path)
+    assert (found.settings("client-1").threads, found.settings("server").listen) == (
+        2,
+        "localhost:1",
+    )

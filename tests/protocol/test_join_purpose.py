@@ -1,0 +1,97 @@
+"""Purpose of joining: all parties train, or all predict with the parts of one model."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handshake_parties import meeting, party
+
+from parties.session import handshake
+from parties.session.handshake import accept_spokes, join_hub
+from protocol.channel import Channel
+from protocol.errors import Aborted, IdentityError, ProtocolError, RemoteProtocolError
+from protocol.hub import Hub
+from tests.conftest import HUB, SPOKE
+
+RUN, OTHER = b"r" * 16, b"o" * 16
+THIRD = "hospital"
+
+
+@pytest.fixture(params=["memory", "grpc"])
+def transport(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def meet(
+    transport: str, keys: Path, folder: Path, **comes_for: bytes
+) -> tuple[Future[Hub], Future[Channel]]:
+    """Return the outcome of the hub and the shop; an empty run means training."""
+    people = {
+        name: replace(party(keys, name, []), model_run=comes_for.get(name, comes_for[HUB]))
+        for name in (HUB, SPOKE, THIRD)
+    }
+    with (
+        meeting(transport, people[HUB], keys, folder) as at,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        leading = pool.submit(lambda: accept_spokes(people[HUB], at.port)[0])
+        joining = pool.submit(join_hub, people[SPOKE], lambda: at.connect(SPOKE))
+        joining.exception(20)
+        if not joining.exception():
+            pool.submit(join_hub, people[THIRD], lambda: at.connect(THIRD)).result(20)
+        leading.exception(20)
+    return leading, joining
+
+
+def refused(outcome: Future[Any], kind: type[Exception]) -> str:
+    error = outcome.exception()
+    assert type(error) is kind, error
+    return str(error)
+
+
+def test_models_of_one_run_join(transport: str, keys: Path, tmp_path: Path) -> None:
+    leading, joining = meet(transport, keys, tmp_path, bank=RUN)
+    assert list(leading.result().channels) == [THIRD, SPOKE]
+    assert joining.result().session == leading.result().channels[SPOKE].session
+
+
+@pytest.mark.parametrize(
+    ("comes_for", "told"),
+    [
+        ({HUB: RUN, SPOKE: b""}, "bank predicts, shop trains"),
+        ({HUB: b"", SPOKE: RUN}, "bank trains, shop predicts"),
+    ],
+)
+def test_training_peer_against_predicting_peer_is_refused_at_both_sides(
+    transport: str, keys: Path, tmp_path: Path, comes_for: dict[str, bytes], told: str
+) -> None:
+    leading, joining = meet(transport, keys, tmp_path, **comes_for)
+    assert told in refused(leading, RemoteProtocolError)
+    assert told in refused(joining, Aborted)
+    error = leading.exception()
+    assert isinstance(error, ProtocolError)
+    assert error.hint == "start both with the same command"
+
+
+def test_models_of_different_runs_are_refused_and_both_are_named(
+    transport: str, keys: Path, tmp_path: Path
+) -> None:
+    leading, joining = meet(transport, keys, tmp_path, bank=RUN, shop=OTHER)
+    for told in (refused(leading, RemoteProtocolError), refused(joining, Aborted)):
+        assert f"bank has that of run {RUN.hex()}, shop that of run {OTHER.hex()}" in told
+
+
+@pytest.mark.parametrize(("hub", "spoke"), [(RUN, b""), (b"", RUN), (RUN, OTHER)])
+def test_hub_that_accepts_every_purpose_is_refused_by_its_signature(
+    transport: str,
+    keys: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    hub: bytes,
+    spoke: bytes,
+) -> None:
+    monkeypatch.setattr(handshake, "_check_purpose", lambda *_: None)
+    _, joining = meet(transport, keys, tmp_path, bank=hub, shop=spoke)
+    assert "the signature of bank for 'welcome' is invalid" in refused(joining, IdentityError)

@@ -1,0 +1,128 @@
+"""A metric of an audit: a model's value compared with that of Retrains.
+
+No value is judged by itself. The target is Retrain, the same model trained again without the
+forgotten rows: the gap to its mean over independent seeds, in units of their standard deviation.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from statistics import fmean, stdev
+from typing import Any
+
+_ROUNDING = 1e-12  # a smaller standard deviation cannot be a unit
+
+
+class Status(Enum):
+    """Whether a metric can be interpreted."""
+
+    OK = "ok"
+    NOT_RUN = "not_run"
+    INSUFFICIENT = "insufficient_n"
+
+
+class Direction(Enum):
+    """Which values of a metric are good."""
+
+    RETRAIN = "retrain"  # near Retrain's value, on either side
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A value measured on one model, before it is compared with Retrain.
+
+    Attributes:
+        value: None if it was not measured or is not defined.
+        n: number of rows, or of other counted items.
+        ci95: 95 % interval of the value for this model, over its rows.
+        least: with a smaller n the value is printed but supports no conclusion.
+        note: why there is no value, or what must be known to interpret it.
+    """
+
+    value: float | None
+    n: int
+    ci95: tuple[float, float] | None = None
+    direction: Direction = Direction.RETRAIN
+    least: int = 1
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A measured value beside Retrain's; a gap is the value minus Retrain's mean."""
+
+    name: str
+    value: float | None
+    ci95: tuple[float, float] | None
+    retrain_mean: float | None
+    retrain_sd: float | None
+    gap: float | None
+    gap_in_sd: float | None
+    n: int
+    direction: Direction
+    status: Status
+    note: str
+
+    def plain(self) -> dict[str, Any]:
+        """Return the metric as JSON values, by field name."""
+        words = {"direction": self.direction.value, "status": self.status.value}
+        return asdict(self) | words | {"ci95": list(self.ci95) if self.ci95 else None}
+
+
+def compare_with_retrains(name: str, measured: Measurement, retrains: Sequence[float]) -> Metric:
+    """Return the metric of a value and the values of independent Retrains.
+
+    The standard deviation, and so the gap in this unit, needs two or more Retrains.
+    """
+    mean = fmean(retrains) if retrains else None
+    spread = stdev(retrains) if len(retrains) > 1 else None
+    value = measured.value
+    gap = None if value is None or mean is None else value - mean
+    unit = spread if spread and spread > _ROUNDING else None
+    return Metric(
+        name=name,
+        value=value,
+        ci95=measured.ci95,
+        retrain_mean=mean,
+        retrain_sd=spread,
+        gap=gap,
+        gap_in_sd=gap / unit if gap is not None and unit else None,
+        n=measured.n,
+        direction=measured.direction,
+        status=_status(measured, mean),
+        note=measured.note,
+    )
+
+
+def metric_table(
+    measured: Mapping[str, Mapping[str, Measurement]], retrains: Sequence[str]
+) -> dict[str, list[Metric]]:
+    """Return the metrics of each model, compared with the models named ``retrains``.
+
+    ``measured`` holds measurements by model and metric. A Retrain is compared with the other
+    Retrains: its gap is the difference between models that never saw the forgotten rows.
+    """
+    return {
+        model: [
+            compare_with_retrains(
+                name, each, _column(measured, name, [r for r in retrains if r != model])
+            )
+            for name, each in metrics.items()
+        ]
+        for model, metrics in measured.items()
+    }
+
+
+def _column(
+    measured: Mapping[str, Mapping[str, Measurement]], name: str, retrains: Sequence[str]
+) -> list[float]:
+    found = [measured[retrain][name].value for retrain in retrains if name in measured[retrain]]
+    return [value for value in found if value is not None]
+
+
+def _status(measured: Measurement, retrain: float | None) -> Status:
+    if measured.value is None or retrain is None:
+        return Status.NOT_RUN
+    return Status.OK if measured.n >= measured.least else Status.INSUFFICIENT

@@ -1,0 +1,90 @@
+"""FedForget: distillation with two teachers at the leaving client, and its weight in the mean.
+
+Letters of FedForget (paper 002): s = the student, A = the global model before unlearning, B = the
+second teacher, τ = ``temperature``, λ = factor on the leaving client's weight. All terms are
+computed on D_u; only the remaining clients, which train as usual, preserve the other knowledge.
+
+The paper attracts the student to the leaving client's own old model ("literal"); the authors'
+program repels it ("repel"). Further modes use a clean teacher, a bad teacher, or gradient ascent.
+"""
+
+from math import exp, log
+from typing import Literal, TypeAlias
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy, log_softmax
+
+TeacherMode: TypeAlias = Literal["literal", "repel", "clean_teacher", "bad_teacher", "ga"]
+
+
+def kl_student_teacher(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+    """Return KL(s ‖ t) of each row, the direction in the paper, ``[rows]``.
+
+    ``student`` and ``teacher`` are logits, ``[rows, classes]``.
+    """
+    log_s, log_t = (log_softmax(logits / temperature, dim=1) for logits in (student, teacher))
+    return (log_s.exp() * (log_s - log_t)).sum(dim=1)
+
+
+def kl_teacher_student(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+    """Return KL(t ‖ s) of each row, the usual direction of distillation, ``[rows]``.
+
+    ``student`` and ``teacher`` are logits, ``[rows, classes]``.
+    """
+    return kl_student_teacher(teacher, student, temperature)
+
+
+def second_teacher_loss(
+    mode: TeacherMode,
+    student: Tensor,
+    teacher: Tensor,
+    temperature: float = 1.0,
+    margin: float = 1.0,
+) -> Tensor:
+    """Return the loss term of teacher B for each row, to be added, ``[rows]``.
+
+    ``student`` and ``teacher`` are logits, ``[rows, classes]``. In mode "repel" a row has no loss
+    any more once its divergence is ``margin`` nats; without this margin the loss has no lower
+    bound.
+
+    Raises:
+        ValueError: the mode is "ga", which has no second teacher.
+    """
+    if mode == "ga":
+        raise ValueError('mode "ga" (gradient ascent) has no second teacher')
+    # Paper 002, §3.2.1, Case 1: L_neg = KL(p_s ‖ p_B).
+    divergence = kl_student_teacher(student, teacher, temperature)
+    return (margin - divergence).clamp_min(0.0) if mode == "repel" else divergence
+
+
+def capped_ascent_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return minus the cross entropy of each row, at least −log C, ``[rows]``.
+
+    ``logits`` are ``[rows, classes]`` and ``labels`` are ``[rows]``. A row that the model predicts
+    no better than a uniform guess has no gradient any more.
+    """
+    # Paper 002, §3.2.1, Case 2: L_neg = −L_CE; the cap at log C is our addition.
+    loss = cross_entropy(logits, labels, reduction="none")
+    return -loss.clamp_max(log(logits.shape[1]))
+
+
+def client_weights(
+    rows: list[int], leaving: int, factor: float, max_weight: float = 1.0
+) -> list[float]:
+    """Return the clients' weights in the mean, which sum to 1.
+
+    A client's weight is its number of ``rows``, multiplied by ``factor`` for the client at position
+    ``leaving``; the latter has at most the share ``max_weight`` of the total.
+    """
+    # Paper 002, §3.2.2: θ_g = (λ n_u θ_u + Σ_{i≠u} n_i θ_i) / (λ n_u + Σ_{i≠u} n_i).
+    raw = [float(n) * (factor if k == leaving else 1.0) for k, n in enumerate(rows)]
+    own, others = raw[leaving], sum(raw) - raw[leaving]
+    if own > max_weight * (own + others):
+        raw[leaving] = others * max_weight / (1 - max_weight)
+    return [weight / sum(raw) for weight in raw]
+
+
+def leaving_client_factor(round_: int, first: float, decay: float) -> float:
+    """Return λ, the factor on the leaving client's weight in a round; ``first`` is λ₀."""
+    # Paper 002, §3.2.2: λ(t) = 1 + (λ₀ − 1) e^(−β t), β = ``decay``.
+    return 1 + (first - 1) * exp(-decay * round_)
