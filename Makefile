@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test lint format-check types tests bench proto format hooks clean
+.PHONY: demo test lint format-check types tests bench house docs proto format hooks clean
 
 demo: $(INSTALLED)  ## three organisations find their common rows, train, forget and compare
 	$(BIN)/vfl simulate configs/vertical/digits.toml
@@ -25,6 +25,12 @@ tests: $(INSTALLED)  ## parties are processes, and one without bytecode compiles
 
 bench: $(INSTALLED)  ## measure what the project promises; writes docs/bench.json and rows of docs/fedora.json, horizontal.json and llm.json
 	$(BIN)/python tests/bench
+
+house: $(INSTALLED)  ## measure the structure of the code; writes docs/house.json
+	$(BIN)/python tests/structure
+
+docs: $(INSTALLED)  ## generate docs/configuration.md and docs/cli.md from the schema and the commands
+	$(BIN)/python docs/generate.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

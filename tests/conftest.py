@@ -12,11 +12,11 @@ from desk import HUB, SPOKE, Desk, furnish
 from hypothesis import HealthCheck, settings
 
 from parties.session.simulation import reserved_port
-from protocol.ear import Habits
 from protocol.errors import IdentityError
-from protocol.grpc_line import USUAL, GrpcLine, Server, dial
-from protocol.keyring import Keyring, issue, make_authority, read_keyring, trust
+from protocol.grpc_line import DEFAULT_TIMEOUTS, GrpcLine, LineServer, dial_hub
+from protocol.keyring import Keyring, issue_certificate, make_authority, make_trust, read_keyring
 from protocol.line import Line, memory_lines
+from protocol.receive_queue import LineTimeouts
 from tests import data_folder
 
 FEDERATION = "trial"
@@ -42,7 +42,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keys") / "trial"
     make_authority(folder, FEDERATION)
     for name in PARTIES:
-        issue(folder, FEDERATION, name)
+        issue_certificate(folder, FEDERATION, name)
     return folder
 
 
@@ -61,10 +61,10 @@ def desk(tmp_path: Path, keys: Path) -> Desk:
 
 @contextmanager
 def listening(
-    ring: Keyring, address: str = "127.0.0.1:0", habits: Habits = USUAL
-) -> Iterator[tuple[Server, str]]:
+    ring: Keyring, address: str = "127.0.0.1:0", timeouts: LineTimeouts = DEFAULT_TIMEOUTS
+) -> Iterator[tuple[LineServer, str]]:
     """A hub that admits the shop and the hospital, and its address."""
-    trusted = trust(ring, FEDERATION, {})
+    trusted = make_trust(ring, FEDERATION, {})
 
     def admit(leaf: Certificate) -> str:
         name = trusted.check(leaf, datetime.now(UTC))
@@ -72,16 +72,18 @@ def listening(
             raise IdentityError(f"{name} is no passive party of this agreement")
         return name
 
-    with Server(address, ring, admit, 2, habits) as server:
+    with LineServer(address, ring, admit, 2, timeouts) as server:
         host = address.rpartition(":")[0]
         yield server, address if host == "unix" else f"{host}:{server.port}"
 
 
 @contextmanager
-def grpc_lines(keys: Path, address: str, habits: Habits = USUAL) -> Iterator[Lines]:
+def grpc_lines(
+    keys: Path, address: str, timeouts: LineTimeouts = DEFAULT_TIMEOUTS
+) -> Iterator[Lines]:
     """A line over gRPC with mutual TLS."""
-    with listening(read_keyring(keys, HUB), address, habits) as (server, _):
-        spoke = dial(address, read_keyring(keys, SPOKE), HUB, habits)
+    with listening(read_keyring(keys, HUB), address, timeouts) as (server, _):
+        spoke = dial_hub(address, read_keyring(keys, SPOKE), HUB, timeouts)
         try:
             yield Lines(server.accept(10), spoke)
         finally:
@@ -96,8 +98,10 @@ def dialled(keys: Path) -> Iterator[Dial]:
     """Dials as any party; the lines are cut at the end."""
     lines: list[GrpcLine] = []
 
-    def go(address: str, name: str, folder: Path = keys, habits: Habits = USUAL) -> GrpcLine:
-        lines.append(dial(address, read_keyring(folder, name), HUB, habits))
+    def go(
+        address: str, name: str, folder: Path = keys, timeouts: LineTimeouts = DEFAULT_TIMEOUTS
+    ) -> GrpcLine:
+        lines.append(dial_hub(address, read_keyring(folder, name), HUB, timeouts))
         return lines[-1]
 
     yield go

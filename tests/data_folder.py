@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.seat import (
+from configs.party_settings import (
     CifarData,
     CsvData,
     Data,
@@ -36,7 +36,7 @@ def folder() -> Path:
 
 
 def files(data: Data) -> list[Path]:
-    """The files that a seat's data names."""
+    """The files that a party's data settings name."""
     match data:
         case CsvData() | ParquetData() | NumpyData():
             named = [data.path, data.test_path]

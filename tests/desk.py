@@ -26,7 +26,7 @@ width = 4
 [labels]
 classes = ["no", "yes"]
 """
-SEAT = """
+SETTINGS = """
 certificates = "certs"
 {top}
 [data]
@@ -49,14 +49,14 @@ class Desk:
     def certs(self) -> Path:
         return self.folder / "certs"
 
-    def seat(self, name: str, top: str = "", data: str = "") -> None:
+    def settings(self, name: str, top: str = "", data: str = "") -> None:
         data = data or ('label = "bought"' if name == HUB else "")
-        text = SEAT.format(name=name, top=top, data=data)
-        (self.folder / f"{name}.seat.toml").write_text(text)
+        text = SETTINGS.format(name=name, top=top, data=data)
+        (self.folder / f"{name}.party.toml").write_text(text)
 
     def ask(self, name: str, *options: str, at: str = "127.0.0.1:0") -> Result:
         (self.folder / "trial.toml").write_text(AGREEMENT.format(**self.agreed))
-        command = ["doctor", str(self.folder / "trial.toml"), "--seat", name, "--hub", at]
+        command = ["doctor", str(self.folder / "trial.toml"), "--party", name, "--hub", at]
         command += ["--out", str(self.folder / "runs"), *options]
         return CliRunner().invoke(app, command, env={"COLUMNS": "300", "VFL_DATA": None})
 
@@ -64,7 +64,7 @@ class Desk:
         """The last finding of every subject, and the result."""
         lines = self.ask(name, "--format", "json", *options, **where).output.splitlines()
         found = [json.loads(line) for line in lines]
-        return {each.get("subject", "result"): each for each in found}
+        return {each.get("check", "result"): each for each in found}
 
 
 def furnish(tmp_path: Path, keys: Path) -> Desk:
@@ -74,7 +74,7 @@ def furnish(tmp_path: Path, keys: Path) -> Desk:
     for name in ("ca.pem", "bank.pem", "bank.key", "shop.pem", "shop.key"):
         shutil.copy(keys / name, made.certs)
     for name in (HUB, SPOKE):
-        made.seat(name)
+        made.settings(name)
         rows = [f"{SECRET if row == 7 else f'p{row}'},{row},{['no', 'yes'][row % 2]}"
                 for row in range(20)]  # fmt: skip
         rows = rows if name == HUB else [row.rpartition(",")[0] for row in rows]

@@ -1,4 +1,4 @@
-"""A metrics document with realistic numbers: one request on digits, every optional part present."""
+"""A metrics record with realistic figures: one request on digits, with every optional part."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ PHASES = {
 
 
 def sample() -> dict[str, Any]:
-    """Return a fresh document that a test may change."""
+    """Return a new metrics record that a test may change."""
     traffic = [
         {"phase": phase, "seconds": seconds, "bytes": size, "messages": messages}
         for phase, (seconds, size, messages) in PHASES.items()
@@ -75,7 +75,7 @@ def _request() -> dict[str, Any]:
             "original_score": -4.41,
         },
         "iterations": [_iteration(k) for k in range(40)],
-        "stopped": "the constraint holds and the price has settled",
+        "stopped": "the constraint holds and the dual has settled",
         "methods": _methods(),
         "entropy": _entropy(),
         "label_attack": {"cosine_auc": 0.993, "norm_auc": 0.612, "known_labels": 1, "rows": 104},
@@ -86,7 +86,7 @@ def _request() -> dict[str, Any]:
             "retrain_auc": 0.502,
             "original_ratio": 5.2,
             "fedora_ratio": 1.6,
-            "verdict": "the planted rows can no longer be told from rows never seen",
+            "verdict": "an attack cannot distinguish the planted rows from unseen rows",
         },
         "figures": _figures(),
         "audits": _audits(),
@@ -246,7 +246,7 @@ def _entropy() -> dict[str, Any]:
 
 
 def _counts(rows: int, scale: float) -> list[int]:
-    """Return 20 bins of about ``rows`` rows whose entropy falls off exponentially."""
+    """Return 20 bins of about ``rows`` rows; the counts decrease exponentially with the entropy."""
     return [
         round(rows * (1 - math.exp(-0.115 / scale)) * math.exp(-i * 0.115 / scale))
         for i in range(20)

@@ -20,9 +20,9 @@ def written(folder: Path, port: int) -> None:
         name = block.split()[1].removesuffix(":")
         text = re.sub(r"[a-z0-9.]+:7710", f"127.0.0.1:{port}", block)
         (folder / name).write_text(text)
-    north = (folder / "north.seat.toml").read_text()
+    north = (folder / "north.party.toml").read_text()
     for name in WARDS[1:]:
-        (folder / f"{name}.seat.toml").write_text(north.replace("north", name))
+        (folder / f"{name}.party.toml").write_text(north.replace("north", name))
     data = load_breast_cancer(as_frame=True)
     columns = ["mean radius", "mean texture", "mean area", "mean smoothness"]
     rows = data.frame[columns].assign(diagnosis=data.target_names[data.target])

@@ -1,123 +1,99 @@
-"""The house: who may import whom, what may not be used at all, and how long things may be."""
+"""The structure of the product: imports, packages, names, docstrings, and code that is forbidden.
 
-import ast
+Every rule is measured by ``tests/structure`` and has planted breaches, which must be found by name.
+"""
+
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
+from structure.docstrings import (
+    gives_shape,
+    is_reference,
+    references,
+    without_raises,
+    without_shapes,
+)
+from structure.duplicates import (
+    MOST_DUPLICATES,
+    REASONS,
+    duplicates,
+    unlisted_duplicates,
+    unused_reasons,
+)
+from structure.forbidden import (
+    MAY_USE_ENVIRONMENT,
+    UNSAFE_MODULES,
+    environment_use,
+    long_functions,
+    unsafe_loading,
+    without_module_docstring,
+)
+from structure.imports import (
+    LAYERS,
+    LONGEST_CHAIN,
+    MOST_LAYERS,
+    circles,
+    core_breaches,
+    large_folders,
+    layer_breaches,
+    layers,
+    longest_chain,
+    loose_files,
+    order_breaches,
+    torch_breaches,
+    unknown_packages,
+)
+from structure.model_digests import tensors_digest
+from structure.source import PRODUCT, ROOT, Culprit, Source, read_source
 
-ROOT = Path(__file__).parents[1]
-PILLARS = ("protocol", "psi", "unlearning", "models", "configs")
-PRODUCT = (*PILLARS, "parties")
-MAY_TOUCH_THE_ENVIRONMENT = {
-    "parties/common/device.py",
-    "parties/horizontal/simulation/ray_workers.py",
-    "parties/cli/options.py",
-    "protocol/__init__.py",
-}
-# Modules that run what they read, or are about to.
-MODULES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve"}
-CALLS = {
-    "joblib.load",
-    "torch.load",
-    "torch.hub.load",
-    "yaml.load",
-    "yaml.unsafe_load",
-    "pandas.read_pickle",
-    "pd.read_pickle",
-    "eval",
-    "exec",
-    "builtins.eval",
-    "builtins.exec",
-    "__import__",
-}
-LONGEST_FILE, LONGEST_FUNCTION = 350, 50
-
-
-def files(*folders: str) -> list[Path]:
-    return sorted(
-        path
-        for folder in folders
-        for path in (ROOT / folder).rglob("*.py")
-        if not path.name.endswith("_pb2.py")
-    )
-
-
-def name(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
-
-
-def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and full name of every import."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.lineno, "." * node.level + (node.module or "")
+Plant = Callable[..., Source]
 
 
-def strangers(path: Path, home: str) -> list[str]:
-    """Imports by which ``path``, a file of ``home``, breaks the import rule."""
-    forbidden = {*PRODUCT, "tests"} - {home} if home in PILLARS else {"tests"}
-    return [
-        f"{name(path)}:{line} imports {module}"
-        for line, module in imports(ast.parse(path.read_text()))
-        if module.split(".")[0] in forbidden
-    ]
+@pytest.fixture(scope="module")
+def everything() -> Source:
+    """All source files of the product and of the tests."""
+    return read_source(folders=(*PRODUCT, "tests"))
 
 
-def dangers(path: Path) -> list[str]:
-    """What ``path`` uses that could run what a peer sends."""
-    tree = ast.parse(path.read_text())
-    found = [
-        f"{name(path)}:{line} imports {module}"
-        for line, module in imports(tree)
-        if module.split(".")[0] in MODULES
-    ]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            called = {f"{node.module}.{alias.name}" for alias in node.names} & CALLS
-            found += [f"{name(path)}:{node.lineno} imports {each}" for each in sorted(called)]
-        if isinstance(node, ast.Call):
-            called_name = ast.unparse(node.func)
-            pickles = any(
-                word.arg == "allow_pickle" and getattr(word.value, "value", True) is not False
-                for word in node.keywords
-            )
-            if called_name in CALLS or pickles:
-                found.append(f"{name(path)}:{node.lineno} calls {called_name}")
-    return found
+@pytest.fixture(scope="module")
+def product(everything: Source) -> Source:
+    """All source files of the product."""
+    files = everything.trees.items()
+    return Source({path: tree for path, tree in files if not path.startswith("tests/")})
 
 
-def reads_environment(path: Path) -> list[str]:
-    """Where ``path`` reads or writes an environment variable."""
-    words = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "load_dotenv"}
-    return [
-        f"{name(path)}:{node.lineno} touches the environment"
-        for node in ast.walk(ast.parse(path.read_text()))
-        if (isinstance(node, ast.Attribute) and node.attr in words)
-        or (isinstance(node, ast.alias) and node.name in words)
-        or (isinstance(node, ast.keyword) and node.arg == "envvar")
-    ]
+@pytest.fixture
+def plant(tmp_path: Path) -> Plant:
+    """Writes a small product, as texts by path, and reads it."""
+
+    def write(files: dict[str, str]) -> Source:
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(dedent(text))
+        return read_source(tmp_path)
+
+    return write
 
 
-def too_long(path: Path) -> list[str]:
-    text = path.read_text()
-    lines = len(text.splitlines())
-    found = [f"{name(path)} has {lines} lines"] if lines > LONGEST_FILE else []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or 0) - node.lineno + 1
-            if length > LONGEST_FUNCTION:
-                found.append(f"{name(path)}:{node.lineno} {node.name} has {length} lines")
-    return found
+def expect_none(culprits: Iterable[Culprit]) -> None:
+    """Fail with a line for each place that breaks a rule."""
+    if lines := [str(each) for each in culprits]:
+        pytest.fail("\n".join([*lines, f"{len(lines)} in all"]), pytrace=False)
 
 
-@pytest.mark.parametrize("home", PRODUCT)
-def test_import_rule(home: str) -> None:
-    """A pillar imports only itself and libraries; nobody imports parties but parties and tests."""
-    assert [breach for path in files(home) for breach in strangers(path, home)] == []
+# --- rule 1: core packages ------------------------------------------------------------------------
+
+
+def test_core_packages_import_only_themselves_and_libraries(product: Source) -> None:
+    expect_none(core_breaches(product))
+
+
+def test_receipts_import_no_torch(product: Source) -> None:
+    expect_none(torch_breaches(product))
 
 
 def test_folders_are_the_product() -> None:
@@ -126,62 +102,338 @@ def test_folders_are_the_product() -> None:
     assert not found & sys.stdlib_module_names
 
 
-def test_nothing_runs_what_it_reads() -> None:
-    assert [danger for path in files(*PRODUCT) for danger in dangers(path)] == []
-
-
-def test_environment_is_touched_at_the_door_only() -> None:
-    touching = {name(path) for path in files(*PRODUCT) if reads_environment(path)}
-    assert touching <= MAY_TOUCH_THE_ENVIRONMENT
-
-
-def test_files_and_functions_are_short() -> None:
-    assert [long for path in files(*PRODUCT, "tests") for long in too_long(path)] == []
-
-
-def test_every_file_begins_with_its_signboard() -> None:
-    bare = [
-        name(path)
-        for path in files(*PRODUCT, "tests")
-        if not ast.get_docstring(ast.parse(path.read_text()))
-    ]
-    assert bare == []
-
-
-# --- planted breaches: the rules above can fail ---------------------------------------------------
-
-
-@pytest.fixture
-def planted(tmp_path: Path) -> Path:
-    return tmp_path / "planted.py"
-
-
 @pytest.mark.parametrize(
-    ("home", "line", "told"),
+    ("package", "line", "reason"),
     [
-        ("psi", "from protocol.channel import Channel", "planted.py:1 imports protocol.channel"),
-        ("models", "import parties", "planted.py:1 imports parties"),
-        ("protocol", "import numpy, configs.schema", "planted.py:1 imports configs.schema"),
-        ("unlearning", "def f():\n    import models", "planted.py:2 imports models"),
-        ("configs", "import tests", "planted.py:1 imports tests"),
-        ("parties", "from tests import conftest", "planted.py:1 imports tests"),
+        ("psi", "from protocol.channel import Channel", "1 psi.x: psi may not import protocol"),
+        ("models", "import parties", "1 models.x: models may not import parties"),
+        (
+            "protocol",
+            "import numpy, configs.schema",
+            "1 protocol.x: protocol may not import config",
+        ),
+        (
+            "unlearning",
+            "def f():\n    import models",
+            "2 unlearning.x: unlearning may not import m",
+        ),
+        ("configs", "import tests", "1 configs.x: configs may not import tests"),
+        ("parties", "from tests import conftest", "1 parties.x: parties may not import tests"),
     ],
 )
-def test_planted_import_is_named(planted: Path, home: str, line: str, told: str) -> None:
-    planted.write_text(line)
-    assert strangers(planted, home) == [told]
+def test_planted_core_import_is_found(plant: Plant, package: str, line: str, reason: str) -> None:
+    (found,) = core_breaches(plant({f"{package}/x.py": line}))
+    assert str(found).startswith(f"{package}/x.py:{reason}")
 
 
 @pytest.mark.parametrize("line", ["import psi", "from psi.ids import hashed", "import torch"])
-def test_own_and_foreign_imports_are_free(planted: Path, line: str) -> None:
-    planted.write_text(line)
-    assert strangers(planted, "psi") == []
+def test_own_imports_and_libraries_are_allowed(plant: Plant, line: str) -> None:
+    assert core_breaches(plant({"psi/x.py": line})) == []
+
+
+def test_planted_torch_is_found_behind_an_import(plant: Plant) -> None:
+    files = {
+        "unlearning/receipts/check.py": "from unlearning.digest import digest",
+        "unlearning/digest.py": "import torch\ndef digest(): ...",
+        "unlearning/other.py": "import torch",
+    }
+    (found,) = torch_breaches(plant(files))
+    assert str(found).startswith("unlearning/digest.py:1 unlearning.digest: unlearning/receipts/")
+
+
+# --- rule 2: layers of parties --------------------------------------------------------------------
+
+
+def test_packages_of_parties_import_lower_layers_only(product: Source) -> None:
+    expect_none(layer_breaches(product))
+
+
+def test_packages_of_parties_stand_on_few_layers(product: Source) -> None:
+    expect_none(unknown_packages(product))
+    assert layers(product) <= MOST_LAYERS
+    assert len(LAYERS) <= MOST_LAYERS
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reason"),
     [
-        *((f"import {module}", f"imports {module}") for module in sorted(MODULES)),
+        ("from parties.cli.console import Console", "1 parties.data.x: data imports {}: up (top)"),
+        ("import parties.report.page", "1 parties.data.x: data imports {}: sideways (top)"),
+        (
+            "def f():\n    from parties.cli import console",
+            "2 parties.data.x: data imports {}: up (lazy)",
+        ),
+        (
+            "if TYPE_CHECKING:\n    from parties.report import page",
+            "2 parties.data.x: data imports {}: sideways (typing)",
+        ),
+    ],
+)
+def test_planted_import_between_layers_is_found(plant: Plant, line: str, reason: str) -> None:
+    files = {"parties/data/x.py": line, "parties/cli/console.py": "", "parties/report/page.py": ""}
+    module = "parties.cli.console" if "cli" in line else "parties.report.page"
+    found = [str(each) for each in layer_breaches(plant(files))]
+    assert found == [f"parties/data/x.py:{reason.format(module)}"]
+
+
+def test_import_of_a_lower_layer_is_allowed(plant: Plant) -> None:
+    files = {"parties/cli/x.py": "from parties.data import y", "parties/data/y.py": ""}
+    assert layer_breaches(plant(files)) == []
+
+
+def test_planted_package_on_no_layer_is_found(plant: Plant) -> None:
+    source = plant({"parties/utils/x.py": "", "parties/cli/y.py": ""})
+    assert [str(each) for each in unknown_packages(source)] == [
+        "parties/utils/__init__.py:1 utils: package on no layer"
+    ]
+    assert layers(source) == 2
+
+
+# --- rule 3: no loose file, no folder with more files than a dozen --------------------------------
+
+
+def test_parties_has_no_loose_file(product: Source) -> None:
+    expect_none(loose_files(product))
+
+
+def test_folders_hold_at_most_a_dozen_files(product: Source) -> None:
+    expect_none(large_folders(product))
+
+
+def test_planted_loose_file_is_found(plant: Plant) -> None:
+    source = plant({"parties/__main__.py": "", "parties/x.py": "", "parties/cli/y.py": ""})
+    assert [str(each) for each in loose_files(source)] == [
+        "parties/x.py:1 parties.x: loose file in parties/"
+    ]
+
+
+def test_planted_large_folder_is_found(plant: Plant) -> None:
+    files = {f"parties/data/f{number}.py": "" for number in range(13)}
+    registry = {f"parties/data/sources/f{number}.py": "" for number in range(13)}
+    (found,) = large_folders(plant(files | registry | {"parties/data/__init__.py": ""}))
+    assert str(found) == "parties/data:1 data: 13 files, at most 12"
+
+
+# --- rule 4: order inside a mode's package --------------------------------------------------------
+
+
+def test_modes_keep_their_order(product: Source) -> None:
+    expect_none(order_breaches(product))
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "reason"),
+    [
+        ("vertical/engine/x.py", "vertical.methods.y", "the engine may not import methods"),
+        ("vertical/privacy/x.py", "vertical.active", "the engine may not import the role programs"),
+        ("horizontal/methods/x.py", "horizontal.evaluation.y", "methods may not import evaluation"),
+        (
+            "horizontal/evaluation/x.py",
+            "horizontal.simulation.y",
+            "evaluation may not import the role programs",
+        ),
+    ],
+)
+def test_planted_import_against_the_order_is_found(
+    plant: Plant, path: str, module: str, reason: str
+) -> None:
+    other = f"parties/{module.replace('.', '/')}.py"
+    (found,) = order_breaches(
+        plant({f"parties/{path}": f"import parties.{module}", other: f"import parties.{module}"})
+    )
+    here = f"parties.{path.removesuffix('.py').replace('/', '.')}"
+    assert str(found) == f"parties/{path}:1 {here}: {reason} (parties.{module}) (top)"
+
+
+# --- rule 5: one name, one module -----------------------------------------------------------------
+
+
+def test_public_names_are_defined_once(product: Source) -> None:
+    expect_none(unlisted_duplicates(product))
+
+
+def test_exceptions_for_names_are_few_and_used(product: Source) -> None:
+    assert len(duplicates(product)) <= MOST_DUPLICATES
+    assert len(REASONS) <= MOST_DUPLICATES
+    assert unused_reasons(product) == []
+
+
+def test_planted_duplicate_name_is_found(plant: Plant) -> None:
+    files = {
+        "psi/x.py": "class Line: ...\ndef _private(): ...",
+        "models/y.py": "def Line(): ...\ndef _private(): ...",
+    }
+    assert [str(each) for each in unlisted_duplicates(plant(files))] == [
+        "models/y.py:1 Line: also in psi/x.py",
+        "psi/x.py:1 Line: also in models/y.py",
+    ]
+
+
+# --- chains of imports ----------------------------------------------------------------------------
+
+
+def test_chains_of_imports_are_short(product: Source) -> None:
+    chain = longest_chain(product)
+    if len(chain) > LONGEST_CHAIN:
+        pytest.fail("\n".join([*chain, f"{len(chain)} files"]), pytrace=False)
+
+
+def test_no_circle_of_imports(product: Source) -> None:
+    assert circles(product) == []
+
+
+def test_planted_chain_and_circle_are_found(plant: Plant) -> None:
+    files = {
+        "psi/a.py": "from psi import b, c",
+        "psi/b.py": "import psi.c",
+        "psi/c.py": "def f():\n    import psi.d",
+        "psi/d.py": "",
+    }
+    assert longest_chain(plant(files)) == ["psi/a.py", "psi/b.py", "psi/c.py"]
+    files["psi/c.py"] = "from psi import a"
+    assert circles(plant(files)) == [["psi/a.py", "psi/b.py", "psi/c.py", "psi/a.py"]]
+
+
+# --- docstrings -----------------------------------------------------------------------------------
+
+
+def test_docstrings_give_shapes(product: Source) -> None:
+    expect_none(without_shapes(product))
+
+
+def test_docstrings_name_raised_exceptions(product: Source) -> None:
+    expect_none(without_raises(product))
+
+
+def test_no_docstring_points_elsewhere(product: Source) -> None:
+    expect_none(references(product))
+
+
+def test_planted_missing_shape_is_found(plant: Plant) -> None:
+    files = {
+        "models/types.py": "Rows = NDArray[int]",
+        "models/x.py": '''
+            from models.types import Rows
+            class Net:
+                def forward(self, x: "torch.Tensor") -> int:
+                    """Add."""
+                def _own(self, x: Tensor): ...
+            def take(rows: list[Rows]) -> Rows:
+                """Take [0] of list[int]."""
+            def good(rows: Rows):
+                """Take rows [rows, width]."""
+            def free(shape: TensorShape): ...
+        ''',
+    }
+    assert [str(each) for each in without_shapes(plant(files))] == [
+        "models/x.py:4 Net.forward: no shape for x",
+        "models/x.py:7 take: no shape for rows, the result",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The loss, a scalar.",
+        "Tensors of any shape.",
+        "Rows ``[rows, width]``.",
+        "A vector [n].",
+        "Images [batch, 3, height, width].",
+        "Bits [rows, width // 8], packed.",
+        "Logits [..., classes].",
+        "Votes [clients + 1, 2 * width] or nothing.",
+    ],
+)
+def test_shape_is_recognised(text: str) -> None:
+    assert gives_shape(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["In [0, 1].", "A list[int].", "The first, x[n].", "A note [see below].", "Shapes."]
+)
+def test_other_brackets_are_no_shape(text: str) -> None:
+    assert not gives_shape(text)
+
+
+def test_planted_missing_raises_is_found(plant: Plant) -> None:
+    text = '''
+        def open(path):
+            """Open a file."""
+            if path:
+                raise errors.StorageError("x") from None
+            raise broken(path)
+        def broken(path) -> DataError:
+            """An error."""
+        def read():
+            """Read.
+
+            Raises:
+                DataError: the file is damaged.
+            """
+            def inner():
+                raise ValueError
+            try:
+                raise DataError
+            except OSError as error:
+                raise
+            except KeyError as error:
+                raise error
+    '''
+    assert [str(each) for each in without_raises(plant({"psi/x.py": text}))] == [
+        "psi/x.py:2 open: raises DataError, StorageError"
+    ]
+
+
+def test_planted_reference_is_found(plant: Plant) -> None:
+    text = '''
+        """A module."""
+        class A:
+            """See ``B``."""
+            def f(self):
+                """ """
+            def g(self):
+                """Seed of the run."""
+    '''
+    assert [str(each) for each in references(plant({"psi/x.py": text}))] == [
+        "psi/x.py:3 A: See ``B``.",
+        "psi/x.py:5 f: empty docstring",
+    ]
+
+
+@pytest.mark.parametrize("text", ["As ``Line``.", "As in Protocol.", "As Line does.", "see B"])
+def test_reference_is_recognised(text: str) -> None:
+    assert is_reference(text)
+
+
+@pytest.mark.parametrize("text", ["Seen rows.", "As bytes.", "As many rows as a batch has."])
+def test_other_beginnings_are_no_reference(text: str) -> None:
+    assert not is_reference(text)
+
+
+# --- forbidden code -------------------------------------------------------------------------------
+
+
+def test_nothing_can_execute_the_data_it_loads(product: Source) -> None:
+    expect_none(unsafe_loading(product))
+
+
+def test_environment_is_used_in_few_files(product: Source) -> None:
+    expect_none(environment_use(product))
+    assert product.trees.keys() >= MAY_USE_ENVIRONMENT
+
+
+def test_functions_are_short(everything: Source) -> None:
+    expect_none(long_functions(everything))
+
+
+def test_every_file_has_a_docstring(everything: Source) -> None:
+    expect_none(without_module_docstring(everything))
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        *((f"import {module}", f"imports {module}") for module in sorted(UNSAFE_MODULES)),
         ("from pickle import loads", "imports pickle"),
         ("torch.load(path)", "calls torch.load"),
         ("torch.load(path, weights_only=True)", "calls torch.load"),
@@ -195,28 +447,51 @@ def test_own_and_foreign_imports_are_free(planted: Path, line: str) -> None:
         ("__import__(name)", "calls __import__"),
     ],
 )
-def test_planted_danger_is_named(planted: Path, line: str, told: str) -> None:
-    planted.write_text(line)
-    assert dangers(planted) == [f"planted.py:1 {told}"]
+def test_planted_unsafe_loading_is_found(plant: Plant, line: str, reason: str) -> None:
+    found = [str(each) for each in unsafe_loading(plant({"psi/x.py": line}))]
+    assert found == [f"psi/x.py:1 psi.x: {reason}"]
 
 
 @pytest.mark.parametrize(
     "line", ["np.load(path, allow_pickle=False)", "model.eval()", "json.load(file)"]
 )
-def test_harmless_likeness_is_free(planted: Path, line: str) -> None:
-    planted.write_text(line)
-    assert dangers(planted) == []
+def test_safe_calls_are_allowed(plant: Plant, line: str) -> None:
+    assert unsafe_loading(plant({"psi/x.py": line})) == []
 
 
 @pytest.mark.parametrize(
     "line", ["os.environ['A'] = 'b'", "os.getenv('A')", "from os import environ"]
 )
-def test_planted_environment_is_named(planted: Path, line: str) -> None:
-    planted.write_text(line)
-    assert reads_environment(planted) == ["planted.py:1 touches the environment"]
+def test_planted_environment_is_found(plant: Plant, line: str) -> None:
+    found = [str(each) for each in environment_use(plant({"psi/x.py": line}))]
+    assert found == ["psi/x.py:1 psi.x: uses an environment variable"]
 
 
-def test_planted_length_is_named(planted: Path) -> None:
-    planted.write_text("def long():\n" + "    pass\n" * 350)
-    told = ["planted.py has 351 lines", "planted.py:1 long has 351 lines"]
-    assert too_long(planted) == told
+def test_planted_long_function_is_found(plant: Plant) -> None:
+    text = "def long():\n" + "    pass\n" * 50
+    assert [str(each) for each in long_functions(plant({"psi/x.py": text}))] == [
+        "psi/x.py:1 long: 51 lines, at most 50"
+    ]
+
+
+def test_planted_file_without_docstring_is_found(plant: Plant) -> None:
+    assert [str(each) for each in without_module_docstring(plant({"psi/x.py": "x = 1"}))] == [
+        "psi/x.py:1 psi.x: no module docstring"
+    ]
+
+
+# --- digests of models ----------------------------------------------------------------------------
+
+
+def test_digest_of_tensors_depends_on_names_types_shapes_and_bytes(tmp_path: Path) -> None:
+    def digest(header: str, content: bytes) -> str:
+        file = tmp_path / "model.safetensors"
+        file.write_bytes(len(header).to_bytes(8, "little") + header.encode() + content)
+        return tensors_digest(file)
+
+    one = '{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}'
+    moved = '{"__metadata__":{},"a":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}'
+    same = digest(one, b"xy")
+    assert digest(moved, b"zxy") == same
+    others = [one.replace('"a"', '"b"'), one.replace("U8", "I8"), one.replace("[2]", "[1,2]")]
+    assert len({same, digest(one, b"xz"), *(digest(each, b"xy") for each in others)}) == 5

@@ -1,4 +1,4 @@
-"""What nobody can mean on a command line, refused in words before any option is read."""
+"""Checks of the command line for common mistakes, before the options are parsed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,92 +6,103 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from parties.cli.console import Teller
+from parties.cli.console import Console
 from parties.common.errors import UsageProblem
 from protocol.errors import IdentityError
 
 _NO_TLS = {"insecure", "no_tls", "plaintext", "no_verify", "skip_verify", "disable_tls"}
-_MEANT = {
-    "labels": "labels stand in the active party's seat: label = COLUMN in its [data]",
-    "label": "labels stand in the active party's seat: label = COLUMN in its [data]",
-    "serve": "only the active party listens, at --hub HOST:PORT; a passive party dials it",
+_LABELS = "labels are named in the settings of the active party: label = COLUMN in its [data]"
+_HINTS = {  # for options that do not exist
+    "labels": _LABELS,
+    "label": _LABELS,
+    "serve": "only the active party listens, at --hub HOST:PORT; passive parties dial it",
     "port": "the port is a part of --hub HOST:PORT, from 1 to 65535",
-    "timeout": "how long a party waits is agreed: [limits], each above 0 seconds",
+    "timeout": "waiting times are in the agreement: [limits], each above 0 seconds",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """An option that a command has."""
+class _Option:
+    """An option of a command."""
 
     takes_value: bool
     multiple: bool
 
 
-class Command(TyperCommand):
-    """A command whose options are looked at before they are read."""
+class CheckedCommand(TyperCommand):
+    """A command that checks its options before Typer parses them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse in words, then as Typer does."""
-        _guarded(ctx, self.params, args)
+        """Check the options, then parse them."""
+        _check_options(ctx, self.params, args)
         return super().parse_args(ctx, args)
 
 
-class Commands(TyperGroup):
-    """Commands whose options are looked at before they are read."""
+class CheckedGroup(TyperGroup):
+    """A group of commands that checks their options before Typer parses them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Without a command, say which there are."""
+        """Parse the name of a command; without a name, fail and list all commands."""
         if not args:
             ctx.fail(f"Missing command. The commands are {', '.join(self.commands)}.")
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is meant; its own options are refused in words."""
+        """Return name, command and options of the named command; check the options."""
         name, command, rest = super().resolve_command(ctx, args)
-        if command is not None and not isinstance(command, Commands):  # these look themselves
-            _guarded(ctx, command.params, rest)
+        if command is not None and not isinstance(command, CheckedGroup):  # a group checks its own
+            _check_options(ctx, command.params, rest)
         return name, command, rest
 
 
-def check_hub(address: str, *, dials: bool) -> None:
-    """Refuse an address that is none; raises ``UsageProblem``."""
+def check_hub_address(address: str, *, dials: bool) -> None:
+    """Check the value of ``--hub``.
+
+    Args:
+        address: the value.
+        dials: whether the party dials the address; otherwise it listens there.
+
+    Raises:
+        UsageProblem: the value is not an address.
+    """
     from configs.address import checked_address, checked_target
 
     try:
         checked_target(address) if dials else checked_address(address)
     except ValueError as error:
         raise UsageProblem(
-            f"--hub: {error}", "--hub HOST:PORT, as the active party listens"
+            f"--hub: {error}", "give --hub HOST:PORT, the address where the active party listens"
         ) from None
 
 
-def _guarded(ctx: Any, params: Sequence[Any], args: Sequence[str]) -> None:
+def _check_options(ctx: Any, params: Sequence[Any], args: Sequence[str]) -> None:
     known = {
-        name: _Known(not (getattr(each, "is_flag", False) or each.nargs == 0), each.multiple)
+        name: _Option(not (getattr(each, "is_flag", False) or each.nargs == 0), each.multiple)
         for each in params
         if each.param_type_name == "option"
         for name in (*each.opts, *each.secondary_opts)
-    } | {"--help": _Known(takes_value=False, multiple=True)}
-    told = Teller(ctx.info_name or "vfl", json_lines="json" in args, debug="--debug" in args)
-    told.guard(lambda: _check(known, args))
+    } | {"--help": _Option(takes_value=False, multiple=True)}
+    console = Console(ctx.info_name or "vfl", json_lines="json" in args, debug="--debug" in args)
+    console.run(lambda: _check(known, args))
 
 
-def _check(known: Mapping[str, _Known], args: Sequence[str]) -> None:
-    """Raise what is wrong with the options of ``args``; no value is repeated."""
-    said: dict[str, str] = {}
+def _check(known: Mapping[str, _Option], args: Sequence[str]) -> None:
+    """Raise an error for the first wrong option; the error repeats no value."""
+    given: dict[str, str] = {}
     for name, value in _options(known, args):
         if name not in known:
             _explain(name)
         elif known[name].takes_value:
-            key, _, value_there = value.partition("=")
-            place, there = (f"{name} {key}", value_there) if known[name].multiple else (name, value)
-            if said.setdefault(place, there) != there:
-                raise UsageProblem(f"{place} is given twice, with different values", "give it once")
+            key, _, setting = value.partition("=")
+            option, new = (f"{name} {key}", setting) if known[name].multiple else (name, value)
+            if given.setdefault(option, new) != new:
+                raise UsageProblem(
+                    f"{option} is given twice, with different values", "give it once"
+                )
 
 
-def _options(known: Mapping[str, _Known], args: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Every option with its value; what it takes from the next word is passed over."""
+def _options(known: Mapping[str, _Option], args: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each option with its value."""
     words = iter(args)
     for word in words:
         if word == "--":
@@ -104,35 +115,35 @@ def _options(known: Mapping[str, _Known], args: Sequence[str]) -> Iterator[tuple
 
 
 def _explain(name: str) -> None:
-    """Raise what an unknown option would have meant; silent where nobody knows."""
-    from configs.agreement import Agreement
+    """Raise an error that explains a common unknown option; return for any other."""
+    from configs.agreement import VerticalAgreement
     from configs.errors import ConfigError
     from configs.keys import places_of
-    from configs.problems import is_secret
-    from configs.seat import Seat
+    from configs.messages import is_secret
+    from configs.party_settings import VerticalPartySettings
 
     word = name.lstrip("-").replace("-", "_").lower()
     if is_secret(word):
         raise UsageProblem(
             f"{name[:40]}: secrets do not belong on a command line, where others can read them",
-            "keys stand in files that only this account can read: --certificates FOLDER",
+            "store keys in files that only this account can read: --certificates FOLDER",
         )
     if word in _NO_TLS:
         raise IdentityError(
-            f"{name} does not exist: TLS is never off, on no address and for no trial",
-            "vfl certs makes certificates for trials",
+            f"{name} does not exist: TLS is never off, not even for a trial",
+            "vfl certs makes certificates for a trial",
         )
-    if word in _MEANT:
-        raise UsageProblem(f"there is no {name}", _MEANT[word])
-    if shared := places_of(Agreement, word):
+    if word in _HINTS:
+        raise UsageProblem(f"there is no option {name}", _HINTS[word])
+    if shared := places_of(VerticalAgreement, word):
         raise ConfigError(
             f"{name} is a setting of the agreement, which all parties share: {', '.join(shared)}",
-            "change the agreement at every party; only then all train one and the same model"
+            "change the agreement at every party; otherwise the parties train different models"
             if word == "seed"
-            else f"change the agreement at every party, or say --set {shared[0]}=VALUE at each",
+            else f"change the agreement at every party, or give --set {shared[0]}=VALUE at each",
         )
-    if places_of(Seat, word):
+    if places_of(VerticalPartySettings, word):
         raise UsageProblem(
-            f"there is no {name}: it is a setting of the seat",
-            f"write {word} = ... in [seats.NAME] or NAME.seat.toml",
+            f"there is no option {name}: {word} is a party setting",
+            f"write {word} = ... in [settings.NAME] or NAME.party.toml",
         )

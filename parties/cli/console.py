@@ -1,4 +1,4 @@
-"""What the command line says: progress, results and failures, to people or to programs."""
+"""Console output of a command: progress, results and errors, as text or JSON lines."""
 
 import json
 import logging
@@ -11,79 +11,81 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rich.console import Console
+from rich.console import Console as RichConsole
 
 from configs.errors import ConfigError
-from parties.cli.options import refuse_telltales
-from parties.common.errors import Failed, Stopped, exit_code
+from parties.cli.options import refuse_leaking_variables
+from parties.common.errors import UNEXPECTED, Failed, Stopped, exit_code
 from parties.common.printable import printable, printable_event
-from parties.common.progress import Event, Listener
-from parties.common.signals import stoppable
+from parties.common.progress import Event, ProgressListener
+from parties.common.signals import stop_on_sigterm
 from protocol.errors import Aborted
 
-UNEXPECTED = 1
 
-
-class Teller:
-    """One command's voice: text on a terminal, or one JSON object a line."""
+class Console:
+    """Prints a command's progress, results and errors as text or as JSON lines."""
 
     def __init__(self, command: str, *, json_lines: bool, debug: bool) -> None:
         self._command, self._json, self._debug = printable(command, 80), json_lines, debug
-        self.console = Console(stderr=json_lines)
-        self._errors = Console(stderr=True, soft_wrap=True, highlight=False)
+        self.terminal = RichConsole(stderr=json_lines)
+        self._errors = RichConsole(stderr=True, soft_wrap=True, highlight=False)
 
-    def guard(self, work: Callable[[], None]) -> None:
-        """Do the work; end the process with the right code when it fails."""
+    def run(self, work: Callable[[], None]) -> None:
+        """Run ``work``; on failure print the error and exit with its code.
+
+        Raises:
+            SystemExit: ``work`` failed; the code names the kind of failure.
+        """
         try:
-            refuse_telltales(debug=self._debug)
-            with stoppable():
+            refuse_leaking_variables(debug=self._debug)
+            with stop_on_sigterm():
                 work()
         except Stopped as stopped:
-            self.say(f"{self._command}: stopped; {stopped.hint}", event="stopped")
+            self.print(f"{self._command}: stopped; {stopped.hint}", event="stopped")
         except KeyboardInterrupt:
             self._fail(["interrupted"], "", 130)
-        except Exception as error:  # noqa: BLE001  the one place where every failure ends
+        except Exception as error:  # noqa: BLE001  every failure of a command ends here
             if self._debug:
                 for line in _trace(error):
                     self._errors.print(line, markup=False)
             self._fail(*_explained(error), echo=isinstance(error, Aborted))
 
     @contextmanager
-    def view(self, roles: dict[str, str]) -> Iterator[Listener]:
-        """Show progress while the body runs."""
-        from parties.cli.progress_view import View
+    def progress(self, roles: dict[str, str]) -> Iterator[ProgressListener]:
+        """Show progress of the parties in ``roles`` (name -> role) while the body runs."""
+        from parties.cli.progress_view import ProgressView
 
         if self._json:
             yield self._line
             return
-        with View(self.console, roles) as view:
+        with ProgressView(self.terminal, roles) as view:
             yield lambda event: view.show(printable_event(event))
 
     def warn(self, text: str) -> None:
-        """Something that a person should look at."""
+        """Print a warning."""
         if self._json:
             self._line({"event": "warning", "party": self._command, "text": text})
         else:
             self._errors.print(f"{self._command}: warning: {printable(text)}", markup=False)
 
-    def result(self, metrics: dict[str, Any], folder: Path) -> None:
-        """Say what came out, and where it lies."""
+    def show_result(self, metrics: dict[str, Any], folder: Path) -> None:
+        """Print the tables of a finished run and the paths of its files."""
         if self._json:
             self._line({"event": "result", "party": self._command, "folder": str(folder)})
             return
-        from parties.common.json_files import finite
+        from parties.common.json_files import null_non_finite
         from parties.report import METRICS, REPORT
-        from parties.report.any_run import table_of
+        from parties.report.any_run import report_tables
 
-        self.console.print(table_of(finite(metrics), self.console.width))
-        self.console.print(f"report:  {folder / REPORT}\nmetrics: {folder / METRICS}")
+        self.terminal.print(report_tables(null_non_finite(metrics), self.terminal.width))
+        self.terminal.print(f"report:  {folder / REPORT}\nmetrics: {folder / METRICS}")
 
-    def say(self, text: str, **fields: Any) -> None:
-        """One line, or one object."""
+    def print(self, text: str, **fields: Any) -> None:
+        """Print ``text`` as one line, or ``fields`` as one JSON object."""
         if self._json:
             self._line(fields)
         else:
-            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+            self.terminal.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _line(self, event: Event) -> None:
         sys.stdout.write(json.dumps(printable_event(event)) + "\n")
@@ -94,7 +96,7 @@ class Teller:
     ) -> NoReturn:
         lines = [printable(problem) for problem in problems]
         if self._json:
-            # Not through _line: every problem is a line of its own.
+            # Not through _line, which would join the problems into one line.
             fields = {"party": self._command, "message": "\n".join(lines), "hint": printable(hint)}
             event = {"event": "error", "echo": echo, **fields, "exit": code}
             sys.stdout.write(json.dumps(event) + "\n")
@@ -108,34 +110,34 @@ class Teller:
 
 
 def prepare_output() -> None:
-    """Make every way to the terminal safe: what its alphabet lacks, threads, libraries' logs."""
+    """Make output safe: escape what the terminal cannot show, and redact logs and thread errors."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     threading.excepthook = _thread_failed
     handler = logging.StreamHandler()
-    handler.setFormatter(Reserved())
+    handler.setFormatter(RedactingFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
-class Reserved(logging.Formatter):
-    """A library's log record by its kind and place; its words may quote what is ours."""
+class RedactingFormatter(logging.Formatter):
+    """Formats a library's log record as level and place; its message may quote personal data."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line without the record's words and without its exception's."""
+        """Return one line without the messages of the record and of its exception."""
         kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
         where = f"{record.filename}:{record.lineno}"
         return printable(f"{record.name}: {record.levelname.lower()} at {where} {kind}".rstrip())
 
 
 def _thread_failed(args: threading.ExceptHookArgs) -> None:
-    """What nobody expected in a thread: the trace without a library's words."""
+    """Print the trace of an error in a thread, without messages of libraries."""
     if args.exc_value is not None:
         sys.stderr.write("".join(f"{line}\n" for line in _trace(args.exc_value)))
 
 
 def _explained(error: Exception) -> tuple[Sequence[str], str, int]:
-    """Problems, hint and exit code; of what nobody expected no data, only kind and place."""
+    """Return problems, hint and exit code; an unexpected error shows its class and place alone."""
     code = exit_code(error)
     if code is not None:
         return _problems(error), str(getattr(error, "hint", "")), code
@@ -147,14 +149,14 @@ def _explained(error: Exception) -> tuple[Sequence[str], str, int]:
 def _problems(error: Exception) -> Sequence[str]:
     if isinstance(error, ConfigError):
         return error.problems
-    # A party of a simulation has made its lines printable already.
+    # The process of a simulated party has made these lines printable already.
     return str(error).splitlines() if isinstance(error, Failed) else [str(error)]
 
 
 def _trace(error: BaseException) -> Iterator[str]:
-    """Where an error arose, cause by cause: our own with its words, a library's without.
+    """Yield where an error arose, cause by cause; messages of libraries are left out.
 
-    A library may quote a value, an ID or a password; its kind and place are enough to find it.
+    A library may quote a value, an ID or a password; class and place are enough to find the bug.
     """
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is not None:

@@ -1,6 +1,6 @@
-"""The command line: ``vfl-party`` runs one party, ``vfl`` does everything else.
+"""Command line: ``vfl-party`` runs one party, ``vfl`` has all other commands.
 
-Heavy libraries are imported inside the commands, so that ``--help`` answers at once.
+Heavy libraries are imported inside the commands, so that ``--help`` is fast.
 """
 
 from collections.abc import Callable
@@ -11,48 +11,48 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parties.cli.arguments import Command, Commands, check_hub
+from parties.cli.arguments import CheckedCommand, CheckedGroup, check_hub_address
 from parties.cli.commands.bench import bench_app
 from parties.cli.commands.certs import certs_app
-from parties.cli.commands.doctor import doctor
+from parties.cli.commands.doctor import doctor_command
 from parties.cli.commands.language import language_app
-from parties.cli.commands.predict import predict
-from parties.cli.commands.report import report
-from parties.cli.console import Teller, prepare_output
+from parties.cli.commands.predict import predict_command
+from parties.cli.commands.report import report_command
+from parties.cli.console import Console, prepare_output
 from parties.cli.options import (
-    Begin,
+    CERTIFICATES_HELP,
     BeginOption,
     DataOption,
     DebugOption,
     Format,
     FormatOption,
+    HubOption,
     OutOption,
+    PartyOption,
     Role,
     SetOption,
 )
+from parties.session.setup import Begin
 
 if TYPE_CHECKING:
     from configs.federated_file import FederatedConfig
-    from configs.schema import Config
-    from parties.common.progress import Listener
-    from parties.session.setup import Place
-    from parties.session.simulation import Plan
+    from configs.schema import VerticalConfig
+    from parties.common.progress import ProgressListener
+    from parties.horizontal.party import FederatedMode
+    from parties.session.setup import StartOptions
+    from parties.session.simulation import SimulationPlan
 
 app = typer.Typer(
     name="vfl",
-    help="Vertical federated learning that can forget, and shows it.",
-    cls=Commands,
+    help="Train one model with several organisations, unlearn rows, and measure the result.\n\n"
+    "`vfl simulate` runs all parties on this machine, for a trial. In production each organisation "
+    "runs `vfl certs`, `vfl doctor`, and then `vfl-party`.",
+    cls=CheckedGroup,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("predict")(predict)
 party_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 simulate_app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-app.add_typer(certs_app, name="certs")
-app.add_typer(bench_app, name="bench")
-app.add_typer(language_app, name="language")
-app.command("doctor")(doctor)
-app.command("report")(report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class _Run:
 
     role: Role
     config: Path
-    seat: str
+    party: str
     hub: str | None
     data: Path | None
     certificates: Path | None
@@ -71,22 +71,25 @@ class _Run:
 
 
 @party_app.command(
-    cls=Command,
-    epilog="Example: vfl-party --role passive --config income.toml --seat employer --hub bank:7700",
+    cls=CheckedCommand,
+    epilog="Example: vfl-party --role passive --config run.toml --party shop --hub bank:7700",
 )
-def party(  # noqa: PLR0913  a command has the options that it has
+def party_command(  # noqa: PLR0913  a command has the options that it has
     *,
-    role: Annotated[Role, typer.Option(help="The role that the agreement gives the seat.")],
-    config: Annotated[
-        Path, typer.Option(readable=False, help="The agreement: one TOML file that all share.")
+    role: Annotated[
+        Role, typer.Option(help="Run in this role; it must equal the role in the agreement.")
     ],
-    seat: Annotated[str, typer.Option(help="Our name in the agreement.")],
-    hub: Annotated[
-        str | None, typer.Option(help="host:port to dial, or to listen on if we are the hub.")
-    ] = None,
+    config: Annotated[
+        Path,
+        typer.Option(
+            readable=False, help="Read the agreement from this TOML file, equal at all parties."
+        ),
+    ],
+    party: PartyOption,
+    hub: HubOption = None,
     data: DataOption = None,
     certificates: Annotated[
-        Path | None, typer.Option(readable=False, help="Folder with ca.pem, SEAT.pem and SEAT.key.")
+        Path | None, typer.Option(readable=False, help=CERTIFICATES_HELP)
     ] = None,
     out: OutOption = Path("runs"),
     begin: BeginOption = Begin.AUTO,
@@ -96,135 +99,168 @@ def party(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Run one party of a federation on this machine.
 
-    The active party holds the labels, listens, leads and writes the report; passive parties dial
-    it. Each needs the shared agreement, its own seat (in the same file, or SEAT.seat.toml beside
-    it) and its certificates. After a crash the same command goes on from the last checkpoint that
-    all parties hold; SIGTERM stops cleanly, with exit code 0.
+    The active party has the labels, listens, leads and writes the report; passive parties connect
+    to it. In the horizontal and LLM modes, the server listens and clients connect. Start the
+    parties in any order. Each party needs the agreement, its settings (in the same file, or in
+    PARTY.party.toml beside it) and its certificates.
+
+    After a crash, run the same command to resume from the last checkpoint that all parties have.
+    SIGTERM stops the run with exit code 0.
 
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage or limit, 8 policy,
     9 integrity.
     """
-    told = Teller(seat, json_lines=output is Format.JSON, debug=debug)
-    run = _Run(role, config, seat, hub, data, certificates, out, changes or [], begin)
-    told.guard(lambda: _run_party(run, told))
+    console = Console(party, json_lines=output is Format.JSON, debug=debug)
+    run = _Run(role, config, party, hub, data, certificates, out, changes or [], begin)
+    console.run(lambda: _run_party(run, console))
 
 
-def _run_party(run: _Run, told: Teller) -> None:
+def _run_party(run: _Run, console: Console) -> None:
     from configs.any_file import read_any
     from configs.errors import ConfigError
-    from parties.session.identity import identify
-    from parties.session.run_folder import alone, check_apart
+    from parties.session.identity import load_identity
+    from parties.session.run_folder import check_run_folder, lock_run_folder
 
     if run.hub is not None:
-        check_hub(run.hub, dials=run.role in (Role.PASSIVE, Role.CLIENT))
+        check_hub_address(run.hub, dials=run.role in (Role.PASSIVE, Role.CLIENT))
     config = read_any(run.config, run.changes)
-    seat = config.seat(run.seat)
+    settings = config.settings(run.party)
     for notice in config.notices:
-        told.warn(notice)
-    if run.seat not in config.agreement.parties:
-        raise ConfigError(f"{run.seat} is simulated in {run.config}", "vfl simulate runs it")
-    agreed = config.agreement.parties[run.seat].role
+        console.warn(notice)
+    if run.party not in config.agreement.parties:
+        raise ConfigError(f"{run.party} is simulated in {run.config}", "run it with vfl simulate")
+    agreed = config.agreement.parties[run.party].role
     if agreed != run.role.value:
-        raise ConfigError(f"{run.seat} is {agreed} in {run.config}", f"--role {agreed}")
-    beside = run.config.parent / seat.folder if seat.folder else None
-    check_apart(run.out, run.data or beside)
-    identify(config, run.seat, run.certificates, datetime.now(UTC))  # before torch is loaded
+        raise ConfigError(f"{run.party} is {agreed} in {run.config}", f"--role {agreed}")
+    beside = run.config.parent / settings.folder if settings.folder else None
+    check_run_folder(run.out, run.data or beside)
+    # A wrong certificate is reported now, before torch is imported, which takes seconds.
+    load_identity(config, run.party, run.certificates, datetime.now(UTC))
 
-    from parties.session.setup import Place
+    from parties.session.setup import StartOptions
 
     folder = run.out / config.agreement.federation
-    with alone(folder / run.seat), told.view({run.seat: agreed}) as show:
-        place = Place(run.out, run.data, run.certificates, run.begin)
-        metrics = _play(config, run.seat, place, run.hub, show)
+    with lock_run_folder(folder / run.party), console.progress({run.party: agreed}) as listener:
+        options = StartOptions(run.out, run.data, run.certificates, run.begin)
+        metrics = _run_mode(config, run.party, options, run.hub, listener)
     if metrics is not None:
-        told.result(metrics, folder)
+        console.show_result(metrics, folder)
 
 
-def _play(
-    config: "Config | FederatedConfig",
-    seat: str,
-    place: "Place",
+def _run_mode(
+    config: "VerticalConfig | FederatedConfig",
+    party: str,
+    options: "StartOptions",
     hub: str | None,
-    show: "Listener",
+    listener: "ProgressListener",
 ) -> dict[str, Any] | None:
-    """Run one party of either mode; each is imported where it is played."""
+    """Run one party in the mode of its config; only that mode is imported."""
     from configs.federated_file import FederatedConfig
 
     if isinstance(config, FederatedConfig):
-        from parties.horizontal import run_party as horizontal
+        from parties.horizontal.run_party import run_federated_party
 
-        return horizontal.play(config, seat, place, hub, show)
-    from parties.vertical import run_party as roles
+        return run_federated_party(federated_mode(config), config, party, options, hub, listener)
+    from parties.vertical.run_party import run_vertical_party
 
-    return roles.play(config, seat, place, hub, show)
+    return run_vertical_party(config, party, options, hub, listener)
 
 
-@simulate_app.command(cls=Command)
-@app.command("simulate")
-def simulate(  # noqa: PLR0913  a command has the options that it has
+@simulate_app.command(cls=CheckedCommand)
+def simulate_command(  # noqa: PLR0913  a command has the options that it has
     *,
     config: Annotated[
-        Path, typer.Argument(readable=False, help="A config with its seats, as in configs/.")
+        Path,
+        typer.Argument(
+            readable=False,
+            help="The agreement, with the settings of all parties, as in configs/.",
+        ),
     ],
     data: DataOption = None,
     out: OutOption = Path("runs"),
     in_process: Annotated[
-        bool, typer.Option("--in-process", help="Threads and memory lines; for debugging.")
+        bool,
+        typer.Option("--in-process", help="Run parties as threads of one process, to debug."),
     ] = False,
     begin: BeginOption = Begin.AUTO,
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Run every party of a config on this machine, each as a process of its own.
+    """Run all parties of an agreement on this machine, for a trial.
 
-    They talk over loopback with mutual TLS, as they would between machines; certificates are made
-    for the run and thrown away.
+    Each party is a process; the processes connect over loopback with mutual TLS, as between
+    machines. Temporary certificates are made for the run. After a crash, run the same command to
+    resume from the last checkpoint.
     """
-    told = Teller("vfl", json_lines=output is Format.JSON, debug=debug)
+    console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
     plan = (config, tuple(changes or ()), out, data, begin)
     run = _in_process if in_process else _processes
-    told.guard(lambda: _simulate(plan, run, told))
+    console.run(lambda: _simulate(plan, run, console))
 
 
 def _simulate(
     options: tuple[Path, tuple[str, ...], Path, Path | None, Begin],
-    run: Callable[["Plan", "Listener"], dict[str, Any]],
-    told: Teller,
+    run: Callable[["SimulationPlan", "ProgressListener"], dict[str, Any]],
+    console: Console,
 ) -> None:
     from configs.any_file import read_any
-    from parties.session.run_folder import check_apart
-    from parties.session.simulation import Plan
+    from parties.session.run_folder import check_run_folder
+    from parties.session.simulation import SimulationPlan
 
-    plan = Plan(*options)
+    plan = SimulationPlan(*options)
     config = read_any(plan.config, plan.changes)
     for notice in config.notices:
-        told.warn(notice)
-    check_apart(plan.out, plan.data)
+        console.warn(notice)
+    check_run_folder(plan.out, plan.data)
     agreement = config.agreement
-    with told.view({name: each.role for name, each in agreement.parties.items()}) as show:
-        metrics = run(plan, show)
-    told.result(metrics, plan.out / agreement.federation)
+    with console.progress(
+        {name: each.role for name, each in agreement.parties.items()}
+    ) as listener:
+        metrics = run(plan, listener)
+    console.show_result(metrics, plan.out / agreement.federation)
 
 
-def _processes(plan: "Plan", listener: "Listener") -> dict[str, Any]:
+def _processes(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str, Any]:
     from configs.any_file import read_any
     from configs.federated_file import FederatedConfig
 
     config = read_any(plan.config, plan.changes)
     if isinstance(config, FederatedConfig) and config.agreement.clients:
-        from parties.horizontal.simulation.simulate import simulate as pooled
+        from parties.horizontal.simulation.simulate import simulate_federated
 
-        return pooled(plan, listener)
-    from parties.session.simulation import processes
+        return simulate_federated(federated_mode(config), plan, listener)
+    from parties.session.simulation import simulate_processes
 
-    return processes(plan, listener)
+    return simulate_processes(plan, listener)
 
 
-def _in_process(plan: "Plan", listener: "Listener") -> dict[str, Any]:
-    from parties.vertical.in_process import in_process
+def federated_mode(config: "FederatedConfig") -> "FederatedMode":
+    """Return the horizontal mode or the LLM mode; only that mode's libraries are imported."""
+    from configs.federated_file import LanguageConfig
 
-    return in_process(plan, listener)
+    if isinstance(config, LanguageConfig):
+        from parties.language.setup import LANGUAGE_MODE
+
+        return LANGUAGE_MODE
+    from parties.horizontal.setup import ROW_MODE
+
+    return ROW_MODE
+
+
+def _in_process(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str, Any]:
+    from parties.vertical.in_process import run_in_process
+
+    return run_in_process(plan, listener)
+
+
+app.command("doctor")(doctor_command)
+app.command("simulate")(simulate_command)
+app.command("predict")(predict_command)
+app.command("report")(report_command)
+app.add_typer(certs_app, name="certs")
+app.add_typer(language_app, name="language")
+app.add_typer(bench_app, name="bench")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they may be."""
+"""Options that several commands share."""
 
 import os
 from enum import StrEnum
@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from parties.session.setup import Begin
 from protocol.errors import IdentityError
 
 
 class Role(StrEnum):
-    """What a party is."""
+    """Role of a party."""
 
     ACTIVE = "active"
     PASSIVE = "passive"
@@ -19,56 +20,65 @@ class Role(StrEnum):
     CLIENT = "client"
 
 
-class Begin(StrEnum):
-    """How a run begins where an unfinished one left checkpoints."""
-
-    AUTO = "auto"
-    FRESH = "fresh"
-    RESUME = "resume"
-
-
 class Format(StrEnum):
-    """How results and progress are said."""
+    """Format of a command's output."""
 
     TEXT = "text"
     JSON = "json"
 
 
-OutOption = Annotated[Path, typer.Option("--out", readable=False, help="Folder of the runs.")]
+ConfigArgument = Annotated[
+    Path, typer.Argument(help="The agreement: one TOML file, equal at all parties.")
+]
+PartyOption = Annotated[
+    str, typer.Option("--party", help="Run as the party with this name in the agreement.")
+]
+HubOption = Annotated[
+    str | None,
+    typer.Option("--hub", help="Dial this host:port, or listen there if this party is the hub."),
+]
+CERTIFICATES_HELP = "Read ca.pem, PARTY.pem and PARTY.key from this folder."
+CertificatesOption = Annotated[Path | None, typer.Option("--certificates", help=CERTIFICATES_HELP)]
+OutOption = Annotated[
+    Path, typer.Option("--out", readable=False, help="Write runs into this folder.")
+]
 DataOption = Annotated[
     Path | None,
     typer.Option(
         "--data",
         envvar="VFL_DATA",
         readable=False,
-        help="Folder in which relative data paths begin.",
+        help="Resolve relative data paths in this folder.",
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Change a setting: training.epochs=5, or seats.NAME.… of a seat in the file."
+        "--set",
+        help="Change a setting: training.epochs=5, or settings.NAME.threads=4 of a party.",
     ),
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="For people, or for programs.")]
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="Print text for people or JSON lines for programs.")
+]
 BeginOption = Annotated[
     Begin,
     typer.Option(
         "--begin",
-        help="Go on from checkpoints if there are any, throw them away, or insist on them.",
+        help="Resume from checkpoints if there are any (auto), remove them, or require them.",
     ),
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
 
 
-def refuse_telltales(*, debug: bool) -> None:
-    """Refuse variables by which libraries write down keys, or what crosses the wire.
+def refuse_leaking_variables(*, debug: bool) -> None:
+    """Refuse environment variables by which libraries log TLS keys or the content of messages.
 
-    Keys in a file end every promise, so that one is refused always; gRPC's traces hold content,
-    and whoever says --debug may want them.
+    A file of TLS keys breaks all confidentiality, so SSLKEYLOGFILE is always refused. gRPC's traces
+    hold content of messages; with ``debug`` they are allowed.
 
     Raises:
-        IdentityError: names the variable.
+        IdentityError: such a variable is set; the error names it.
     """
     found = ["SSLKEYLOGFILE"] if os.environ.get("SSLKEYLOGFILE") else []
     if not debug:
@@ -77,6 +87,6 @@ def refuse_telltales(*, debug: bool) -> None:
         found += [] if quiet else ["GRPC_VERBOSITY"]
     if found:
         raise IdentityError(
-            f"{found[0]} is set: it makes a library write down what TLS protects",
-            f"unset {found[0]}" + ("" if "SSL" in found[0] else ", or say --debug"),
+            f"{found[0]} is set: it makes a library log what TLS protects",
+            f"unset {found[0]}" + ("" if "SSL" in found[0] else ", or give --debug"),
         )

@@ -1,4 +1,4 @@
-"""The live view: one line a party with phase, bar, speed, bytes and remaining time."""
+"""Live progress view: a line per party with phase, bar, speed, bytes and remaining time."""
 
 from contextlib import suppress
 from types import TracebackType
@@ -12,11 +12,11 @@ from rich.text import Text
 
 from parties.common.progress import Event, Progress
 
-HEADINGS = ("party", "role", "phase", "", "steps/s", "crossed", "remaining")
+HEADINGS = ("party", "role", "phase", "", "steps/s", "traffic", "remaining")
 
 
-class View:
-    """Shows events of all parties; on something that is no terminal, only what needs a reader."""
+class ProgressView:
+    """Shows events of all parties; without a terminal, notes and warnings only."""
 
     def __init__(self, console: Console, roles: dict[str, str]) -> None:
         self._console, self._roles = console, roles
@@ -38,15 +38,16 @@ class View:
             self._live.stop()
 
     def show(self, event: Event) -> None:
-        """Take one event of one party."""
+        """Show one event of one party."""
         match event["event"]:
             case "progress":
                 fields = {name: event[name] for name in Progress.__slots__}
                 self._progress[event["party"]] = Progress(**fields)
                 self._live.update(self._table())
             case "warning" | "note" as kind:
-                said = f"{event['party']}: {kind}: {event['text']}"  # a peer's words may be in it
-                self._console.print(Text(said, "yellow" if kind == "warning" else ""))
+                line = f"{event['party']}: {kind}: {event['text']}"
+                # Text, not markup: a peer may have chosen words of the event.
+                self._console.print(Text(line, "yellow" if kind == "warning" else ""))
 
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 1), header_style="dim")
@@ -59,7 +60,7 @@ class View:
                 progress.phase,
                 _bar(progress),
                 progress.pace,
-                in_bytes(progress.size),
+                format_bytes(progress.size),
                 "" if progress.remaining is None else f"{progress.remaining:.0f} s",
             )
         return table
@@ -71,8 +72,8 @@ def _bar(progress: Progress) -> ProgressBar:
     return ProgressBar(total=progress.total, completed=progress.done, width=24)
 
 
-def in_bytes(size: float) -> str:
-    """A size as people write it."""
+def format_bytes(size: float) -> str:
+    """Return a number of bytes with a unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             break

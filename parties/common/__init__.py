@@ -1,1 +1,1 @@
-"""What every package uses: errors, randomness, files, progress and traffic."""
+"""Shared helpers: errors, randomness, atomic files, JSON, devices, progress and traffic."""

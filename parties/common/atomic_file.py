@@ -1,4 +1,4 @@
-"""Files that are old or new at every moment, also when the power fails."""
+"""Atomic file write: after a crash the file has either its old or its new content."""
 
 import os
 from pathlib import Path
@@ -6,17 +6,17 @@ from pathlib import Path
 from parties.common.errors import StorageError
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file that is either old or new at every moment, also when the power fails.
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace the file at ``path`` by ``content``; a crash or power failure leaves a whole file.
 
-    Only this account may read it, since labels and row numbers may speak in it.
+    Only the owner may read the file, because it may hold labels or row numbers.
 
     Raises:
-        StorageError: the file system refuses; the old file stays.
+        StorageError: the file cannot be written; the old file stays.
     """
     beside = path.with_name(f".{path.name}.tmp")
     try:
-        with open(beside, "wb", opener=private) as file:
+        with open(beside, "wb", opener=open_private) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -27,11 +27,11 @@ def write(path: Path, content: bytes) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise StorageError(f"cannot write {path}: {error.strerror}", "is the disk full?") from error
-    except BaseException:  # told to stop in the middle
+    except BaseException:  # SIGTERM or Ctrl-C while the file was being written
         beside.unlink(missing_ok=True)
         raise
 
 
-def private(path: str, flags: int) -> int:
-    """Open a file that only this account may read."""
+def open_private(path: str, flags: int) -> int:
+    """Open a file with mode 600; an ``opener`` for ``open``."""
     return os.open(path, flags, 0o600)

@@ -1,7 +1,7 @@
-"""Where a party's half of the model is computed; what crosses its edge lies in main memory.
+"""The device of a party's local model: CPU or one CUDA device, with deterministic algorithms.
 
-Features, embeddings, gradients of embeddings and logits are in main memory, as they go to and from
-the wire. Only a network, its gradients, optimiser state and kept copies are on the device.
+A network, its gradients, its optimiser state and its stored copies lie on the device. Features,
+embeddings, gradients of embeddings and logits lie in main memory: most are sent or received.
 """
 
 import os
@@ -11,16 +11,16 @@ from torch import Tensor, nn
 
 from configs.errors import ConfigError
 
-# cuBLAS sums in a fixed order only with a workspace of its own, which it takes from this variable
-# alone; torch refuses deterministic work without it.
+# cuBLAS is deterministic only with a workspace of fixed size, which this variable alone can set;
+# without the variable, torch refuses deterministic matrix products.
 _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 
 
-def ready(name: str) -> torch.device:
-    """The device of that name, from here on ready for deterministic work.
+def prepare_device(name: str) -> torch.device:
+    """Return the device ``name``; switch torch to deterministic algorithms.
 
     Raises:
-        ConfigError: this machine or this build of torch does not have it.
+        ConfigError: this machine, or this build of torch, has no such device.
     """
     device = torch.device(name)
     if device.type == "cuda":
@@ -28,7 +28,7 @@ def ready(name: str) -> torch.device:
         if (device.index or 0) >= found:
             raise ConfigError(
                 f"device = {name!r}: torch {torch.__version__} sees {found} CUDA devices here",
-                'device = "cpu" in the seat, or install a driver and a CUDA build of torch',
+                'set device = "cpu" in the party settings, or install a CUDA build of torch',
             )
         os.environ.setdefault(_WORKSPACE, ":4096:8")
     torch.use_deterministic_algorithms(True)
@@ -36,11 +36,19 @@ def ready(name: str) -> torch.device:
 
 
 def device_of(network: nn.Module) -> torch.device:
-    """Where a network lies; one without parameters lies in main memory."""
+    """Return the device of a network's parameters; the CPU for a network without parameters."""
     return next(network.parameters(), torch.empty(0)).device
 
 
 def embed(network: nn.Module, features: Tensor) -> Tensor:
-    """``[batch, ...]`` in main memory → ``[batch, width]`` there, wherever the network lies."""
+    """Compute embeddings on the network's device.
+
+    Args:
+        network: the bottom network.
+        features: ``[batch, ...]``, in main memory.
+
+    Returns:
+        ``[batch, width]``, in main memory.
+    """
     embeddings: Tensor = network(features.to(device_of(network)))
     return embeddings.cpu()

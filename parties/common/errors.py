@@ -1,4 +1,4 @@
-"""What a party refuses to go on with, the exit code for it, and what a peer may learn of it."""
+"""Errors of a party, their exit codes, and the part of an error that a peer may see."""
 
 from configs.errors import ConfigError
 from protocol.errors import (
@@ -10,11 +10,15 @@ from protocol.errors import (
     RemoteProtocolError,
 )
 
-ABSENT = "absent"  # the word for a party that left or did not come: no fault of who hears it
+ABSENT = "absent"  # code of an abort because a party left or did not come; the receiver may retry
 
 
 class PartyError(Exception):
-    """Something at this party is wrong; ``hint`` says what to do about it."""
+    """A failure at this party.
+
+    Attributes:
+        hint: how to fix the failure; may be empty.
+    """
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -22,7 +26,7 @@ class PartyError(Exception):
 
 
 class UsageProblem(PartyError):
-    """The command line asks for what cannot be meant."""
+    """The command line is wrong."""
 
 
 class DataError(PartyError):
@@ -30,44 +34,44 @@ class DataError(PartyError):
 
 
 class PolicyError(PartyError):
-    """A rule of the agreement forbids to go on."""
+    """A rule of the agreement forbids the next step."""
 
 
 class StorageError(PartyError):
-    """A file or port of this machine cannot be had."""
+    """A file, folder or port of this machine cannot be used."""
 
 
 class ResourceError(PartyError):
-    """More than this party is willing to read; ``hint`` names the limit."""
+    """Data exceeds a limit of this party; ``hint`` names the limit."""
 
 
 class IntegrityError(PartyError):
-    """A file is not what was written, or not of this run."""
+    """A file is damaged or belongs to another run."""
 
 
 class Stopped(PartyError):
-    """Somebody told this process to stop; what it did until the last checkpoint is kept."""
+    """The process received SIGTERM; its last checkpoint stays valid."""
 
 
 class Diverged(PartyError):
-    """Training left the finite numbers."""
+    """Training produced a number that is not finite."""
 
 
 class ClocksApart(IdentityError):
-    """The clocks of two parties disagree: each knows by itself how far."""
+    """The clocks of two parties differ by too much; both parties can compute the difference."""
 
 
 class Superseded(RemoteProtocolError):
-    """An older process of a party came after a newer one."""
+    """An older process of a party connected after a newer process of the same party."""
 
 
 class NoCopy(ProtocolError):
-    """The active party names a copy of the model that this party does not keep."""
+    """The active party requests a copy of the model that this party does not store."""
 
     def __init__(self, slot: str) -> None:
         super().__init__(
-            f"there is no copy {slot!r} of the model here to go back to; a checkpoint of an older "
-            "version has none: start again with --begin fresh at every party"
+            f"this party stores no copy {slot!r} of the model; checkpoints of an older version of "
+            "vfl lack it: start again with --begin fresh at every party"
         )
 
 
@@ -75,8 +79,8 @@ class Failed(PartyError):
     """A party of a simulation failed.
 
     Attributes:
-        code: its exit code.
-        echo: it only heard of another party's failure.
+        code: exit code of the party.
+        echo: whether the party ended only because another party failed.
     """
 
     def __init__(self, message: str, hint: str, code: int, *, echo: bool = False) -> None:
@@ -97,35 +101,42 @@ EXIT_CODES: dict[type[Exception], int] = {
     IntegrityError: 9,
 }
 
-_TOLD: dict[str, type[Exception]] = {"policy": PolicyError, "identity": IdentityError}
+# Codes of an abort that give the receiver the exit code of the sender's error.
+_ABORT_CODES: dict[str, type[Exception]] = {"policy": PolicyError, "identity": IdentityError}
 
 
 def exit_code(error: Exception) -> int | None:
-    """The number for a kind of failure; None for what nobody expected."""
+    """Return the exit code for ``error``; None if ``error`` is unexpected."""
     if isinstance(error, Failed):
         return error.code
-    if isinstance(error, Aborted) and error.code in _TOLD:
-        return EXIT_CODES[_TOLD[error.code]]
+    if isinstance(error, Aborted) and error.code in _ABORT_CODES:
+        return EXIT_CODES[_ABORT_CODES[error.code]]
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), None)
 
 
-def at_the_door(error: Exception) -> tuple[str, str]:
-    """What one learns who has not proved yet who it is: of a refused identity only a ticket.
+def abort_reason_before_proof(error: Exception) -> tuple[str, str]:
+    """Return code and text of an abort for a peer whose identity is not proved yet.
 
-    The ticket stands from now on in our own message too, so that both find each other.
+    For a refused identity the text holds a ticket alone. The same ticket is part of this party's
+    own error message from now on, so that the two operators can match the messages.
     """
     if isinstance(error, IdentityError) and not isinstance(error, ClocksApart):
-        return "identity", f"the proof of identity was refused; ask there for ticket {error.ticket}"
-    return public(error)
+        return "identity", (
+            f"the proof of identity was refused; the log there has ticket {error.ticket}"
+        )
+    return abort_reason(error)
 
 
-def public(error: Exception) -> tuple[str, str]:
-    """What a peer may learn of an error: a word, and a sentence without our data or paths."""
+def abort_reason(error: Exception) -> tuple[str, str]:
+    """Return code and text of an abort for a proved peer; the text holds no data and no paths."""
     if isinstance(error, LineBroken | PeerSilent | Stopped):
         return ABSENT, str(error)
     if isinstance(error, Aborted) and error.code == ABSENT:
         return ABSENT, str(error)
-    for word, kind in {**_TOLD, "protocol": ProtocolError}.items():
+    for code, kind in {**_ABORT_CODES, "protocol": ProtocolError}.items():
         if isinstance(error, kind):
-            return word, str(error)
-    return "local", "something is wrong at this party; its own log says what"
+            return code, str(error)
+    return "local", "something is wrong at this party; its own log has the details"
+
+
+UNEXPECTED = 1  # exit code of an error that is a fault of vfl

@@ -1,4 +1,4 @@
-"""Values as plain JSON and tensors beside it, and back by their types: nothing read is ever run."""
+"""Dataclasses to and from JSON, with tensors stored apart; decoding never executes read code."""
 
 import json
 import types
@@ -15,10 +15,15 @@ Tensors: TypeAlias = dict[str, Tensor]
 T = TypeVar("T")
 
 
-def to_plain(value: Any, tensors: Tensors) -> Any:  # noqa: PLR0911  one for each kind
-    """``value`` as JSON has it; every tensor goes to ``tensors`` and leaves its name behind."""
+def to_json_value(value: Any, tensors: Tensors) -> Any:  # noqa: PLR0911  one for each kind
+    """Return ``value`` as a JSON value, each tensor in it replaced by its name in ``tensors``.
+
+    Args:
+        value: dataclasses, models, enums, lists, dictionaries, tensors and arrays ``[...]``.
+        tensors: receives a copy of each tensor of ``value`` by name, ``[...]`` of any shape.
+    """
     if isinstance(value, np.ndarray):
-        return to_plain(torch.from_numpy(value), tensors)
+        return to_json_value(torch.from_numpy(value), tensors)
     if isinstance(value, Tensor):
         name = str(len(tensors))
         tensors[name] = value.detach().clone(memory_format=torch.contiguous_format)
@@ -28,31 +33,39 @@ def to_plain(value: Any, tensors: Tensors) -> Any:  # noqa: PLR0911  one for eac
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value):
-        return {each.name: to_plain(getattr(value, each.name), tensors) for each in fields(value)}
+        return {
+            each.name: to_json_value(getattr(value, each.name), tensors) for each in fields(value)
+        }
     if isinstance(value, dict):
-        return {key: to_plain(each, tensors) for key, each in value.items()}
+        return {key: to_json_value(each, tensors) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [to_plain(each, tensors) for each in value]
+        return [to_json_value(each, tensors) for each in value]
     return value
 
 
-def from_plain(kind: Any, value: Any, tensors: Tensors) -> Any:  # noqa: PLR0911
-    """The value of type ``kind`` that ``to_plain`` took apart."""
+def from_json_value(kind: Any, value: Any, tensors: Tensors) -> Any:  # noqa: PLR0911  one for each kind
+    """Return the value of type ``kind`` that ``to_json_value`` encoded.
+
+    Args:
+        kind: type of the value.
+        value: the JSON value.
+        tensors: the tensors of the value by name, ``[...]`` of any shape.
+    """
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, types.UnionType):
         (chosen,) = (each for each in inner if each is not types.NoneType)
-        return None if value is None else from_plain(chosen, value, tensors)
+        return None if value is None else from_json_value(chosen, value, tensors)
     if origin is Tensor:
         return tensors[value]
     if origin is np.ndarray:
         return tensors[value].numpy()
     if is_dataclass(origin):
         hints = get_type_hints(origin)
-        return kind(**{n: from_plain(hints[n], each, tensors) for n, each in value.items()})
+        return kind(**{n: from_json_value(hints[n], each, tensors) for n, each in value.items()})
     if origin is dict and inner:
-        return {key: from_plain(inner[1], each, tensors) for key, each in value.items()}
+        return {key: from_json_value(inner[1], each, tensors) for key, each in value.items()}
     if origin in (list, tuple) and inner:
-        return origin(from_plain(inner[0], each, tensors) for each in value)
+        return origin(from_json_value(inner[0], each, tensors) for each in value)
     if issubclass(origin, BaseModel):
         return origin.model_validate_json(json.dumps(value), strict=True)
     return origin(value) if issubclass(origin, Enum) else value

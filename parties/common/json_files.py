@@ -1,4 +1,4 @@
-"""Files of a run: written whole or not at all, and readable for this account alone."""
+"""Canonical JSON for files of a run, and the counter of a party's starts."""
 
 import json
 import math
@@ -6,53 +6,53 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from parties.common.atomic_file import write
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
 
 INCARNATION = "incarnation"
 
 
-def canonical(content: Any) -> bytes:
-    """JSON with sorted keys, no spaces and one newline at the end.
+def canonical_json(content: Any) -> bytes:
+    """Return JSON with sorted keys, no spaces and one newline at the end.
 
     Raises:
-        ValueError: a number is not finite; it names the place.
+        ValueError: a number is not finite; the message names its path.
     """
-    for place, value in _numbers(content, "$"):
+    for path, value in _numbers(content, "$"):
         if not math.isfinite(value):
-            raise ValueError(f"{place} is {value}; legal is a finite number, or null if not run")
+            raise ValueError(f"{path} is {value}; expected a finite number, or null if not run")
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"{text}\n".encode()
 
 
-def finite(content: Any) -> Any:
-    """The same with null for numbers that are not finite: of a model that left them, say."""
+def null_non_finite(content: Any) -> Any:
+    """Return ``content`` with null in place of each number that is not finite."""
     if isinstance(content, float):
         return content if math.isfinite(content) else None
     if isinstance(content, dict):
-        return {name: finite(part) for name, part in content.items()}
+        return {name: null_non_finite(part) for name, part in content.items()}
     if isinstance(content, list | tuple):
-        return [finite(part) for part in content]
+        return [null_non_finite(part) for part in content]
     return content
 
 
-def _numbers(value: Any, place: str) -> Iterator[tuple[str, float]]:
-    """Every real number of a document with the place where it stands."""
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    """Yield path and value of each float of a document."""
     if isinstance(value, float):
-        yield place, value
+        yield path, value
     elif isinstance(value, dict):
         for name, part in value.items():
-            yield from _numbers(part, f"{place}.{name}")
+            yield from _numbers(part, f"{path}.{name}")
     elif isinstance(value, list | tuple):
         for number, part in enumerate(value):
-            yield from _numbers(part, f"{place}[{number}]")
+            yield from _numbers(part, f"{path}[{number}]")
 
 
 def next_incarnation(state: Path) -> int:
-    """The number of this start of the party; it grows with every start.
+    """Return the number of this start of the party, and store it in the folder ``state``.
 
     Raises:
-        StorageError: the state folder cannot be used.
+        StorageError: the folder cannot be used.
     """
     path = state / INCARNATION
     try:
@@ -60,5 +60,5 @@ def next_incarnation(state: Path) -> int:
         last = int(path.read_text()) if path.exists() else 0
     except (OSError, ValueError) as error:
         raise StorageError(f"cannot use {state}", "choose another --out folder") from error
-    write(path, f"{last + 1}\n".encode())
+    write_atomically(path, f"{last + 1}\n".encode())
     return last + 1

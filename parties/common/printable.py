@@ -1,4 +1,4 @@
-"""Text from elsewhere made safe to show: control characters are escaped and length is capped."""
+"""Printable text: untrusted text with control characters escaped and its length limited."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ LONGEST = 1024  # characters of one field
 
 
 def printable(text: str, longest: int = LONGEST) -> str:
-    """``text`` without line ends, terminal codes or turned directions, and not longer than said."""
+    """Return ``text`` with unprintable characters escaped, cut after ``longest`` characters.
+
+    Line ends, terminal codes and marks of writing direction are escaped.
+    """
     shown = "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text[:longest]
@@ -15,7 +18,7 @@ def printable(text: str, longest: int = LONGEST) -> str:
 
 
 def printable_event(value: Any) -> Any:
-    """The same for every text in an event, however deep, its keys included."""
+    """Return an event with ``printable`` applied to each text in it, keys included."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):

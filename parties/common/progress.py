@@ -1,4 +1,4 @@
-"""What a party shows while it works: phase, progress, bytes; whoever listens decides how."""
+"""Progress of a party: phase, steps, bytes, notes and warnings, sent to a listener as events."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -8,60 +8,70 @@ from typing import Any
 from protocol import vfl_pb2
 from protocol.envelope import task_name
 
-EVERY = 0.1  # seconds between two reports of one phase
+REPORT_INTERVAL = 0.1  # seconds between two progress events of one phase
 
 
 @dataclass(slots=True)
 class Progress:
-    """Where one party stands, as its listener sees it."""
+    """Progress of one party in its present phase; the fields of a progress event.
+
+    Attributes:
+        party: name of the party.
+        phase: what the party does now.
+        done: steps done in this phase.
+        total: steps of this phase; None if unknown.
+        size: bytes sent and received since the start.
+        seconds: time spent in this phase.
+        tokens: tokens that the model processed in this phase.
+    """
 
     party: str
     phase: str = "starting"
     done: int = 0
     total: int | None = None
-    size: int = 0  # bytes that crossed so far
-    seconds: float = 0.0  # in this phase
-    tokens: int = 0  # of texts, in this phase
+    size: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
 
     @property
     def rate(self) -> float:
-        """Steps per second in this phase."""
+        """Return steps per second in this phase."""
         return self.done / self.seconds if self.seconds else 0.0
 
     @property
     def pace(self) -> str:
-        """The speed as people read it: tokens a second where texts are learned."""
+        """Return the speed as text: steps per second, or tokens per second of a language model."""
         if self.tokens and self.seconds:
             return f"{self.tokens / self.seconds:,.0f} tokens"
         return f"{self.rate:.0f}" if self.done > 1 else ""
 
     @property
     def remaining(self) -> float | None:
-        """Seconds to the end of this phase, where that can be told."""
+        """Return the estimated seconds to the end of this phase; None if unknown."""
         return (self.total - self.done) / self.rate if self.total and self.rate else None
 
 
 Event = dict[str, Any]
-Listener = Callable[[Event], None]
+ProgressListener = Callable[[Event], None]
 
 
-class Watch:
-    """One party's running commentary; ``listener`` takes plain dictionaries."""
+class ProgressReporter:
+    """Sends progress events of one party to ``listener``, as plain dictionaries."""
 
-    def __init__(self, party: str, listener: Listener) -> None:
+    def __init__(self, party: str, listener: ProgressListener) -> None:
         self._listener = listener
         self._progress = Progress(party)
-        self._began = self._told = monotonic()
+        self._began = self._reported = monotonic()
 
     def phase(self, name: str, total: int | None = None) -> None:
-        """A new phase of ``total`` steps begins."""
+        """Start a new phase of ``total`` steps."""
         self._began, self._progress.seconds = monotonic(), 0.0
         self._progress.phase, self._progress.done, self._progress.total = name, 0, total
         self._progress.tokens = 0
-        self._tell()
+        self._report()
 
-    def at(self, place: vfl_pb2.Place) -> None:
-        """Follow the leader: its task and epoch are the phase, its steps ours."""
+    def follow(self, place: vfl_pb2.Place) -> None:
+        """Count one step of the hub; the hub's task and epoch in ``place`` name the phase."""
         if place.task == vfl_pb2.CHECKPOINT:
             return
         name = task_name(place)
@@ -71,31 +81,31 @@ class Watch:
         self.step()
 
     def step(self, count: int = 1) -> None:
-        """So many steps are done."""
+        """Count ``count`` steps of this phase as done."""
         self._progress.done += count
-        if monotonic() - self._told >= EVERY:
-            self._tell()
+        if monotonic() - self._reported >= REPORT_INTERVAL:
+            self._report()
 
-    def crossed(self, size: int) -> None:
-        """Bytes went over the wire."""
+    def add_bytes(self, size: int) -> None:
+        """Count ``size`` bytes that were sent or received."""
         self._progress.size += size
 
-    def passed(self, tokens: int) -> None:
-        """So many tokens passed the model."""
+    def add_tokens(self, tokens: int) -> None:
+        """Count ``tokens`` tokens that the model processed."""
         self._progress.tokens += tokens
 
     def note(self, text: str) -> None:
-        """Something that is good to know."""
-        self._say("note", text=text)
+        """Send an information for the operator."""
+        self._send("note", text=text)
 
     def warn(self, text: str) -> None:
-        """Something that a person should look at."""
-        self._say("warning", text=text)
+        """Send a warning for the operator."""
+        self._send("warning", text=text)
 
-    def _tell(self) -> None:
-        self._told = monotonic()
-        self._progress.seconds = self._told - self._began
-        self._say("progress", **asdict(self._progress))
+    def _report(self) -> None:
+        self._reported = monotonic()
+        self._progress.seconds = self._reported - self._began
+        self._send("progress", **asdict(self._progress))
 
-    def _say(self, event: str, **fields: Any) -> None:
+    def _send(self, event: str, **fields: Any) -> None:
         self._listener({"event": event, "party": self._progress.party, **fields})

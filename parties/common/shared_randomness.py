@@ -1,7 +1,7 @@
-"""Shared randomness: what every party must draw alike without a message, from the seed alone.
+"""Shared pseudo-randomness: all parties draw equal numbers from the agreement's seed.
 
-Keystreams are AES-CTR and orders are sorted keystream words, so that the same agreement gives the
-same split and the same batches whatever the versions of NumPy and torch.
+Random words are AES-CTR keystreams, and a random order sorts such words. So one agreement gives
+one split and one sequence of batches, with every version of NumPy and torch.
 """
 
 from collections.abc import Sequence
@@ -16,31 +16,35 @@ Index = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 
-def key(seed: int, *purpose: str | int) -> bytes:
-    """32 bytes that only this seed and purpose give."""
+def derive_key(seed: int, *purpose: str | int) -> bytes:
+    """Return a key of 32 bytes for one seed and one purpose."""
     words = [_encoded(word) for word in (seed, *purpose)]
     framed = b"".join(len(word).to_bytes(4, "big") + word for word in words)
     return sha256(b"vfl/schedule/v1\n" + framed).digest()
 
 
 def torch_seed(seed: int, *purpose: str | int) -> int:
-    """A seed for torch's generators."""
-    return int.from_bytes(key(seed, *purpose)[:8], "big") >> 1
+    """Return a seed of 63 bits for a torch generator."""
+    return int.from_bytes(derive_key(seed, *purpose)[:8], "big") >> 1
 
 
 def permutation(key: bytes, count: int) -> Index:
-    """A random order of ``count`` things."""
-    return _ascending(words(key, count))
+    """Return a random permutation of 0 to ``count - 1``, ``[count]``."""
+    return _ascending(random_words(key, count))
 
 
-def words(key: bytes, count: int) -> NDArray[np.uint64]:
-    """``count`` uniform words of 64 bits."""
+def random_words(key: bytes, count: int) -> NDArray[np.uint64]:
+    """Return uniform words of 64 bits, ``[count]``."""
     encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
     return np.frombuffer(encryptor.update(bytes(8 * count)), "<u8")
 
 
-def normals(key: bytes, count: int) -> NDArray[np.float64]:
-    """``count`` draws from the standard normal distribution, by Box and Muller."""
+def normal_draws(key: bytes, count: int) -> NDArray[np.float64]:
+    """Return draws from the standard normal distribution, ``[count]``.
+
+    The method is that of Box and Muller, "A Note on the Generation of Random Normal Deviates"
+    (1958).
+    """
     half = (count + 1) // 2
     encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
     words = np.frombuffer(encryptor.update(bytes(16 * half)), "<u8").reshape(2, half)
@@ -50,33 +54,44 @@ def normals(key: bytes, count: int) -> NDArray[np.float64]:
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
 
 
-def id_words(key: bytes, ids: Sequence[bytes]) -> Words:
-    """64 random bits for every ID: the same at every party that holds the ID."""
+def random_id_words(key: bytes, ids: Sequence[bytes]) -> Words:
+    """Return 64 pseudo-random bits for each ID, ``[ids]``: equal at all parties with the ID."""
     return np.frombuffer(b"".join(hmac(key, each, "sha256")[:8] for each in ids), "<u8")
 
 
-def in_order(key: bytes, words: Words) -> Index:
-    """A random order of things by their words: that of two is the same whatever else there is."""
+def keyed_order(key: bytes, words: Words) -> Index:
+    """Return a random order of rows by their words.
+
+    The order of two rows depends on their words and ``key`` alone, not on the other rows.
+
+    Args:
+        key: 32 bytes.
+        words: one word per row, ``[rows]``.
+
+    Returns:
+        Positions of the rows in their order, ``[rows]``.
+    """
     blocks = np.zeros((len(words), 2), "<u8")
     blocks[:, 0] = words
     encryptor = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()  # noqa: S305  each is other
     return _ascending(np.frombuffer(encryptor.update(blocks.tobytes()), "<u8").reshape(-1, 2)[:, 0])
 
 
-def shares(key: bytes, ids: Sequence[bytes]) -> NDArray[np.float64]:
-    """A number in [0, 1) for every ID: the same at every party that holds the ID."""
+def id_fractions(key: bytes, ids: Sequence[bytes]) -> NDArray[np.float64]:
+    """Return a number in [0, 1) for each ID, ``[ids]``: equal at all parties with the ID."""
     words = [hmac(key, identifier, "sha256")[:8] for identifier in ids]
     return np.frombuffer(b"".join(words), ">u8") / 2.0**64
 
 
 def _ascending(drawn: Words) -> Index:
-    """Where the words stand from the lowest to the highest, equal ones as they came.
+    """Return positions that sort ``drawn``, ``[n]``; equal words keep their order.
 
-    The stable sort is many times slower, and differs only where two words are equal.
+    The stable sort is many times slower, and differs only if two words are equal.
     """
     order = np.argsort(drawn)
-    found = drawn[order]
-    return np.argsort(drawn, kind="stable") if bool((found[1:] == found[:-1]).any()) else order
+    ordered = drawn[order]
+    has_equal = bool((ordered[1:] == ordered[:-1]).any())
+    return np.argsort(drawn, kind="stable") if has_equal else order
 
 
 def _encoded(word: str | int) -> bytes:

@@ -1,4 +1,4 @@
-"""A clean stop: the first SIGTERM ends a run at once but in order, the second one the process."""
+"""SIGTERM: the first one stops a run cleanly, the second one kills the process."""
 
 import signal
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from parties.common.errors import Stopped
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Turn the first SIGTERM into ``Stopped``, raised where the main thread is."""
+def stop_on_sigterm() -> Iterator[None]:
+    """Raise ``Stopped`` in the main thread on the first SIGTERM while the body runs."""
     before = signal.signal(signal.SIGTERM, _stop)
     try:
         yield
@@ -20,4 +20,4 @@ def stoppable() -> Iterator[None]:
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    raise Stopped("was told to stop", "the same command goes on from the last checkpoint")
+    raise Stopped("stopped by SIGTERM", "run the same command to resume from the last checkpoint")

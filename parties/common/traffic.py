@@ -1,4 +1,4 @@
-"""The ledger of a run: what crossed, by peer, kind and task, and where the time went."""
+"""Traffic of a run: bytes and messages by peer, kind and task, and seconds by phase."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
-from protocol.channel import Crossing, Way
+from protocol.channel import MessageDirection, MessageRecord
 
 PHASES = ("psi", "forward", "backward", "unlearning", "control")
-_PSI = {"Share", "Shares", "Offer", "Answer", "Matrix", "Store", "Matches", "Aligned"}
-_PSI |= {"Blinded", "Evaluated", "Proof"}
+_PSI = {"KeyShare", "KeyShares", "OtOffer", "OtAnswer", "OprfMatrix", "KeyValueStore", "MatchTags"}
+_PSI |= {"Aligned", "BlindedElements", "EvaluatedElements", "EvaluationProof"}
 _BACKWARD = {"Step", "Gradient"}
-_PASSES = _BACKWARD | {"Ask", "Show", "Look", "Embedding"}
+_PASSES = _BACKWARD | {"BatchRequest", "Evaluate", "Predict", "Embedding"}
 
 
-def phase_of(kind: str, task: str) -> str:
-    """The phase of the report to which a message counts."""
+def report_phase(kind: str, task: str) -> str:
+    """Return the phase of the report for messages of ``kind`` in ``task``; one of ``PHASES``."""
     if kind in _PSI:
         return "psi"
     if kind not in _PASSES:
@@ -28,39 +28,52 @@ def phase_of(kind: str, task: str) -> str:
 
 
 @dataclass(slots=True)
-class Total:
-    """Sums over messages."""
+class TrafficTotal:
+    """Sums over messages.
+
+    Attributes:
+        messages: number of messages.
+        rows: rows of their tensors.
+        payload: bytes of their tensors.
+        size: bytes in all.
+    """
 
     messages: int = 0
     rows: int = 0
     payload: int = 0
     size: int = 0
 
-    def add(self, other: "Total | Crossing") -> None:
-        """Add one message, or other sums."""
-        self.messages += other.messages if isinstance(other, Total) else 1
+    def add(self, other: "TrafficTotal | MessageRecord") -> None:
+        """Add one message or the sums of several messages."""
+        self.messages += other.messages if isinstance(other, TrafficTotal) else 1
         self.rows += other.rows
         self.payload += other.payload
         self.size += other.size
 
 
-class Ledger:
-    """Grows with the kinds of messages, not with their number."""
+class TrafficCounter:
+    """Counts messages by peer, direction, kind and task, and seconds by phase.
 
-    def __init__(self, crossed: Callable[[int], None]) -> None:
-        self._crossed = crossed
-        self._totals: dict[tuple[str, Way, str, str], Total] = defaultdict(Total)
+    Args:
+        add_bytes: called with the size of each message.
+    """
+
+    def __init__(self, add_bytes: Callable[[int], None]) -> None:
+        self._add_bytes = add_bytes
+        self._totals: dict[tuple[str, MessageDirection, str, str], TrafficTotal] = defaultdict(
+            TrafficTotal
+        )
         self._seconds: dict[str, float] = defaultdict(float)
-        self._began, self._carried = perf_counter(), 0.0
+        self._began, self._earlier_seconds = perf_counter(), 0.0
 
-    def record(self, crossing: Crossing) -> None:
-        """Take down one message."""
-        self._totals[crossing.peer, crossing.way, crossing.kind, crossing.task].add(crossing)
-        self._crossed(crossing.size)
+    def record(self, message: MessageRecord) -> None:
+        """Count one message."""
+        self._totals[message.peer, message.direction, message.kind, message.task].add(message)
+        self._add_bytes(message.size)
 
     @contextmanager
-    def clock(self, phase: str) -> Iterator[None]:
-        """Count the time inside to ``phase``."""
+    def time_phase(self, phase: str) -> Iterator[None]:
+        """Add the duration of the body to the seconds of ``phase``."""
         started = perf_counter()
         try:
             yield
@@ -69,37 +82,40 @@ class Ledger:
 
     @property
     def elapsed(self) -> float:
-        """Seconds that the run took so far, what was lost by a crash left out."""
-        return self._carried + perf_counter() - self._began
+        """Return the seconds of the run so far, without work that a crash lost."""
+        return self._earlier_seconds + perf_counter() - self._began
 
-    def sums(self) -> dict[str, Any]:
-        """All of it, for a checkpoint."""
-        totals = [[peer, way.value, *at, asdict(t)] for (peer, way, *at), t in self._totals.items()]
+    def to_json(self) -> dict[str, Any]:
+        """Return all counters for a checkpoint."""
+        totals = [
+            [peer, direction.value, kind, task, asdict(total)]
+            for (peer, direction, kind, task), total in self._totals.items()
+        ]
         return {"totals": totals, "seconds": dict(self._seconds), "elapsed": self.elapsed}
 
-    def carry(self, sums: dict[str, Any]) -> None:
-        """Go on from the sums of a checkpoint; what came after it will be done again."""
+    def restore(self, counters: dict[str, Any]) -> None:
+        """Replace all counters by ``counters``, a result of ``to_json``."""
         self._totals.clear()
         self._seconds.clear()
-        for peer, way, kind, task, total in sums["totals"]:
-            self._totals[peer, Way(way), kind, task].add(Total(**total))
-        for phase, seconds in sums["seconds"].items():
+        for peer, direction, kind, task, total in counters["totals"]:
+            self._totals[peer, MessageDirection(direction), kind, task].add(TrafficTotal(**total))
+        for phase, seconds in counters["seconds"].items():
             self._seconds[phase] += seconds
-        self._carried, self._began = sums["elapsed"], perf_counter()
+        self._earlier_seconds, self._began = counters["elapsed"], perf_counter()
 
-    def total(self, kind: str | None = None) -> Total:
-        """All that crossed so far, or all of one kind."""
-        total = Total()
+    def total(self, kind: str | None = None) -> TrafficTotal:
+        """Return the sums over all messages, or over messages of one kind."""
+        total = TrafficTotal()
         for (_, _, name, _), part in self._totals.items():
             if kind in (None, name):
                 total.add(part)
         return total
 
     def by_phase(self) -> list[dict[str, Any]]:
-        """Seconds, bytes and messages of every phase."""
-        sums = {phase: Total() for phase in PHASES}
+        """Return seconds, bytes and messages of each phase, in the order of ``PHASES``."""
+        sums = {phase: TrafficTotal() for phase in PHASES}
         for (_, _, kind, task), part in self._totals.items():
-            sums[phase_of(kind, task)].add(part)
+            sums[report_phase(kind, task)].add(part)
         return [
             {
                 "phase": phase,
@@ -112,18 +128,18 @@ class Ledger:
         ]
 
     def by_peer(self) -> list[dict[str, Any]]:
-        """Bytes in and out for every peer."""
+        """Return received bytes, sent bytes and messages for each peer."""
         peers = sorted({peer for peer, *_ in self._totals})
         return [self._peer(peer) for peer in peers]
 
     def _peer(self, name: str) -> dict[str, Any]:
-        ways = {way: Total() for way in Way}
-        for (peer, way, _, _), part in self._totals.items():
+        received, sent = TrafficTotal(), TrafficTotal()
+        for (peer, direction, _, _), part in self._totals.items():
             if peer == name:
-                ways[way].add(part)
+                (received if direction is MessageDirection.IN else sent).add(part)
         return {
             "peer": name,
-            "bytes_in": ways[Way.IN].size,
-            "bytes_out": ways[Way.OUT].size,
-            "messages": ways[Way.IN].messages + ways[Way.OUT].messages,
+            "bytes_in": received.size,
+            "bytes_out": sent.size,
+            "messages": received.messages + sent.messages,
         }

@@ -1,7 +1,7 @@
-"""Workers: the multiplications of the hardened intersection, on as many cores as the seat allows.
+"""Worker processes for the curve multiplications of the hardened intersection.
 
-They are processes, because threads would wait for each other: a multiplication is so short that
-handing over Python's lock takes about as long. They are spawned: gRPC does not survive a fork.
+Threads would wait for each other: one multiplication takes about as long as a change of the thread
+that holds Python's interpreter lock. Workers are spawned, because gRPC does not survive a fork.
 """
 
 import os
@@ -11,21 +11,26 @@ from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from threading import Thread
 
-from psi.spread import Piece, Result, Spread, alone
+from psi.parallel import Chunk, ChunkResult, ParallelMap, serial_map
 
 
 @contextmanager
-def workers(count: int, step: Callable[[], object]) -> Iterator[Spread]:
-    """A spread over ``count`` workers; ``step`` is called after every piece of work."""
+def parallel_workers(count: int, step: Callable[[], object]) -> Iterator[ParallelMap]:
+    """Return a map over ``count`` worker processes, or over none if ``count`` is 1.
+
+    Args:
+        count: number of processes.
+        step: called after each chunk of work.
+    """
     if count == 1:
-        yield _counted(alone, step)
+        yield _counted(serial_map, step)
         return
     with ProcessPoolExecutor(count, get_context("spawn"), end_with_parent) as pool:
         yield _counted(pool.map, step)
 
 
 def end_with_parent() -> None:
-    """In a process of a pool: end when its parent was killed, after which nobody ends it."""
+    """Start a thread that ends this worker process when its parent process has ended."""
     Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -35,9 +40,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _counted(spread: Spread, step: Callable[[], object]) -> Spread:
-    def counted(work: Callable[[Piece], Result], pieces: Iterable[Piece], /) -> Iterator[Result]:
-        for result in spread(work, pieces):
+def _counted(parallel_map: ParallelMap, step: Callable[[], object]) -> ParallelMap:
+    def counted(
+        work: Callable[[Chunk], ChunkResult], work_chunks: Iterable[Chunk], /
+    ) -> Iterator[ChunkResult]:
+        for result in parallel_map(work, work_chunks):
             step()
             yield result
 

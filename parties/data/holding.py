@@ -7,32 +7,32 @@ from typing import assert_never
 
 import numpy as np
 
-from configs.seat import (
+from configs.party_settings import (
     CifarData,
     CsvData,
     Data,
     IdxData,
-    ImageSource,
+    ImageSettings,
     MedMnistData,
     NumpyData,
     ParquetData,
-    Sample,
+    SampleSettings,
     SklearnData,
     SqlData,
     SvhnData,
-    TableSource,
+    TableSettings,
     TinyImageNetData,
 )
 from parties.common.errors import DataError
 from parties.data.sources.cifar_source import read_cifar
 from parties.data.sources.csv_source import read_csv
-from parties.data.sources.feature_noise import with_noise
+from parties.data.sources.feature_noise import add_feature_noise
 from parties.data.sources.idx_source import read_idx
 from parties.data.sources.medmnist_source import read_medmnist
 from parties.data.sources.npz_source import read_numpy
 from parties.data.sources.records import (
     ABSENT,
-    SHOWN,
+    MAX_SHOWN,
     UNKNOWN,
     Images,
     Index,
@@ -41,7 +41,7 @@ from parties.data.sources.records import (
     Records,
 )
 from parties.data.sources.sklearn_source import read_sklearn
-from parties.data.sources.store import duplicates, taken
+from parties.data.sources.store import duplicate_ids, select_ids
 from parties.data.sources.table import Table
 
 
@@ -91,22 +91,22 @@ def read_holding(
     varied: bool = True,
     progress: Progress = lambda _: None,
 ) -> Holding:
-    """Read what the seat describes; relative paths begin in ``folder``.
+    """Read what the party settings describe; relative paths begin in ``folder``.
 
     An ``active`` party brings labels; ``varied``: of more than one class, as who has all must.
 
     Raises:
         DataError: the data cannot be used; the message holds no value and no ID of a row.
-        ResourceError: there is more of it than the seat allows.
+        ResourceError: there is more of it than the party settings allow.
         IntegrityError: it changed while it was read.
         StorageError: there is no room for large columns.
     """
     _refuse_misplaced_labels(data, active)
     records = _records(data, folder, classes, progress)
-    if isinstance(data, ImageSource) and data.noise is not None:
-        records = with_noise(records, data.noise)
-    later = duplicates(records.ids)
-    if later and not (isinstance(data, TableSource) and data.dedupe):
+    if isinstance(data, ImageSettings) and data.noise is not None:
+        records = add_feature_noise(records, data.noise)
+    later = duplicate_ids(records.ids)
+    if later and not (isinstance(data, TableSettings) and data.dedupe):
         raise _duplicates(records, later)
     holding = Holding(
         ids=records.ids,
@@ -117,7 +117,7 @@ def read_holding(
         digest=records.digest,
     )
     if not active and holding.table is None and holding.images is None:
-        raise DataError("a passive party brings features, and this seat's data has none")
+        raise DataError("a passive party brings features, and the party's data has none")
     if later:
         holding = _taken(holding, np.delete(np.arange(len(holding)), [row for _, row in later]))
     return holding if data.sample is None else _sampled(holding, data.sample)
@@ -128,11 +128,13 @@ def _refuse_misplaced_labels(data: Data, active: bool) -> None:
     if label and not active:
         raise DataError(
             "labels at a passive party",
-            "only the active party has labels: take the label option out of this seat",
+            "only the active party has labels: remove label from the party settings",
         )
     if active and not label:
         option = "labels" if isinstance(data, IdxData) else "label"
-        raise DataError("the active party's data has no labels", f"set {option} in its seat")
+        raise DataError(
+            "the active party's data has no labels", f"set {option} in the party settings"
+        )
 
 
 def _records(  # noqa: C901, PLR0911  one for each kind
@@ -174,9 +176,9 @@ def _records(  # noqa: C901, PLR0911  one for each kind
 
 def _duplicates(records: Records, pairs: Sequence[tuple[int, int]]) -> DataError:
     shown = "; ".join(
-        f"{records.place(earlier)} and {records.place(row)}" for earlier, row in pairs[:SHOWN]
+        f"{records.place(earlier)} and {records.place(row)}" for earlier, row in pairs[:MAX_SHOWN]
     )
-    more = "; ..." if len(pairs) > SHOWN else ""
+    more = "; ..." if len(pairs) > MAX_SHOWN else ""
     return DataError(
         f"{len(pairs)} duplicate IDs: {shown}{more}",
         "IDs are compared after Unicode NFKC, without outer blanks; keep one row for each, or let "
@@ -199,14 +201,14 @@ def _labels(records: Records, classes: Sequence[str], *, varied: bool) -> Index:
     return labels
 
 
-def _sampled(holding: Holding, sample: Sample) -> Holding:
-    count = max(1, round(sample.keep * len(holding)))
+def _sampled(holding: Holding, sample: SampleSettings) -> Holding:
+    count = max(1, round(sample.fraction * len(holding)))
     return _taken(holding, np.random.default_rng(sample.seed).permutation(len(holding))[:count])
 
 
 def _taken(holding: Holding, rows: Index) -> Holding:
     return Holding(
-        ids=taken(holding.ids, rows),
+        ids=select_ids(holding.ids, rows),
         in_test=holding.in_test[rows],
         table=None if holding.table is None else holding.table.take(rows),
         images=None if holding.images is None else holding.images[rows],

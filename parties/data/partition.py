@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.common.errors import PolicyError
-from parties.common.shared_randomness import Index, key, permutation, torch_seed
+from parties.common.shared_randomness import Index, derive_key, permutation, torch_seed
 
 TRIES = 1000  # draws of a Dirichlet partition until every client has enough rows
 
 
-def iid(labels: Index, clients: int, seed: int) -> list[Index]:
+def iid_partition(labels: Index, clients: int, seed: int) -> list[Index]:
     """Equal parts at random."""
-    order = permutation(key(seed, "partition", "iid"), len(labels))
+    order = permutation(derive_key(seed, "partition", "iid"), len(labels))
     return [np.sort(part) for part in np.array_split(order, clients)]
 
 
-def pathological(labels: Index, clients: int, share: float, seed: int) -> list[Index]:
+def pathological_partition(labels: Index, clients: int, share: float, seed: int) -> list[Index]:
     """Every client holds ``share`` of the classes; each class goes to the first that lack some.
 
     As in McMahan et al. 2017 and the programs after it: classes are dealt one after the other, each
@@ -39,14 +39,14 @@ def pathological(labels: Index, clients: int, share: float, seed: int) -> list[I
         if not len(chosen):
             break
         rows = np.flatnonzero(labels == label)
-        rows = rows[permutation(key(seed, "partition", "class", int(label)), len(rows))]
+        rows = rows[permutation(derive_key(seed, "partition", "class", int(label)), len(rows))]
         for client, part in zip(chosen, np.array_split(rows, len(chosen)), strict=True):
             parts[client].append(part)
             wanted[client] -= 1
     return _whole(parts)
 
 
-def dirichlet(
+def dirichlet_partition(
     labels: Index, clients: int, concentration: float, least: int, seed: int
 ) -> list[Index]:
     """Each class is dealt in proportions drawn from a Dirichlet distribution (Hsu et al. 2019).
@@ -67,7 +67,7 @@ def dirichlet(
             return _whole(parts)
     raise PolicyError(
         f"{TRIES} draws left some client with fewer than {least} of {len(labels)} rows",
-        "a larger concentration, fewer clients, or a smaller partition.least",
+        "a larger concentration, fewer clients, or a smaller partition.min_rows",
     )
 
 

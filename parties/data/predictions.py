@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from configs.errors import ConfigError
-from parties.common.atomic_file import write
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
 
 PREDICTED, NOT_HELD = "predicted", "not held by all parties"  # by whom not is nobody's business
@@ -62,7 +62,7 @@ class Predictions:
         ]
 
 
-def check_out(path: Path, *, force: bool) -> None:
+def check_output_path(path: Path, *, force: bool) -> None:
     """Refuse before any work what cannot be written after it.
 
     Raises:
@@ -79,7 +79,7 @@ def check_out(path: Path, *, force: bool) -> None:
 
 def write_predictions(path: Path, found: Predictions) -> None:
     """Write the file as a whole; raises ``StorageError``."""
-    write(path, _parquet(found) if path.suffix.lower() == ".parquet" else _csv(found))
+    write_atomically(path, _parquet(found) if path.suffix.lower() == ".parquet" else _csv(found))
 
 
 def _csv(found: Predictions) -> bytes:

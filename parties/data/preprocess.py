@@ -16,7 +16,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from configs.seat import Data
+from configs.party_settings import Data
 from parties.common.errors import DataError
 from parties.data.holding import Holding
 from parties.data.sources.records import Index
@@ -24,11 +24,11 @@ from parties.data.sources.records import Index
 Features: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 MAX_CATEGORIES = 1000  # of one column
-FARTHEST = 1e30  # scales from the mean
+MAX_SCALED = 1e30  # scales from the mean
 
 
 @dataclass(frozen=True, slots=True)
-class Numeric:
+class NumericColumn:
     """x → (x - mean) / scale, an absent x replaced by the median."""
 
     median: float
@@ -37,7 +37,7 @@ class Numeric:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Fitted:
+class FittedPreprocessing:
     """What preprocessing learnt from the training rows.
 
     Attributes:
@@ -47,7 +47,7 @@ class Fitted:
         warnings: what the caller may show, such as constant columns.
     """
 
-    numeric: dict[str, Numeric]
+    numeric: dict[str, NumericColumn]
     categorical: dict[str, tuple[str | None, ...]]
     image: tuple[int, ...] | None = None
     warnings: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Fitted:
             )
 
 
-def fit(holding: Holding, rows: Index) -> Fitted:
+def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
     """Learn medians, means, scales and categories from the given rows alone.
 
     Raises:
@@ -114,9 +114,9 @@ def fit(holding: Holding, rows: Index) -> Fitted:
     if not len(rows):
         raise DataError("preprocessing has no training rows")
     if holding.images is not None:
-        return Fitted({}, {}, holding.images.shape[1:])
+        return FittedPreprocessing({}, {}, holding.images.shape[1:])
     if holding.table is None:
-        return Fitted({}, {})
+        return FittedPreprocessing({}, {})
     chosen = holding.table.frame(rows)
     chosen = chosen.assign(**{name: _texts(chosen[name]) for name in holding.categorical})
     _refuse_unusable(chosen, holding)
@@ -124,15 +124,15 @@ def fit(holding: Holding, rows: Index) -> Fitted:
     if len(warnings) == len(holding.numeric) + len(holding.categorical):
         raise DataError("every column is constant in the training rows", "nothing can be learnt")
     found = _columns(holding).fit(chosen).named_transformers_
-    return Fitted(
+    return FittedPreprocessing(
         _numeric(found["numeric"]) if holding.numeric else {},
         _categorical(found["categorical"]) if holding.categorical else {},
         warnings=warnings,
     )
 
 
-def declared(holding: Holding, data: Data) -> Fitted:
-    """What the seat declares of its columns, without a look at any row.
+def declared_preprocessing(holding: Holding, data: Data) -> FittedPreprocessing:
+    """What the party settings declare of its columns, without a look at any row.
 
     A number becomes -1 at the low end of its range and 1 at the high end, an absent one 0.
 
@@ -140,28 +140,28 @@ def declared(holding: Holding, data: Data) -> Fitted:
         DataError: a column has no range or no vocabulary.
     """
     if holding.images is not None:
-        return Fitted({}, {}, holding.images.shape[1:])
+        return FittedPreprocessing({}, {}, holding.images.shape[1:])
     bare = [f"no range of {name!r}" for name in holding.numeric if name not in data.ranges]
     bare += [
         f"no vocabulary of {name!r}" for name in holding.categorical if name not in data.vocabulary
     ]
     if bare:
         raise DataError(
-            f"preprocessing is declared, and the seat declares {', '.join(bare)}",
-            "add them to ranges and vocabulary of the seat's data",
+            f"preprocessing is declared, and the party settings declare {', '.join(bare)}",
+            "add them to ranges and vocabulary of the party's data",
         )
     spans = {name: data.ranges[name] for name in holding.numeric}
     middles = {name: (low + high) / 2 for name, (low, high) in spans.items()}
-    return Fitted(
+    return FittedPreprocessing(
         {
-            name: Numeric(middles[name], middles[name], (high - low) / 2)
+            name: NumericColumn(middles[name], middles[name], (high - low) / 2)
             for name, (low, high) in spans.items()
         },
         {name: (*data.vocabulary[name], None) for name in holding.categorical},
     )
 
 
-def read_statistics(statistics: Any) -> Fitted:
+def read_statistics(statistics: Any) -> FittedPreprocessing:
     """The inverse of ``Fitted.statistics``.
 
     Raises:
@@ -169,12 +169,14 @@ def read_statistics(statistics: Any) -> Fitted:
     """
     try:
         numeric = {
-            kept["column"]: Numeric(*(float(kept[name]) for name in ("median", "mean", "scale")))
+            kept["column"]: NumericColumn(
+                *(float(kept[name]) for name in ("median", "mean", "scale"))
+            )
             for kept in statistics["numeric"]
         }
         known = {kept["column"]: tuple(kept["categories"]) for kept in statistics["categorical"]}
         image = statistics["image"]
-        return Fitted(numeric, known, None if image is None else tuple(image))
+        return FittedPreprocessing(numeric, known, None if image is None else tuple(image))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError("these are no statistics of a preprocessing") from error
 
@@ -190,10 +192,10 @@ def _columns(holding: Holding) -> ColumnTransformer:
     )
 
 
-def _numeric(found: Pipeline) -> dict[str, Numeric]:
+def _numeric(found: Pipeline) -> dict[str, NumericColumn]:
     imputer, scaler = found["impute"], found["scale"]
     columns = zip(imputer.statistics_, scaler.mean_, scaler.scale_, strict=True)
-    numbers = (Numeric(*map(float, column)) for column in columns)
+    numbers = (NumericColumn(*map(float, column)) for column in columns)
     return dict(zip(imputer.feature_names_in_.tolist(), numbers, strict=True))
 
 
@@ -219,17 +221,17 @@ def _refuse_unusable(chosen: pd.DataFrame, holding: Holding) -> None:
         if count > MAX_CATEGORIES:
             problems.append(f"column {name!r} has {count} categories, above {MAX_CATEGORIES}")
     if problems:
-        raise DataError("\n".join(problems), "take such columns out of the seat's data")
+        raise DataError("\n".join(problems), "take such columns out of the party's data")
 
 
-def _scaled(column: "pd.Series[float]", how: Numeric) -> npt.NDArray[np.float64]:
+def _scaled(column: "pd.Series[float]", how: NumericColumn) -> npt.NDArray[np.float64]:
     """[rows, 1]."""
     values = column.to_numpy(np.float64)
     filled = np.where(np.isnan(values), how.median, values)
     scaled = np.divide(filled - how.mean, how.scale)
-    if (np.abs(scaled) > FARTHEST).any():
+    if (np.abs(scaled) > MAX_SCALED).any():
         raise DataError(
-            f"column {column.name!r} has numbers over {FARTHEST:g} scales from its mean in the "
+            f"column {column.name!r} has numbers over {MAX_SCALED:g} scales from its mean in the "
             "training rows",
             "correct them; such numbers overflow in float32",
         )

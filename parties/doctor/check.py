@@ -1,108 +1,128 @@
-"""A finding: what was looked at, how it is, and what to do about it."""
+"""Findings of ``vfl doctor``, and the party that it checks."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from configs.federated_file import HorizontalConfig, LanguageConfig
-from configs.schema import Config
-from configs.seat import Chair, Seat
+from configs.party_settings import PartySettingsBase, VerticalPartySettings
+from configs.schema import VerticalConfig
 from parties.common.errors import PartyError, StorageError, exit_code
-from parties.session.identity import Named
+from parties.session.identity import AnyConfig
 
 
-class State(StrEnum):
-    """How something is."""
+class CheckState(StrEnum):
+    """Result of a check."""
 
     OK = "ok"
     WARNING = "warning"
     FAIL = "fail"
-    UNKNOWN = "unknown"  # this machine cannot tell
+    UNKNOWN = "unknown"  # the check is not possible on this machine
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the examination; ``code`` is what a run would end with, 0 unless it fails."""
+    """Result of one check.
 
-    subject: str
-    state: State
-    said: str
+    Attributes:
+        check: name of the check.
+        state: whether the check passed.
+        message: the result in words.
+        hint: how to fix a problem.
+        code: exit code with which a run would end; 0 unless the check failed.
+    """
+
+    check: str
+    state: CheckState
+    message: str
     hint: str = ""
     code: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """The party on this machine, in any mode: its agreement and seat, and where its files lie."""
+class ExaminedParty:
+    """The party to check, in any mode.
 
-    config: Named
+    Attributes:
+        config: agreement and party settings.
+        name: the party.
+        settings: its own settings.
+        folder: folder in which relative data paths begin.
+        certificates: folder of its key and certificates.
+        out: folder of the runs.
+        address: address to dial or to listen on; None if none is set.
+    """
+
+    config: AnyConfig
     name: str
-    seat: Chair
-    folder: Path  # where relative data paths begin
+    settings: PartySettingsBase
+    folder: Path
     certificates: Path
     out: Path
     address: str | None
 
     @property
     def active(self) -> bool:
-        """Whether this party listens and leads."""
+        """Return whether this party is the hub: it listens and leads."""
         return self.config.agreement.hub == self.name
 
     @property
     def state(self) -> Path:
-        """The party's own folder."""
+        """Return the party's own folder of the run."""
         return self.out / self.config.agreement.federation / self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined(Looked):
+class ExaminedVerticalParty(ExaminedParty):
     """A party of a vertical run."""
 
-    config: Config
-    seat: Seat
+    config: VerticalConfig
+    settings: VerticalPartySettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HorizontalExamined(Looked):
-    """A server or a client."""
+class ExaminedHorizontalParty(ExaminedParty):
+    """A server or a client of a horizontal run."""
 
     config: HorizontalConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LanguageExamined(Looked):
-    """A server or a client of a language model."""
+class ExaminedLanguageParty(ExaminedParty):
+    """A server or a client of an LLM run."""
 
     config: LanguageConfig
 
 
-def ok(subject: str, said: str) -> Finding:
-    """It is as it should be."""
-    return Finding(subject, State.OK, said)
+def ok(check: str, message: str) -> Finding:
+    """Return the finding of a check that passed."""
+    return Finding(check, CheckState.OK, message)
 
 
-def warning(subject: str, said: str, hint: str) -> Finding:
-    """A run would begin, but a person should look at it."""
-    return Finding(subject, State.WARNING, said, hint)
+def warning(check: str, message: str, hint: str) -> Finding:
+    """Return the finding of a problem that does not stop a run."""
+    return Finding(check, CheckState.WARNING, message, hint)
 
 
-def unknown(subject: str, said: str, hint: str) -> Finding:
-    """It cannot be told here."""
-    return Finding(subject, State.UNKNOWN, said, hint)
+def unknown(check: str, message: str, hint: str) -> Finding:
+    """Return the finding of a check that is not possible on this machine."""
+    return Finding(check, CheckState.UNKNOWN, message, hint)
 
 
-def fail(subject: str, error: Exception) -> Finding:
-    """A run would end with this error.
+def fail(check: str, error: Exception) -> Finding:
+    """Return the finding of a check that failed with ``error``, as a run would.
 
     Raises:
-        Exception: ``error`` itself, where no party expects it.
+        Exception: ``error``, if it has no exit code because it is a fault of vfl.
     """
     code = exit_code(error)
     if code is None:
         raise error
-    return Finding(subject, State.FAIL, str(error), str(getattr(error, "hint", "")), code)
+    return Finding(check, CheckState.FAIL, str(error), str(getattr(error, "hint", "")), code)
 
 
-def trouble(subject: str, said: str, hint: str, kind: type[PartyError] = StorageError) -> Finding:
-    """A run would end with an error of this kind."""
-    return fail(subject, kind(said, hint))
+def fail_with(
+    check: str, message: str, hint: str, kind: type[PartyError] = StorageError
+) -> Finding:
+    """Return the finding of a check that failed; ``kind`` is the class of the run's error."""
+    return fail(check, kind(message, hint))

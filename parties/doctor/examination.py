@@ -1,4 +1,4 @@
-"""The examination: every check in the order of the exit codes, each finding as it is made."""
+"""All checks of a party of a vertical run, in the order of the exit codes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -6,9 +6,9 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
-from parties.cli.console import UNEXPECTED
-from parties.doctor.check import Examined, Finding, State, ok
-from parties.doctor.folders import check_places, check_temporary
+from parties.common.errors import UNEXPECTED
+from parties.doctor.check import CheckState, ExaminedVerticalParty, Finding, ok
+from parties.doctor.folders import check_folders, check_temporary_folder
 from parties.doctor.identity import check_clock, check_identity
 from parties.doctor.machine import (
     check_memory,
@@ -17,39 +17,39 @@ from parties.doctor.machine import (
     check_open_files,
     check_versions,
 )
-from parties.doctor.network import check_address, check_port, check_way
+from parties.doctor.network import check_address, check_connection, check_port
 from parties.doctor.source import check_data
 
 
-def examine(examined: Examined, *, whole_data: bool) -> Iterator[Finding]:
-    """Everything that can be found out before a run."""
-    agreement = examined.config.agreement
-    others = ", ".join(name for name in agreement.parties if name != examined.name)
-    role = agreement.parties[examined.name].role
-    yield ok("config", f"{agreement.federation}: {examined.name} is {role}, beside {others}")
+def examine_vertical(party: ExaminedVerticalParty, *, whole_data: bool) -> Iterator[Finding]:
+    """Yield the findings of all checks; ``whole_data`` reads all rows, as a run does."""
+    agreement = party.config.agreement
+    others = ", ".join(name for name in agreement.parties if name != party.name)
+    role = agreement.parties[party.name].role
+    yield ok("config", f"{agreement.federation}: {party.name} is {role}, beside {others}")
     for check in (check_address, check_versions, check_numbers, check_module):
-        yield from guarded(check, examined)
-    yield from guarded(partial(check_data, whole=whole_data), examined)
-    yield from guarded(check_identity, examined)
-    yield from guarded(check_clock)
-    for check in (check_way, check_port, check_places):
-        yield from guarded(check, examined)
-    yield from guarded(check_temporary)
-    yield from guarded(check_open_files)
-    yield from guarded(check_memory, examined)
+        yield from run_check(check, party)
+    yield from run_check(partial(check_data, whole=whole_data), party)
+    yield from run_check(check_identity, party)
+    yield from run_check(check_clock)
+    for check in (check_connection, check_port, check_folders):
+        yield from run_check(check, party)
+    yield from run_check(check_temporary_folder)
+    yield from run_check(check_open_files)
+    yield from run_check(check_memory, party)
 
 
-def guarded(check: Callable[..., Iterator[Finding]], *examined: Any) -> Iterator[Finding]:
-    """A check that breaks is a finding too, and does not hide what the others find."""
+def run_check(check: Callable[..., Iterator[Finding]], *party: Any) -> Iterator[Finding]:
+    """Yield the findings of a check; an unexpected error becomes a finding."""
     try:
-        yield from check(*examined)
-    except Exception as error:  # noqa: BLE001  whatever it is, the next check is made
+        yield from check(*party)
+    except Exception as error:  # noqa: BLE001  the other checks must run all the same
         place = extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
-        said = f"unexpected {type(error).__name__} at {where}"
-        yield Finding("doctor", State.FAIL, said, "this is a fault of vfl", UNEXPECTED)
+        message = f"unexpected {type(error).__name__} at {where}"
+        yield Finding("doctor", CheckState.FAIL, message, "this is a fault of vfl", UNEXPECTED)
 
 
-def first_code(findings: Iterable[Finding]) -> int:
-    """The exit code of the first finding that fails, 0 when none does."""
-    return next((each.code for each in findings if each.state is State.FAIL), 0)
+def first_exit_code(findings: Iterable[Finding]) -> int:
+    """Return the exit code of the first failed check; 0 if none failed."""
+    return next((each.code for each in findings if each.state is CheckState.FAIL), 0)

@@ -1,31 +1,41 @@
-"""The examination of a server or a client: what all runs of one server share."""
+"""All checks of a server or a client, for the horizontal and the LLM mode."""
 
 from collections.abc import Callable, Iterator, Sequence
 
-from configs.federated import Federated
-from parties.doctor.check import Finding, Looked, ok
-from parties.doctor.examination import guarded
-from parties.doctor.folders import check_places
+from configs.federated import FederatedAgreement
+from parties.doctor.check import ExaminedParty, Finding, ok
+from parties.doctor.examination import run_check
+from parties.doctor.folders import check_folders
 from parties.doctor.identity import check_clock, check_identity
 from parties.doctor.machine import check_numbers, check_open_files, check_versions
-from parties.doctor.network import check_address, check_port, check_way
+from parties.doctor.network import check_address, check_connection, check_port
 
-Check = Callable[[], Iterator[Finding]]
+FederatedCheck = Callable[[], Iterator[Finding]]
 
 
 def examine_federated(
-    examined: Looked, agreement: Federated, own: Sequence[Check], memory: Check
+    party: ExaminedParty,
+    agreement: FederatedAgreement,
+    own: Sequence[FederatedCheck],
+    memory: FederatedCheck,
 ) -> Iterator[Finding]:
-    """Everything that can be found out before a run; ``own`` looks at the model and the data."""
-    role, clients = "server" if examined.active else "client", len(agreement.spokes)
-    yield ok("config", f"{agreement.federation}: {examined.name} is {role}, of {clients} clients")
+    """Yield the findings of all checks.
+
+    Args:
+        party: the server or client.
+        agreement: its agreement.
+        own: checks of the mode's model and data.
+        memory: check of the mode's need of memory.
+    """
+    role, clients = "server" if party.active else "client", len(agreement.spokes)
+    yield ok("config", f"{agreement.federation}: {party.name} is {role}, of {clients} clients")
     for check in (check_address, check_versions, check_numbers):
-        yield from guarded(check, examined)
-    for look in own:
-        yield from guarded(look)
-    yield from guarded(check_identity, examined)
-    yield from guarded(check_clock)
-    for check in (check_way, check_port, check_places):
-        yield from guarded(check, examined)
-    yield from guarded(check_open_files)
-    yield from guarded(memory)
+        yield from run_check(check, party)
+    for check in own:
+        yield from run_check(check)
+    yield from run_check(check_identity, party)
+    yield from run_check(check_clock)
+    for check in (check_connection, check_port, check_folders):
+        yield from run_check(check, party)
+    yield from run_check(check_open_files)
+    yield from run_check(memory)

@@ -1,4 +1,4 @@
-"""Where a party writes: its folders and the temporary one."""
+"""Checks of the folders that a party writes: state folder, out folder, temporary folder."""
 
 import fcntl
 import os
@@ -7,51 +7,53 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from parties.doctor.check import Finding, Looked, ok, trouble, warning
+from parties.doctor.check import ExaminedParty, Finding, fail_with, ok, warning
 from parties.report import METRICS
 
-_SCARCE, _LITTLE = 100 << 20, 2 << 30  # bytes free
+_TOO_LITTLE, _LITTLE = 100 << 20, 2 << 30  # free bytes below which the check fails, or warns
 _REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "fuse.s3fs", "afs", "ceph")
 
 
-def check_places(examined: Looked) -> Iterator[Finding]:
-    """State and out folder: writable, lockable, local, roomy, closed to others."""
-    yield from _folder("state folder", examined.state)
-    if not examined.active:
+def check_folders(party: ExaminedParty) -> Iterator[Finding]:
+    """Check that the folders are writable, lockable, local, private and on a disk with space."""
+    yield from _folder("state folder", party.state)
+    if not party.active:
         return
-    shared = examined.state.parent
+    shared = party.state.parent
     yield from _folder("out folder", shared)
-    if is_there(shared / METRICS):
+    if path_exists(shared / METRICS):
         yield warning(
             "out folder",
-            f"{shared} holds the report of an earlier run, which the next one replaces",
-            "move it away, or give another --out",
+            f"{shared} holds the report of an earlier run, which the next run replaces",
+            "move the folder, or give another --out",
         )
 
 
-def _folder(subject: str, folder: Path) -> Iterator[Finding]:
-    there = next(each for each in (folder, *folder.absolute().parents) if is_there(each))
+def _folder(check: str, folder: Path) -> Iterator[Finding]:
+    existing = next(each for each in (folder, *folder.absolute().parents) if path_exists(each))
     try:
-        _try_to_write(there)
+        _try_to_write(existing)
     except OSError as error:
-        reason = f"{there} cannot be written to or locked: {error.strerror or error}"
-        yield trouble(subject, reason, "choose another --out, or give it to this account")
+        reason = f"{existing} cannot be written to or locked: {error.strerror or error}"
+        yield fail_with(check, reason, "choose another --out, or make this account its owner")
         return
-    free, kind = shutil.disk_usage(there).free, _file_system(there)
-    if free < _SCARCE:
-        yield trouble(subject, f"{there} has {free >> 20} MiB left", "make room")
+    free, kind = shutil.disk_usage(existing).free, _file_system(existing)
+    if free < _TOO_LITTLE:
+        yield fail_with(check, f"{existing} has {free >> 20} MiB left", "free disk space")
     elif free < _LITTLE:
-        yield warning(subject, f"{there} has {free >> 20} MiB left", "2 GiB let every run end")
+        yield warning(check, f"{existing} has {free >> 20} MiB left", "2 GiB suffice for any run")
     elif kind in _REMOTE:
-        yield warning(subject, f"{there} lies on {kind}", "a local disk keeps locks and renames")
-    elif there == folder and folder.stat().st_mode & 0o007:
-        yield warning(subject, f"every account may look into {folder}", f"chmod o= {folder}")
+        yield warning(
+            check, f"{existing} lies on {kind}", "use a local disk, where locks are reliable"
+        )
+    elif existing == folder and folder.stat().st_mode & 0o007:
+        yield warning(check, f"other accounts may enter {folder}", f"chmod o= {folder}")
     else:
-        yield ok(subject, f"{folder}: writable, locks work, {free / 1e9:.0f} GB free")
+        yield ok(check, f"{folder}: writable, locks work, {free / 1e9:.0f} GB free")
 
 
-def is_there(path: Path) -> bool:
-    """Whether this account sees something there."""
+def path_exists(path: Path) -> bool:
+    """Return whether the path exists and this account may see it."""
     try:
         path.stat()
     except OSError:
@@ -68,7 +70,7 @@ def _try_to_write(folder: Path) -> None:
 
 
 def _file_system(folder: Path) -> str:
-    """The kind of file system under a folder, as Linux tells it; empty elsewhere."""
+    """Return the type of the file system of a folder, such as ext4; empty except on Linux."""
     try:
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
     except OSError:
@@ -82,20 +84,25 @@ def _file_system(folder: Path) -> str:
     return best[1]
 
 
-def check_temporary() -> Iterator[Finding]:
-    """The curve library of the intersection is unpacked into the temporary folder and run there."""
-    subject = "temporary folder"
+def check_temporary_folder() -> Iterator[Finding]:
+    """Check that libraries in the temporary folder can be loaded.
+
+    The library of the intersection's curve, rbcl, unpacks itself there.
+    """
+    check = "temporary folder"
     try:
         folder = Path(tempfile.gettempdir())
         refuses = os.statvfs(folder).f_flag & os.ST_NOEXEC
     except OSError as error:
-        yield trouble(subject, f"no temporary folder: {error.strerror}", "set TMPDIR to one")
+        yield fail_with(
+            check, f"no temporary folder: {error.strerror}", "set TMPDIR to an existing folder"
+        )
         return
     if refuses:
-        yield trouble(
-            subject,
+        yield fail_with(
+            check,
             f"{folder} is mounted noexec, and rbcl unpacks a library there",
             "set TMPDIR to a folder of this account on a file system with exec",
         )
     else:
-        yield ok(subject, f"{folder} may hold libraries (rbcl unpacks one)")
+        yield ok(check, f"libraries in {folder} can be loaded (rbcl unpacks one)")

@@ -1,88 +1,86 @@
-"""The examination of a server or a client of a horizontal run: its network and its rows."""
+"""Checks of a horizontal run: the network, and a client's rows."""
 
 from collections.abc import Iterator
 from functools import partial
 
 from configs.errors import ConfigError
-from configs.seat import RowSeat
+from configs.party_settings import RowPartySettings
 from parties.common.errors import DataError, PartyError
-from parties.doctor.check import Finding, HorizontalExamined, fail, ok, trouble
+from parties.doctor.check import ExaminedHorizontalParty, Finding, fail, fail_with, ok
 from parties.doctor.federated import examine_federated
-from parties.doctor.machine import BARE, COPIES, memory
-from parties.doctor.source import look_at
-from parties.horizontal.local.client_data import read_shelf, requested
-from parties.horizontal.local.networks import build
+from parties.doctor.machine import MODEL_COPIES, PROCESS_MEMORY, memory_finding
+from parties.doctor.source import check_file_heads
+from parties.horizontal.local.client_data import read_client_data, requested_rows
+from parties.horizontal.local.networks import build_whole_network
 
 _FLOAT = 4  # bytes
 
 
-def examine_horizontal(examined: HorizontalExamined, *, whole_data: bool) -> Iterator[Finding]:
-    """Everything that can be found out before a run."""
+def examine_horizontal(party: ExaminedHorizontalParty, *, whole_data: bool) -> Iterator[Finding]:
+    """Yield the findings of all checks; ``whole_data`` reads all rows, as a run does."""
     own = (
-        partial(_check_network, examined),
-        partial(_check_data, examined, whole=whole_data),
+        partial(_check_network, party),
+        partial(_check_data, party, whole=whole_data),
     )
-    yield from examine_federated(
-        examined, examined.config.agreement, own, partial(_check_memory, examined)
-    )
+    yield from examine_federated(party, party.config.agreement, own, partial(_check_memory, party))
 
 
-def _check_network(examined: HorizontalExamined) -> Iterator[Finding]:
-    """Rows of the agreed shape fit into the agreed network."""
+def _check_network(party: ExaminedHorizontalParty) -> Iterator[Finding]:
+    """Check that rows of the agreed shape fit into the agreed network."""
     try:
-        count = _parameters(examined)
+        count = _parameters(party)
     except ConfigError as error:
         yield fail("network", error)
     else:
-        kind = examined.config.agreement.model.kind
-        yield ok("network", f"{kind}, {count:,} parameters, rows of {_shape(examined)}")
+        kind = party.config.agreement.model.kind
+        yield ok("network", f"{kind}, {count:,} parameters, rows of {_shape(party)}")
 
 
-def _check_data(examined: HorizontalExamined, *, whole: bool) -> Iterator[Finding]:
-    """At a client: files, labels and, where ``whole``, all rows as a run reads and deals them."""
-    seat = examined.seat
-    if not isinstance(seat, RowSeat):
-        yield ok("data", "a server holds no row")
+def _check_data(party: ExaminedHorizontalParty, *, whole: bool) -> Iterator[Finding]:
+    """Check a client's files and labels; with ``whole`` also all rows, as a run reads them."""
+    settings = party.settings
+    if not isinstance(settings, RowPartySettings):
+        yield ok("data", "a server has no rows")
         return
     labels = ("label", "labels")
-    if not any(getattr(seat.data, option, None) for option in labels):
-        said = "a client learns from labels, and this seat's data has none"
-        yield trouble("label", said, "set label, or labels of images", DataError)
+    if not any(getattr(settings.data, option, None) for option in labels):
+        message = "a client needs labels, and its data has none"
+        yield fail_with("label", message, "set label, or labels for images", DataError)
     sound = True
-    for found in look_at(seat.data, examined.folder):
+    for found in check_file_heads(settings.data, party.folder):
         sound = not found.code
         yield found
     if whole and sound:
-        yield from _read(examined, seat)
+        yield from _read(party, settings)
 
 
-def _read(examined: HorizontalExamined, seat: RowSeat) -> Iterator[Finding]:
-    agreement, name = examined.config.agreement, examined.name
+def _read(party: ExaminedHorizontalParty, settings: RowPartySettings) -> Iterator[Finding]:
+    agreement, name = party.config.agreement, party.name
     try:
-        shelf = read_shelf(agreement, name, seat.data, examined.folder, lambda _: None)
+        client_data = read_client_data(agreement, name, settings.data, party.folder, lambda _: None)
     except PartyError as error:
         yield fail("all rows", error)
         return
-    told = f"{len(shelf.rows)} to learn from, {len(shelf.held)} for tests"
-    yield ok("all rows", f"{told}, {len(shelf.validation)} for choosing settings")
+    message = f"{len(client_data.train)} for training, {len(client_data.test)} for tests"
+    yield ok("all rows", f"{message}, {len(client_data.validation)} for validation")
     for request in agreement.unlearn:
-        count = len(requested(agreement, request, name, shelf))
+        count = len(requested_rows(agreement, request, name, client_data))
         if count:
-            yield ok("request", f"{request.name!r} takes {count} rows of {name}")
+            yield ok("request", f"{request.name!r} unlearns {count} rows of {name}")
 
 
-def _check_memory(examined: HorizontalExamined) -> Iterator[Finding]:
+def _check_memory(party: ExaminedHorizontalParty) -> Iterator[Finding]:
     try:
-        count = _parameters(examined)
+        count = _parameters(party)
     except ConfigError:
-        return  # said of the network
-    yield memory(BARE + COPIES * _FLOAT * count)
+        return  # a finding of the check "network"
+    yield memory_finding(PROCESS_MEMORY + MODEL_COPIES * _FLOAT * count)
 
 
-def _parameters(examined: HorizontalExamined) -> int:
-    network = build(examined.config.agreement, "shape")
+def _parameters(party: ExaminedHorizontalParty) -> int:
+    network = build_whole_network(party.config.agreement, "shape")
     return sum(each.numel() for each in network.parameters())
 
 
-def _shape(examined: HorizontalExamined) -> str:
-    return " x ".join(map(str, examined.config.agreement.shape))
+def _shape(party: ExaminedHorizontalParty) -> str:
+    return " x ".join(map(str, party.config.agreement.shape))

@@ -1,4 +1,4 @@
-"""Is this party who it says it is: key, certificate, pins, and the clock that judges validity."""
+"""Checks of a party's identity: key, certificate, pins, and the clock."""
 
 import os
 import shutil
@@ -8,99 +8,107 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
-from parties.doctor.check import Finding, Looked, fail, ok, unknown, warning
+from parties.doctor.check import ExaminedParty, Finding, fail, ok, unknown, warning
 from protocol.credentials import Trust, fingerprint
 from protocol.errors import IdentityError
-from protocol.keyring import AUTHORITY_KEY, Keyring, read_keyring, trust
+from protocol.keyring import AUTHORITY_KEY, Keyring, make_trust, read_keyring
 
-SOON = timedelta(days=30)
-BUILT = datetime(2026, 1, 1, tzinfo=UTC)  # no clock that is right shows an earlier day
-_PATIENCE = 1.0  # seconds for timedatectl
+SOON = timedelta(days=30)  # a certificate that ends within this time causes a warning
+EARLIEST_PLAUSIBLE = datetime(2026, 1, 1, tzinfo=UTC)  # an earlier time is certainly wrong
+_PATIENCE = 1.0  # seconds to wait for timedatectl
 
 
-def check_identity(examined: Looked) -> Iterator[Finding]:
-    """Key file, certificate and pins."""
+def check_identity(party: ExaminedParty) -> Iterator[Finding]:
+    """Check key file, certificate and pins."""
     now = datetime.now(UTC)
     try:
-        keyring = read_keyring(examined.certificates, examined.name)
-        named = trusted(examined, keyring).check(keyring.identity.certificate, now)
-        if named != examined.name:
-            raise IdentityError(f"the certificate of {examined.name} names {named}")
+        keyring = _checked_keyring(party, now)
     except IdentityError as error:
         yield fail("certificate", error)
         return
-    yield ok("certificate", f"{fingerprint(keyring.identity.certificate)}, P-256, named {named}")
+    pin = fingerprint(keyring.identity.certificate)
+    yield ok("certificate", f"{pin}, P-256, issued to {party.name}")
     yield _validity("certificate's end", keyring.identity.certificate, now)
     yield _validity("authority's end", keyring.authority, now)
-    yield from _key_file(examined)
-    yield _pins(examined)
+    yield from _key_file(party)
+    yield _pins(party)
 
 
-def trusted(examined: Looked, keyring: Keyring) -> Trust:
-    """Whom this party believes."""
-    agreement = examined.config.agreement
+def _checked_keyring(party: ExaminedParty, now: datetime) -> Keyring:
+    keyring = read_keyring(party.certificates, party.name)
+    named = party_trust(party, keyring).check(keyring.identity.certificate, now)
+    if named != party.name:
+        raise IdentityError(f"the certificate of {party.name} names {named}")
+    return keyring
+
+
+def party_trust(party: ExaminedParty, keyring: Keyring) -> Trust:
+    """Return the rules by which the party checks certificates of peers."""
+    agreement = party.config.agreement
     pins: dict[str, Sequence[str]] = {
         name: plan.pins for name, plan in agreement.parties.items() if plan.pins
     }
-    return trust(keyring, agreement.federation, pins, examined.seat.denied)
+    return make_trust(keyring, agreement.federation, pins, party.settings.denied)
 
 
-def _validity(subject: str, certificate: x509.Certificate, now: datetime) -> Finding:
+def _validity(check: str, certificate: x509.Certificate, now: datetime) -> Finding:
     end = certificate.not_valid_after_utc
     left = end - now
-    said = f"{left.days} days left, until {end:%Y-%m-%d %H:%M} UTC"
+    message = f"valid for {left.days} days, until {end:%Y-%m-%d %H:%M} UTC"
     if left > SOON:
-        return ok(subject, said)
-    return warning(subject, said, "renew it: vfl certs request, vfl certs sign")
+        return ok(check, message)
+    return warning(check, message, "renew it with vfl certs request and vfl certs sign")
 
 
-def _key_file(examined: Looked) -> Iterator[Finding]:
-    path = examined.certificates / f"{examined.name}.key"
+def _key_file(party: ExaminedParty) -> Iterator[Finding]:
+    path = party.certificates / f"{party.name}.key"
     status = path.stat()
     if status.st_uid != os.geteuid():
         yield warning(
-            "key file", f"{path} belongs to another account", "chown it to the one that runs vfl"
+            "key file",
+            f"{path} belongs to another account",
+            "change its owner to the account that runs vfl",
         )
     else:
-        yield ok("key file", f"{path}, readable for its owner alone")
-    if (examined.certificates / AUTHORITY_KEY).exists():
+        yield ok("key file", f"{path}, readable by its owner alone")
+    if (party.certificates / AUTHORITY_KEY).exists():
         yield warning(
             "authority's key",
-            f"{examined.certificates / AUTHORITY_KEY} lies beside the party's own key",
-            "whoever has it can become any party: keep it on another machine",
+            f"{party.certificates / AUTHORITY_KEY} lies beside the party's own key",
+            "keep it on another machine: with it, certificates of all parties can be made",
         )
 
 
-def _pins(examined: Looked) -> Finding:
-    parties = examined.config.agreement.parties
+def _pins(party: ExaminedParty) -> Finding:
+    parties = party.config.agreement.parties
     free = [name for name, plan in parties.items() if not plan.pins]
     if not free:
         return ok("pins", f"the keys of all {len(parties)} parties are pinned")
     return warning(
         "pins",
-        f"not pinned: {', '.join(free)}; whoever the authority certified is believed",
-        "compare fingerprints (vfl certs fingerprint) and write pins into the agreement",
+        f"not pinned: {', '.join(free)}; any certificate of the authority is accepted for them",
+        "compare fingerprints (vfl certs fingerprint) and write the pins into the agreement",
     )
 
 
 def check_clock() -> Iterator[Finding]:
-    """Whether the time can be right; peers compare their clocks only when they greet."""
+    """Check that the clock is plausible and synchronised; peers compare clocks when they join."""
     now = datetime.now(UTC)
-    if now < BUILT:
+    if now < EARLIEST_PLAUSIBLE:
         yield fail("clock", IdentityError(f"the clock shows {now:%Y-%m-%d}", "set the clock"))
         return
-    kept = _synchronised(shutil.which("timedatectl"))
+    synchronised = _synchronised(shutil.which("timedatectl"))
     shown = f"{now:%Y-%m-%d %H:%M:%S} UTC"
-    if kept is None:
+    if synchronised is None:
         yield unknown(
             "clock",
-            f"{shown}; nobody here says whether it is kept by NTP",
-            "peers refuse each other at 300 s apart: compare it with theirs",
+            f"{shown}; it is unknown whether NTP synchronises the clock",
+            "compare the clock with that of the peers: they refuse a difference of 300 s",
         )
-    elif kept:
-        yield ok("clock", f"{shown}, kept by NTP")
+    elif synchronised:
+        yield ok("clock", f"{shown}, synchronised by NTP")
     else:
-        yield warning("clock", f"{shown}, not kept by NTP", "timedatectl set-ntp true")
+        yield warning("clock", f"{shown}, not synchronised by NTP", "timedatectl set-ntp true")
 
 
 def _synchronised(program: str | None) -> bool | None:
@@ -108,9 +116,9 @@ def _synchronised(program: str | None) -> bool | None:
         return None
     command = [program, "show", "--property=NTPSynchronized", "--value"]
     try:
-        asked = subprocess.run(
+        done = subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return {"yes": True, "no": False}.get(asked.stdout.strip())
+    return {"yes": True, "no": False}.get(done.stdout.strip())

@@ -1,133 +1,135 @@
-"""The examination of a server or a client of a language model: its base, its texts, its memory."""
+"""Checks of an LLM run: base model, texts, benchmark and memory."""
 
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from configs.errors import ConfigError
-from configs.language_seat import JsonlTexts, ModelSeat, TextSeat
-from models.language.folder import examine
+from configs.language_party_settings import JsonlTexts, LanguageClientSettings, ModelPartySettings
+from models.language.folder import examine_model_folder
 from models.language.memory import available_memory
 from parties.common.errors import DataError, PartyError, PolicyError
-from parties.doctor.check import Finding, LanguageExamined, fail, ok, trouble, warning
+from parties.doctor.check import ExaminedLanguageParty, Finding, fail, fail_with, ok, warning
 from parties.doctor.federated import examine_federated
-from parties.doctor.folders import is_there
-from parties.language.client_data import dealt, read_corpus
-from parties.language.engine.errors import told
-from parties.language.engine.memory_check import SMALLER, WHAT, needs, roles
-from parties.language.evaluation.benchmarks.benchmark import named_files
-from parties.language.texts.own import read_own
+from parties.doctor.folders import path_exists
+from parties.language.client_data import partition_corpus, read_text_corpus
+from parties.language.engine.errors import translate_model_errors
+from parties.language.evaluation.benchmarks.benchmark import benchmark_files
+from parties.language.memory_check import LESS_MEMORY, WORK_OF, estimate_party_memory, memory_roles
+from parties.language.texts.own_texts import read_own_texts
 
 
-def examine_language(examined: LanguageExamined, *, whole_data: bool) -> Iterator[Finding]:
-    """Everything that can be found out before a run; ``whole_data`` reads weights and texts."""
+def examine_language(party: ExaminedLanguageParty, *, whole_data: bool) -> Iterator[Finding]:
+    """Yield the findings of all checks; ``whole_data`` also reads all weights and texts."""
     own = (
-        partial(_check_base, examined, whole=whole_data),
-        partial(_check_texts, examined, whole=whole_data),
+        partial(_check_base, party, whole=whole_data),
+        partial(_check_texts, party, whole=whole_data),
     )
-    yield from examine_federated(
-        examined, examined.config.agreement, own, partial(_check_memory, examined)
-    )
+    yield from examine_federated(party, party.config.agreement, own, partial(_check_memory, party))
 
 
-def _seat(examined: LanguageExamined) -> ModelSeat:
-    if not isinstance(examined.seat, ModelSeat):
-        raise TypeError(f"{type(examined.seat).__name__} names no base model")
-    return examined.seat
+def _settings(party: ExaminedLanguageParty) -> ModelPartySettings:
+    if not isinstance(party.settings, ModelPartySettings):
+        raise TypeError(f"{type(party.settings).__name__} names no base model")
+    return party.settings
 
 
-def _base(examined: LanguageExamined) -> Path:
-    return examined.folder / _seat(examined).base
+def _base(party: ExaminedLanguageParty) -> Path:
+    return party.folder / _settings(party).base
 
 
-def _check_base(examined: LanguageExamined, *, whole: bool) -> Iterator[Finding]:
-    """The base model's files may be read and, where ``whole``, are those that were agreed on."""
-    plan, base = examined.config.agreement.model, _base(examined)
+def _check_base(party: ExaminedLanguageParty, *, whole: bool) -> Iterator[Finding]:
+    """Check that the base model can be read; with ``whole`` also its digest."""
+    plan, base = party.config.agreement.model, _base(party)
     try:
-        with told():
-            found = examine(base)
+        with translate_model_errors():
+            found = examine_model_folder(base)
             digest = found.digest() if whole else None
     except PartyError as error:
         yield fail("base model", error)
         return
     kind = found.config.get("model_type", "a model")
     if digest is not None and plan.digest not in (None, digest):
-        yield trouble(
+        yield fail_with(
             "base model",
-            f"{base} has the digest {digest[:12]}…, and the one agreed on {plan.digest[:12]}…",
-            "all begin with one model: copy its folder from whoever wrote the agreement",
+            f"{base} has the digest {digest[:12]}…, but the agreement has {plan.digest[:12]}…",
+            "use the same base model at all parties: copy the folder of another party",
             PolicyError,
         )
     else:
         agreed = digest is not None and plan.digest is not None
-        yield ok("base model", f"{base}: {kind}" + (", as agreed on" if agreed else ""))
+        yield ok("base model", f"{base}: {kind}" + (", the digest is right" if agreed else ""))
 
 
-def _check_texts(examined: LanguageExamined, *, whole: bool) -> Iterator[Finding]:
-    seat = examined.seat
-    if not isinstance(seat, TextSeat):
-        yield from _check_benchmark(examined)
+def _check_texts(party: ExaminedLanguageParty, *, whole: bool) -> Iterator[Finding]:
+    settings = party.settings
+    if not isinstance(settings, LanguageClientSettings):
+        yield from _check_benchmark(party)
         return
-    data, files = seat.data, [seat.data.path]
+    data, files = settings.data, [settings.data.path]
     if isinstance(data, JsonlTexts) and data.forget is not None:
         files.append(data.forget)
-    files += [] if seat.public is None else [seat.public.path]
+    files += [] if settings.public is None else [settings.public.path]
     sound = True
     for path in files:
-        for found in _there("texts", examined.folder / path):
+        for found in _there("texts", party.folder / path):
             sound = sound and not found.code
             yield found
     if whole and sound:
-        yield from _read(examined, seat)
+        yield from _read(party, settings)
 
 
-def _check_benchmark(examined: LanguageExamined) -> Iterator[Finding]:
-    """A server's only texts: the agreed benchmark's files, which its seat names."""
-    agreement, seat = examined.config.agreement, examined.seat
+def _check_benchmark(party: ExaminedLanguageParty) -> Iterator[Finding]:
+    """Check that the server has the benchmark's files, which are its only texts."""
+    agreement, settings = party.config.agreement, party.settings
     if agreement.evaluation.benchmark == "none":
-        yield ok("texts", "a server holds no text")
+        yield ok("texts", "the server needs no texts")
         return
     try:
-        files = named_files(agreement, seat, examined.name)
+        files = benchmark_files(agreement, settings, party.name)
     except ConfigError as error:
         yield fail("benchmark", error)
     else:
-        yield from _there("benchmark", examined.folder / files.path)
+        yield from _there("benchmark", party.folder / files.path)
 
 
-def _there(subject: str, path: Path) -> Iterator[Finding]:
-    if is_there(path):
-        yield ok(subject, str(path))
+def _there(check: str, path: Path) -> Iterator[Finding]:
+    if path_exists(path):
+        yield ok(check, str(path))
     else:
-        yield trouble(subject, f"{path} is not there", "--data FOLDER says where", DataError)
+        yield fail_with(check, f"{path} does not exist", "give its folder with --data", DataError)
 
 
-def _read(examined: LanguageExamined, seat: TextSeat) -> Iterator[Finding]:
-    """All texts, read and dealt as a run does it; they are not put into tokens."""
-    agreement, name = examined.config.agreement, examined.name
+def _read(party: ExaminedLanguageParty, settings: LanguageClientSettings) -> Iterator[Finding]:
+    """Read and partition all texts as a run does; do not tokenise them."""
+    agreement, name = party.config.agreement, party.name
     try:
-        found = dealt(agreement, read_corpus(seat, examined.folder))[name]
-        public = 0 if seat.public is None else len(read_own(examined.folder, seat.public.path))
+        found = partition_corpus(agreement, read_text_corpus(settings, party.folder))[name]
+        public = (
+            0
+            if settings.public is None
+            else len(read_own_texts(party.folder, settings.public.path))
+        )
     except PartyError as error:
         yield fail("all texts", error)
         return
     flagged = int(found.forget.sum())
-    said = f"{len(found.rows)} of {name}, {flagged} of them flagged to be forgotten"
-    yield ok("all texts", f"{said}; {public} that all may know")
+    message = f"{len(found.rows)} texts of {name}, {flagged} of them flagged for unlearning"
+    yield ok("all texts", f"{message}; {public} public texts")
 
 
-def _check_memory(examined: LanguageExamined) -> Iterator[Finding]:
-    agreement, there = examined.config.agreement, available_memory(_seat(examined).device)
-    for role in roles(agreement, server=examined.active):
+def _check_memory(party: ExaminedLanguageParty) -> Iterator[Finding]:
+    agreement, available = party.config.agreement, available_memory(_settings(party).device)
+    for role in memory_roles(agreement, server=party.active):
         try:
-            found = needs(agreement, _base(examined), role)
+            found = estimate_party_memory(agreement, _base(party), role)
         except ConfigError as error:
             yield fail("settings", error)
             return
         except PartyError:
-            return  # said of the base model
-        said = found.sentence(there, WHAT[role])
-        if there is not None and found.total > there:
-            yield warning("memory", said, SMALLER[role])
+            return  # a finding of the check "base model"
+        message = found.sentence(available, WORK_OF[role])
+        if available is not None and found.total > available:
+            yield warning("memory", message, LESS_MEMORY[role])
         else:
-            yield ok("memory", said)
+            yield ok("memory", message)

@@ -1,4 +1,4 @@
-"""The machine and its numbers: versions, arithmetic, memory, open files."""
+"""Checks of the machine: versions, arithmetic, device, open files, memory."""
 
 import json
 import os
@@ -14,97 +14,112 @@ import torch
 
 from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom
 from configs.errors import ConfigError
-from configs.language_seat import ModelSeat
-from configs.seat import Seat
-from parties.common.device import ready
-from parties.doctor.check import Examined, Finding, Looked, fail, ok, unknown, warning
-from parties.doctor.folders import is_there
+from configs.language_party_settings import ModelPartySettings
+from configs.party_settings import VerticalPartySettings
+from parties.common.device import prepare_device
+from parties.doctor.check import (
+    ExaminedParty,
+    ExaminedVerticalParty,
+    Finding,
+    fail,
+    ok,
+    unknown,
+    warning,
+)
+from parties.doctor.folders import path_exists
 from parties.doctor.source import data_files
-from parties.vertical.engine.bottom import own_class
-from parties.vertical.saved_model import MANIFEST
+from parties.session.saved_model import MANIFEST
+from parties.vertical.engine.networks import load_own_module
 
 LIBRARIES = ("vfl", "torch", "grpcio", "protobuf")
-_FILES = 256  # open ones: certificates, libraries, lines
-BARE = 600 << 20  # bytes of a party that has no data: interpreter, torch, gRPC, audits
-_PER_BYTE = 20  # of a text table: cells while it is read; 16 were measured
+_FILES = 256  # open files that a run needs: certificates, libraries, connections
+PROCESS_MEMORY = 600 << 20  # bytes without data: interpreter, torch, gRPC, audits
+_PER_BYTE = 20  # bytes of memory per byte of a CSV file while it is read; 16 were measured
+# Numbers of parameters:
 _BACKBONES = {"resnet18": 11_200_000, "resnet50": 23_600_000, "densenet121": 7_000_000}
-COPIES = 8  # of a model: weights, gradient, two moments, kept copies
+MODEL_COPIES = 8  # weights, gradient, two moments of the optimiser, stored copies
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-def check_versions(examined: Looked) -> Iterator[Finding]:
-    """What is installed; peers of another version warn each other when they greet."""
+def check_versions(party: ExaminedParty) -> Iterator[Finding]:
+    """List the installed versions; warn if the last run here used another torch."""
     found = {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
     yield ok("versions", ", ".join(f"{name} {number}" for name, number in found.items()))
-    last = _last_run(examined)
+    last = _last_run(party)
     then, now = last.get("torch"), torch.__version__
     if then not in (None, now):
         yield warning(
             "versions",
-            f"the last run here used torch {then}, now it is {now}",
-            "figures may differ in their last digits",
+            f"the last run here used torch {then}, this one will use {now}",
+            "results may differ in their last digits",
         )
 
 
-def _last_run(examined: Looked) -> dict[str, Any]:
+def _last_run(party: ExaminedParty) -> dict[str, Any]:
     try:
-        found = json.loads((examined.state / MANIFEST).read_bytes())
+        found = json.loads((party.state / MANIFEST).read_bytes())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def check_numbers(examined: Looked) -> Iterator[Finding]:
-    """What makes two runs of this party equal: type, threads, deterministic algorithms, CPU."""
-    threads, cores = examined.seat.threads, len(os.sched_getaffinity(0))
+def check_numbers(party: ExaminedParty) -> Iterator[Finding]:
+    """Check settings that change results: number type, threads, device, CPU."""
+    threads, cores = party.settings.threads, len(os.sched_getaffinity(0))
     yield ok(
         "numbers",
-        f"{_dtype(examined)}, deterministic algorithms, {threads} of {cores} "
+        f"{_dtype(party)}, deterministic algorithms, {threads} of {cores} "
         f"cores, CPU {torch.backends.cpu.get_cpu_capability()}",
     )
-    yield _device(examined)
+    yield _device(party)
     if threads > cores:
         yield warning(
-            "threads", f"{threads} threads on {cores} cores", f"threads = {cores} in the seat"
+            "threads",
+            f"{threads} threads on {cores} cores",
+            f"threads = {cores} in the party settings",
         )
-    if _last_run(examined).get("threads", threads) != threads:
+    if _last_run(party).get("threads", threads) != threads:
         yield warning(
             "threads",
             "the last run here had another number of threads",
-            "figures may differ in their last digits",
+            "results may differ in their last digits",
         )
 
 
-def _dtype(examined: Looked) -> str:
-    return examined.config.agreement.dtype if isinstance(examined, Examined) else "float32"
+def _dtype(party: ExaminedParty) -> str:
+    return party.config.agreement.dtype if isinstance(party, ExaminedVerticalParty) else "float32"
 
 
-def _device(examined: Looked) -> Finding:
-    """Whether the model can be computed where the seat says."""
-    seat = examined.seat
-    name = seat.device if isinstance(seat, Seat | ModelSeat) else "cpu"
+def _device(party: ExaminedParty) -> Finding:
+    """Check that the device of the party settings exists."""
+    settings = party.settings
+    name = (
+        settings.device
+        if isinstance(settings, VerticalPartySettings | ModelPartySettings)
+        else "cpu"
+    )
     try:
-        ready(name)
+        prepare_device(name)
     except ConfigError as error:
         return fail("device", error)
     return ok("device", "main memory" if name == "cpu" else f"{name}, deterministic")
 
 
-def check_module(examined: Examined) -> Iterator[Finding]:
-    """A party's own module is there and is the one that was agreed on."""
-    plan = examined.config.agreement.parties[examined.name].bottom
+def check_module(party: ExaminedVerticalParty) -> Iterator[Finding]:
+    """Check that a party's own module exists and has the digest of the agreement."""
+    plan = party.config.agreement.parties[party.name].bottom
     if not isinstance(plan, ModuleBottom):
         return
     try:
-        own_class(examined.seat.module, plan.source)
+        load_own_module(party.settings.module, plan.source)
     except ConfigError as error:
         yield fail("module", error)
     else:
-        yield ok("module", f"{examined.seat.module} is the one that was agreed on")
+        yield ok("module", f"{party.settings.module} has the digest of the agreement")
 
 
 def check_open_files() -> Iterator[Finding]:
-    """The soft limit of this account."""
+    """Check the soft limit of open files of this account."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < _FILES:
         yield warning("open files", f"at most {soft}", f"ulimit -n {_FILES}, or LimitNOFILE=")
@@ -112,36 +127,36 @@ def check_open_files() -> Iterator[Finding]:
         yield ok("open files", f"at most {soft}")
 
 
-def check_memory(examined: Examined) -> Iterator[Finding]:
-    """An estimate of the most that a run takes, and what this machine or its container gives."""
-    yield memory(needs(examined))
+def check_memory(party: ExaminedVerticalParty) -> Iterator[Finding]:
+    """Compare the estimated memory of a run with that of this machine or container."""
+    yield memory_finding(estimate_memory(party))
 
 
-def memory(needed: int) -> Finding:
-    """Whether this machine has so many bytes."""
-    said = f"about {needed / 1e9:.1f} GB at most"
+def memory_finding(needed: int) -> Finding:
+    """Return the finding whether this machine has ``needed`` bytes of memory."""
+    message = f"about {needed / 1e9:.1f} GB at most"
     given = _memory()
     if given is None:
-        return unknown("memory", said, "this machine does not tell how much it has")
+        return unknown("memory", message, "the memory of this machine cannot be read")
     if needed > 0.8 * given:
         return warning(
             "memory",
-            f"{said}, of {given / 1e9:.1f} GB that there are",
-            "an estimate: give it more, or fewer rows and columns",
+            f"{message}, of {given / 1e9:.1f} GB",
+            "use more memory, or fewer rows and columns; the need is an estimate",
         )
-    return ok("memory", f"{said}, of {given / 1e9:.1f} GB that there are")
+    return ok("memory", f"{message}, of {given / 1e9:.1f} GB")
 
 
-def needs(examined: Examined) -> int:
-    """Bytes: the bare process, the data while it is read, the models that are kept."""
-    sizes = [path.stat().st_size for path in data_files(examined) if is_there(path)]
-    return BARE + _PER_BYTE * sum(sizes) + COPIES * _weights(examined)
+def estimate_memory(party: ExaminedVerticalParty) -> int:
+    """Return the estimated bytes of a run: the process, the data, the copies of the model."""
+    sizes = [path.stat().st_size for path in data_files(party) if path_exists(path)]
+    return PROCESS_MEMORY + _PER_BYTE * sum(sizes) + MODEL_COPIES * _weights(party)
 
 
-def _weights(examined: Examined) -> int:
-    """Bytes of one copy of this party's layers; inputs that are not known yet count as 1,000."""
-    agreement = examined.config.agreement
-    plan = agreement.parties[examined.name]
+def _weights(party: ExaminedVerticalParty) -> int:
+    """Return the bytes of one copy of this party's layers; assume 1,000 inputs."""
+    agreement = party.config.agreement
+    plan = agreement.parties[party.name]
     layers: list[int] = []
     match plan.bottom:
         case MlpBottom(hidden=hidden):
@@ -151,7 +166,7 @@ def _weights(examined: Examined) -> int:
     count = sum(a * b for a, b in pairwise(layers)) if plan.width else 0
     if isinstance(plan.bottom, BackboneBottom):
         count += _BACKBONES[plan.bottom.kind]
-    if examined.active and agreement.top.kind == "mlp":
+    if party.active and agreement.top.kind == "mlp":
         inputs = sum(each.width or 0 for each in agreement.parties.values())
         outputs = len(agreement.labels.classes)
         count += sum(a * b for a, b in pairwise([inputs, *agreement.top.hidden, outputs]))
@@ -159,7 +174,7 @@ def _weights(examined: Examined) -> int:
 
 
 def _memory() -> int | None:
-    """Bytes of this machine, or of its container where that is less."""
+    """Return the bytes of memory of this machine, or of its container if that is less."""
     try:
         given = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         limit = _LIMIT.read_text().strip() if _LIMIT.exists() else "max"

@@ -1,4 +1,4 @@
-"""Can the parties meet: the port that the active one opens, the way there from a passive one."""
+"""Checks of the network: the hub's port, and the connection from another party to the hub."""
 
 import socket
 from collections.abc import Iterator
@@ -10,85 +10,98 @@ from threading import Thread
 from cryptography import x509
 
 from configs.errors import ConfigError
-from parties.doctor.check import Finding, Looked, fail, ok, trouble, warning
-from parties.doctor.identity import trusted
-from protocol.diagnose import look
+from parties.doctor.check import ExaminedParty, Finding, fail, fail_with, ok, warning
+from parties.doctor.identity import party_trust
+from protocol.diagnose import fetch_hub_certificate
 from protocol.errors import IdentityError, LineBroken, ProtocolError
 from protocol.keyring import Keyring, read_keyring
 
-PATIENCE = 5.0  # seconds, names and all addresses of the hub together
+PATIENCE = 5.0  # seconds for the look-up of the hub's name and for all its addresses together
 
 
-def check_way(examined: Looked) -> Iterator[Finding]:
-    """At a passive party: name, connection, TLS 1.3 with our certificate, the hub's certificate."""
-    if examined.active or examined.address is None:
+def check_connection(party: ExaminedParty) -> Iterator[Finding]:
+    """Check at a passive party: the hub's name, the connection, TLS 1.3, the hub's certificate."""
+    if party.active or party.address is None:
         return
     try:
-        keyring = read_keyring(examined.certificates, examined.name)
+        keyring = read_keyring(party.certificates, party.name)
     except IdentityError:
-        return  # said already
-    hub, address = examined.config.agreement.hub, examined.address
+        return  # a finding of the check "certificate"
+    hub, address = party.config.agreement.hub, party.address
     try:
-        leaf = _within_deadline(address, keyring, hub)
-        named = trusted(examined, keyring).check(leaf, datetime.now(UTC))
-        if named != hub:
-            raise IdentityError(f"{address} is {named}, not {hub}", "check the hub's address")
+        _connect(party, keyring, address)
     except ProtocolError as error:
-        yield fail("way to the hub", error)
+        yield fail("connection to the hub", error)
     else:
-        yield ok("way to the hub", f"{hub} at {address} knows us and shows the right certificate")
+        yield ok(
+            "connection to the hub",
+            f"{hub} at {address} has the right certificate, and accepts that of {party.name}",
+        )
 
 
-def _within_deadline(address: str, keyring: Keyring, hub: str) -> x509.Certificate:
-    """``look``, but no longer than ``PATIENCE``: looking up a name knows no deadline."""
+def _connect(party: ExaminedParty, keyring: Keyring, address: str) -> None:
+    hub = party.config.agreement.hub
+    leaf = _fetch_within_deadline(address, keyring, hub)
+    named = party_trust(party, keyring).check(leaf, datetime.now(UTC))
+    if named != hub:
+        raise IdentityError(f"{address} is {named}, not {hub}", "check the hub's address")
+
+
+def _fetch_within_deadline(address: str, keyring: Keyring, hub: str) -> x509.Certificate:
+    """Fetch the hub's certificate within ``PATIENCE`` seconds.
+
+    A thread does it, because the look-up of a name has no deadline of its own.
+    """
     answers: Queue[x509.Certificate | ProtocolError] = Queue()
 
-    def ask() -> None:
+    def fetch() -> None:
         try:
-            answers.put(look(address, keyring, hub))
+            answers.put(fetch_hub_certificate(address, keyring, hub))
         except ProtocolError as error:
             answers.put(error)
 
-    Thread(target=ask, name="look", daemon=True).start()
+    Thread(target=fetch, name="fetch certificate", daemon=True).start()
     try:
         answer = answers.get(timeout=PATIENCE)
     except Empty:
-        answer = LineBroken(f"{address} does not answer", "is a firewall between?")
+        answer = LineBroken(
+            f"{address} does not answer", "check that no firewall blocks the connection"
+        )
     if isinstance(answer, ProtocolError):
         raise answer
     return answer
 
 
-def check_address(examined: Looked) -> Iterator[Finding]:
-    """Whether the seat says where to dial or listen."""
-    if examined.address is None:
-        word = "listen" if examined.active else "hub"
-        hint = f'{word} = "host:7700" in the seat, or --hub'
-        yield fail("address", ConfigError(f"the seat of {examined.name} has no address", hint))
+def check_address(party: ExaminedParty) -> Iterator[Finding]:
+    """Check that the party settings or --hub give an address to dial or to listen on."""
+    if party.address is None:
+        key = "listen" if party.active else "hub"
+        hint = f'set {key} = "host:7700" in the party settings, or give --hub'
+        yield fail("address", ConfigError(f"the settings of {party.name} have no address", hint))
 
 
-def check_port(examined: Looked) -> Iterator[Finding]:
-    """At the active party: its port is free, and others can reach it."""
-    if not examined.active or examined.address is None:
+def check_port(party: ExaminedParty) -> Iterator[Finding]:
+    """Check at the hub that its port is free and that other machines can reach it."""
+    if not party.active or party.address is None:
         return
-    address = examined.address
+    address = party.address
     try:
         _bind(address)
     except OSError as error:
-        yield trouble(
+        yield fail_with(
             "port",
             f"cannot listen on {address}: {error.strerror or error}",
-            "is this party running already? is the address this machine's?",
+            "check that the party is not running already, and that the address is of this machine",
         )
         return
     host = address.rpartition(":")[0]
     if address.startswith("unix:") or not _is_loopback(host):
-        yield ok("port", f"{address} is free; the firewall must let the others in")
+        yield ok("port", f"{address} is free; the firewall must allow connections to it")
     else:
         yield warning(
             "port",
-            f"{address} is free, and reached from this machine only",
-            'listen = "0.0.0.0:7700" lets other machines in',
+            f"{address} is free, but only this machine can reach it",
+            'set listen = "0.0.0.0:7700" to accept connections of other machines',
         )
 
 

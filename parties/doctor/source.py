@@ -1,27 +1,27 @@
-"""Can this party's data be read: a look at the files' beginnings, or all of it on demand."""
+"""Checks of a party's data: the beginning of each file, or all rows."""
 
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from configs.seat import Columns, CsvData, Data, Source, TinyImageNetData
+from configs.party_settings import CsvData, Data, DataSettings, IdColumns, TinyImageNetData
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import read_holding
-from parties.data.preprocess import declared
+from parties.data.preprocess import declared_preprocessing
 from parties.data.sources.files import foreign_format
-from parties.doctor.check import Examined, Finding, fail, ok, trouble
-from parties.doctor.folders import is_there
+from parties.doctor.check import ExaminedVerticalParty, Finding, fail, fail_with, ok
+from parties.doctor.folders import path_exists
 
-_HEAD = 1 << 16  # bytes that are looked at
+_HEAD = 1 << 16  # bytes read of each file
 
 
-def data_files(examined: Examined) -> list[Path]:
-    """Every file that the data table of the seat names."""
-    return files_of(examined.seat.data, examined.folder)
+def data_files(party: ExaminedVerticalParty) -> list[Path]:
+    """Return the files that the party settings name as data."""
+    return files_of(party.settings.data, party.folder)
 
 
 def files_of(data: Data, folder: Path) -> list[Path]:
-    """Every file that a data table names; relative paths begin in ``folder``."""
+    """Return the files that a data table names; relative paths begin in ``folder``."""
     if isinstance(data, TinyImageNetData):  # a folder, in which every image is a file
         return [folder / data.path / "val" / "val_annotations.txt"]
     named: list[object] = []
@@ -31,89 +31,91 @@ def files_of(data: Data, folder: Path) -> list[Path]:
     return [folder / path for path in named if isinstance(path, Path)]
 
 
-def check_data(examined: Examined, *, whole: bool) -> Iterator[Finding]:
-    """Look at every file's beginning; ``whole`` reads everything as a run does."""
-    yield from _label(examined)
-    yield from _request_files(examined)
+def check_data(party: ExaminedVerticalParty, *, whole: bool) -> Iterator[Finding]:
+    """Check labels, request files and data files; ``whole`` reads all rows, as a run does."""
+    yield from _label(party)
+    yield from _request_files(party)
     sound = True
-    for found in look_at(examined.seat.data, examined.folder):
+    for found in check_file_heads(party.settings.data, party.folder):
         sound = not found.code
         yield found
     if whole and sound:
-        yield _read(examined)
+        yield _read(party)
 
 
-def look_at(data: Data, folder: Path) -> Iterator[Finding]:
-    """The beginning of every file, up to the first that cannot be used."""
+def check_file_heads(data: Data, folder: Path) -> Iterator[Finding]:
+    """Check the beginning of each file; stop after the first file that cannot be used."""
     files = files_of(data, folder)
     if not files:
-        yield ok("data", f"{data.kind}: no file of this party's own")
+        yield ok("data", f"{data.kind}: needs no file of this party")
     for path in files:
         try:
-            yield _look(path, data)
+            yield _check_file(path, data)
         except DataError as error:
             yield fail("data", error)
             return
 
 
-def _label(examined: Examined) -> Iterator[Finding]:
-    """Labels stand at the active party and nowhere else."""
-    data = examined.seat.data
+def _label(party: ExaminedVerticalParty) -> Iterator[Finding]:
+    """Check that the active party has labels and no other party has."""
+    data = party.settings.data
     has = any(getattr(data, option, None) for option in ("label", "labels", "test_labels"))
-    if has and not examined.active:
-        yield trouble("label", "labels at a passive party", "take label out of the seat", DataError)
-    elif examined.active and not has:
-        yield trouble("label", "the active party's data has no labels", "set label", DataError)
+    if has and not party.active:
+        yield fail_with(
+            "label", "labels at a passive party", "remove label from the party settings", DataError
+        )
+    elif party.active and not has:
+        yield fail_with("label", "the active party's data has no labels", "set label", DataError)
 
 
-def _request_files(examined: Examined) -> Iterator[Finding]:
-    if not examined.active:
+def _request_files(party: ExaminedVerticalParty) -> Iterator[Finding]:
+    if not party.active:
         return
-    for name in (each.name for each in examined.config.agreement.unlearn if not each.classes):
-        path = examined.seat.unlearn.get(name)
-        if path is None or not is_there(path):
-            yield trouble(
+    for name in (each.name for each in party.config.agreement.unlearn if not each.classes):
+        path = party.settings.unlearn.get(name)
+        if path is None or not path_exists(path):
+            yield fail_with(
                 "request",
-                f"request {name!r} names no classes, and there is no file of IDs for it",
-                f'[unlearn] {name} = "ids.txt" in the seat',
+                f"request {name!r} names no classes, and has no file of IDs",
+                f'set [unlearn] {name} = "ids.txt" in the party settings',
                 DataError,
             )
 
 
-def _look(path: Path, data: Data) -> Finding:
+def _check_file(path: Path, data: Data) -> Finding:
     head = _head(path, data)
     size = path.stat().st_size
-    said = f"{path}, {size / 1e6:.1f} MB"
+    message = f"{path}, {size / 1e6:.1f} MB"
     if not isinstance(data, CsvData):
-        return ok("data", said)
+        return ok("data", message)
     columns = _columns(path, head, data)
-    return ok("data", f"{said}, {len(columns)} columns, all that the seat names are there")
+    return ok("data", f"{message}, {len(columns)} columns with all that the party settings name")
 
 
-def _head(path: Path, data: Source) -> bytes:
+def _head(path: Path, data: DataSettings) -> bytes:
     try:
         if not path.exists():
-            origin = f"get it from {data.origin} and say" if data.origin else "say"
-            raise DataError(f"no file {path}", f"{origin} where it lies with --data DIR")
+            origin = f"get it from {data.origin}; " if data.origin else ""
+            raise DataError(f"no file {path}", f"{origin}give its folder with --data DIR")
         if not path.is_file():
-            raise DataError(f"{path} is no regular file", "name a file, no folder or pipe")
+            raise DataError(f"{path} is not a regular file", "name a file, not a folder or pipe")
         if not path.stat().st_size:
             raise DataError(f"{path} is empty")
         with path.open("rb") as file:
             return file.read(_HEAD)
     except OSError as error:
         raise DataError(
-            f"cannot read {path}: {error.strerror}", "which account runs vfl here?"
+            f"cannot read {path}: {error.strerror}", "let the account that runs vfl read it"
         ) from None
 
 
 def _columns(path: Path, head: bytes, data: CsvData) -> Sequence[str]:
-    """The columns of a text table, when all that the seat names are among them."""
+    """Return the columns of a CSV file; raise an error if a column of the settings is missing."""
     packed = foreign_format(head)
     if packed:
-        raise DataError(f"{path.name} is no CSV file but {packed}", "unpack it, or save it as CSV")
+        raise DataError(f"{path.name} is not CSV but {packed}", "unpack it, or save it as CSV")
     columns = data.names or _first_record(path, head, data.comment)
-    ids = data.id.columns if isinstance(data.id, Columns) else ()
+    ids = data.id.columns if isinstance(data.id, IdColumns) else ()
     uses = {"id": ids, "label": (data.label,) if data.label else ()}
     uses |= {"numeric": data.numeric or (), "categorical": data.categorical}
     absent = [
@@ -122,41 +124,42 @@ def _columns(path: Path, head: bytes, data: CsvData) -> Sequence[str]:
     ]  # fmt: skip
     if absent:
         raise DataError(
-            f"{path.name} has no column {', '.join(absent)}", "compare the seat with the header"
+            f"{path.name} has no column {', '.join(absent)}",
+            "compare the party settings with the header",
         )
     return columns
 
 
 def _first_record(path: Path, head: bytes, comment: str | None) -> list[str]:
-    """The header; bytes that are cut at the end of the head are of a later line."""
+    """Return the cells of the header; only a later line can be cut at the end of ``head``."""
     for line in head.decode("utf-8-sig", errors="replace").splitlines():
         if line.strip() and not (comment and line.startswith(comment)):
             break
     else:
-        raise DataError(f"{path.name} has no records", "it is empty")
+        raise DataError(f"{path.name} has no records", "add rows, or name another file")
     if "\ufffd" in line or "\0" in line:
         raise DataError(f"{path.name}: the header is not UTF-8 text", "save it as UTF-8")
     return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
 
 
-def _read(examined: Examined) -> Finding:
-    agreement = examined.config.agreement
+def _read(party: ExaminedVerticalParty) -> Finding:
+    agreement = party.config.agreement
     try:
         holding = read_holding(
-            examined.seat.data,
-            folder=examined.folder,
+            party.settings.data,
+            folder=party.folder,
             classes=agreement.labels.classes,
-            active=examined.active,
+            active=party.active,
         )
         if agreement.preprocessing == "declared":
-            declared(holding, examined.seat.data)
+            declared_preprocessing(holding, party.settings.data)
     except DataError as error:
         return fail("all rows", error)
     limits = {"limits.rows": agreement.limits.rows}
-    if examined.active and agreement.psi.security == "hardened":
+    if party.active and agreement.psi.security == "hardened":
         limits["psi.queries"] = agreement.psi.queries
     for name, limit in limits.items():
         if len(holding) > limit:
-            told = f"{len(holding)} rows; {name} is {limit}"
-            return trouble("all rows", told, "agree on more", PolicyError)
-    return ok("all rows", f"{holding!r}, every one can be used")
+            message = f"{len(holding)} rows; {name} is {limit}"
+            return fail_with("all rows", message, f"agree on a larger {name}", PolicyError)
+    return ok("all rows", f"{holding!r}, all of them can be used")

@@ -1,114 +1,114 @@
-"""The server's door: clients come when they will, and come back when they were lost."""
+"""Admission of clients: the server accepts clients at the start and lost clients during the run."""
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
 
-from parties.common.errors import at_the_door, public
-from parties.horizontal.engine.cohort import needed
+from parties.common.errors import abort_reason, abort_reason_before_proof
+from parties.horizontal.engine.cohort import quorum_count
 from parties.horizontal.party import FederatedParty
-from parties.session import handshake as join
+from parties.session import handshake
 from protocol.channel import Channel
 from protocol.errors import IdentityError, PeerSilent, ProtocolError
 from protocol.line import Line
 from protocol.phases import Side
 
-BRIEF = 0.001  # seconds: whoever dialled already
+POLL_SECONDS = 0.001  # long enough for connections that wait already
 
 
-class Door:
-    """Greets whoever dials, in one session for the whole run."""
+class Admission:
+    """Accepts the connections of clients, in one session for the whole run."""
 
-    def __init__(self, party: FederatedParty, port: join.Port) -> None:
+    def __init__(self, party: FederatedParty, port: handshake.SpokePort) -> None:
         self._party, self._port = party, port
         self._session = party.entropy(16)
-        self._seated: dict[str, Channel] = {}
+        self._admitted: dict[str, Channel] = {}
 
     @property
     def session(self) -> bytes:
-        """16 bytes that name the run's conversations."""
+        """16 bytes that name the session."""
         return self._session
 
     def open(self) -> Mapping[str, Channel]:
-        """Wait for all clients; once time is up, for no more than the quorum.
+        """Wait for all clients; after the time limit, continue with the quorum.
 
-        Where it ends here, whoever is seated is told so.
+        If it fails, clients that are connected already receive the reason.
 
         Raises:
-            PeerSilent: fewer came than the agreed quorum.
+            PeerSilent: fewer clients joined than the quorum.
         """
         party, names = self._party, self._party.agreement.spokes
-        party.watch.phase("waiting for the clients", len(names))
+        party.progress.phase("waiting for the clients", len(names))
         try:
             missing = self._wait(names)
         except Exception as error:
-            for channel in self._seated.values():
-                channel.abort(*public(error))
+            for channel in self._admitted.values():
+                channel.abort(*abort_reason(error))
                 channel.close()
             raise
         if missing:
-            party.watch.warn(f"beginning without {', '.join(missing[:10])}")
-        return dict(self._seated)
+            party.progress.warn(f"starting without {', '.join(missing[:10])}")
+        return dict(self._admitted)
 
     def _wait(self, names: Sequence[str]) -> list[str]:
-        """Greet whoever comes in time; who is missing."""
+        """Accept clients until the time limit; return the names of missing clients."""
         party = self._party
         deadline = monotonic() + party.agreement.limits.join_seconds
-        while len(self._seated) < len(names) and monotonic() < deadline:
+        while len(self._admitted) < len(names) and monotonic() < deadline:
             self._greet(deadline - monotonic())
-        missing = [name for name in names if name not in self._seated]
-        if len(names) - len(missing) < needed(party.agreement.training.quorum, len(names)):
+        missing = [name for name in names if name not in self._admitted]
+        if len(names) - len(missing) < quorum_count(party.agreement.training.quorum, len(names)):
             raise PeerSilent(
                 f"{', '.join(missing[:10])} did not join within "
                 f"{party.agreement.limits.join_seconds:g} s",
-                "are they started, with this server's address?",
+                "start these clients with this server's address",
             )
         return missing
 
     def arrivals(self) -> Mapping[str, Channel]:
-        """Whoever came since anybody looked."""
-        before = dict(self._seated)
+        """Return the channels of clients that connected since the last call."""
+        before = dict(self._admitted)
         while waiting := self._waiting():
             for line in waiting:
-                self._seat(line)
-        return {n: each for n, each in self._seated.items() if before.get(n) is not each}
+                self._admit(line)
+        return {n: each for n, each in self._admitted.items() if before.get(n) is not each}
 
     def _greet(self, seconds: float) -> bool:
-        """Greet the next; whether somebody came."""
+        """Accept the next connection; return whether there was one."""
         party = self._party
         try:
             line = self._port.accept(seconds)
         except PeerSilent:
             return False
-        except IdentityError as error:  # somebody else may still come
-            party.watch.warn(f"refused a visitor: {error}")
+        except IdentityError as error:  # other clients may still connect
+            party.progress.warn(f"refused a connection: {error}")
             return True
-        self._seat(line)
+        self._admit(line)
         return True
 
     def _waiting(self) -> list[Line]:
-        """Who dialled already; of one that dialled again, since nobody heard it, the last line."""
+        """Connections that wait; of a client that connected several times only the last one."""
         found: dict[str, Line] = {}
         while True:
             try:
-                line = self._port.accept(BRIEF)
+                line = self._port.accept(POLL_SECONDS)
             except PeerSilent:
                 return list(found.values())
             except IdentityError as error:
-                self._party.watch.warn(f"refused a visitor: {error}")
+                self._party.progress.warn(f"refused a connection: {error}")
                 continue
             earlier = found.pop(str(line.peer), None)
             if earlier is not None:
                 earlier.cut()
             found[str(line.peer)] = line
 
-    def _seat(self, line: Line) -> None:
+    def _admit(self, line: Line) -> None:
         party = self._party
-        channel = Channel(line, Side.HUB, party.terms(str(line.peer)), party.ledger.record)
+        channel = Channel(line, Side.HUB, party.terms(str(line.peer)), party.traffic.record)
         try:
-            join.seat(party, channel, self._session, self._seated, {})
-        except ProtocolError as error:  # one client's mistake is not the others'
-            party.watch.warn(f"sent {channel.terms.peer} away: {error}")
-            channel.abort(*at_the_door(error))
+            handshake.admit_spoke(party, channel, self._session, self._admitted, {})
+        except ProtocolError as error:  # the other clients are not affected
+            party.progress.warn(f"refused {channel.terms.peer}: {error}")
+            channel.abort(*abort_reason_before_proof(error))
             channel.close()
-            self._seated.pop(channel.terms.peer, None)
-        party.watch.step()
+            self._admitted.pop(channel.terms.peer, None)
+        party.progress.step()

@@ -1,4 +1,4 @@
-"""The client's role program: answer what the server asks, from rows that never leave."""
+"""Client program: carry out the server's messages on rows that never leave the client."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from parties.common.errors import public
-from parties.horizontal.client_store import Kept
-from parties.horizontal.engine.cohort import Whose
-from parties.horizontal.engine.wire import DELIVERED, KINDS, Gathering, parts, understood
-from parties.horizontal.local.local_task import Unteachable
+from parties.common.errors import abort_reason
+from parties.horizontal.client_store import ClientStore
+from parties.horizontal.engine.wire import (
+    DELIVERED,
+    KINDS,
+    VectorAssembler,
+    decode_task,
+    split_vector,
+)
+from parties.horizontal.local.local_task import LocalTaskError, ParameterSource
 from parties.horizontal.party import FederatedParty
-from parties.horizontal.secure.client_sums import ClientSums
-from parties.session import handshake as join
-from parties.session.checkpoint_offer import NOTHING
-from parties.vertical.resume import Losses
+from parties.horizontal.secure.masked_client import MaskedSumClient
+from parties.session import handshake
+from parties.session.checkpoint import NO_CHECKPOINTS
+from parties.session.reconnect import Reconnect
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import ProtocolError, RemoteProtocolError
@@ -25,139 +30,151 @@ from protocol.line import Line
 from protocol.message import Message
 
 if TYPE_CHECKING:
-    from parties.horizontal.secure.client_ciphers import ClientCiphers
+    from parties.horizontal.secure.encrypted_client import EncryptedSumClient
 
 
 def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
-    """Join and answer until the server says goodbye; come back when the line is lost."""
-    kept, done = Kept(party), Done()
-    losses = Losses(party, lambda: done.answers)
-    busy = party.agreement.limits.idle_seconds  # the server greets between two rounds alone
+    """Join the server and carry out its messages until the run is over; reconnect after a loss."""
+    store, done = ClientStore(party), ReplyCount()
+    reconnect = Reconnect(party, lambda: done.replies)
+    busy = party.agreement.limits.idle_seconds  # the server accepts clients between rounds only
     while True:
-        channel = losses.retry(partial(join.greet, party, connect, NOTHING, busy=busy))
+        channel = reconnect.join(
+            partial(handshake.join_hub, party, connect, NO_CHECKPOINTS, busy_seconds=busy)
+        )
         try:
-            _session(party, channel, kept, done)
-            return kept.clear()
+            _converse(party, channel, store, done)
+            return store.clear()
         except ProtocolError as error:
-            losses.bear(error)
+            reconnect.wait_or_raise(error)
 
 
 @dataclass(slots=True)
-class Done:
-    """What a client has got done, in all its conversations."""
+class ReplyCount:
+    """Number of messages that the client carried out, in all connections."""
 
-    answers: int = 0
+    replies: int = 0
 
 
-def _session(party: FederatedParty, channel: Channel, kept: Kept, done: Done) -> None:
+def _converse(
+    party: FederatedParty, channel: Channel, store: ClientStore, done: ReplyCount
+) -> None:
     try:
-        answerer = Answerer(party, channel, kept)
-        while answerer.answer(channel.receive(party.agreement.limits.idle_seconds)):
-            done.answers += 1
+        conversation = ClientConversation(party, channel, store)
+        while conversation.handle(channel.receive(party.agreement.limits.idle_seconds)):
+            done.replies += 1
     except Exception as error:
-        channel.abort(*public(error))
+        channel.abort(*abort_reason(error))
         raise
     finally:
         channel.close()
 
 
-class Answerer:
-    """A client between greeting and goodbye."""
+class ClientConversation:
+    """A client's conversation with the server, from the handshake to the end of the run."""
 
-    def __init__(self, party: FederatedParty, channel: Channel, kept: Kept) -> None:
-        self._party, self._channel, self._kept = party, channel, kept
+    def __init__(self, party: FederatedParty, channel: Channel, store: ClientStore) -> None:
+        self._party, self._channel, self._store = party, channel, store
         self._sums = _sums(party, channel)
         self._slots: dict[str, Tensor] = {}
-        self._coming: dict[str, Gathering] = {}
+        self._incomplete: dict[str, VectorAssembler] = {}
 
-    def answer(self, message: Message) -> bool:
-        """Do what one message says; whether there is more to come."""
-        self._party.watch.at(self._channel.place)
+    def handle(self, message: Message) -> bool:
+        """Carry out a message; return whether the run goes on.
+
+        Raises:
+            RemoteProtocolError: the message does not fit the agreement.
+        """
+        self._party.progress.follow(self._channel.place)
         match message.body:
-            case vfl_pb2.Load() as load:
+            case vfl_pb2.LoadVector() as load:
                 self._load(load, message)
-            case vfl_pb2.Teach() as teach:
-                self._teach(teach)
-            case vfl_pb2.Read() as read:
-                self._read(read)
-            case vfl_pb2.Attend() as attend:
-                self._attend(attend.request)
-            case vfl_pb2.Follow() as follow:
-                parent = follow.parent if follow.HasField("parent") else None
-                self._kept.follow(follow.line, parent)
+            case vfl_pb2.LocalTask() as task:
+                self._run_task(task)
+            case vfl_pb2.EvaluateRows() as evaluation:
+                self._evaluate(evaluation)
+            case vfl_pb2.SelectRequest() as selection:
+                self._select_request(selection.request)
+            case vfl_pb2.SwitchBranch() as switch:
+                parent = switch.parent if switch.HasField("parent") else None
+                self._store.switch_branch(switch.branch, parent)
                 self._channel.send(vfl_pb2.Done())
             case vfl_pb2.Purge():
                 self._purge()
             case vfl_pb2.Goodbye():
                 if DELIVERED in self._slots:
-                    self._kept.deliver(self._slots[DELIVERED])
+                    self._store.deliver(self._slots[DELIVERED])
                 return False
             case _:
-                self._sums.answer(message)
+                self._sums.handle(message)
         return True
 
-    def _load(self, load: vfl_pb2.Load, message: Message) -> None:
-        empty = Gathering(self._kept.size, np.dtype(np.float32))
-        vector = self._coming.setdefault(load.slot, empty).add(load, message)
+    def _load(self, load: vfl_pb2.LoadVector, message: Message) -> None:
+        empty = VectorAssembler(self._store.size, np.dtype(np.float32))
+        vector = self._incomplete.setdefault(load.slot, empty).add(load, message)
         if vector is None:
             return
-        if len(vector) != self._kept.size:
+        if len(vector) != self._store.size:
             raise RemoteProtocolError(
-                f"said a model of {len(vector)} numbers, and the agreed one has {self._kept.size}"
+                f"sent a model of {len(vector)} numbers; the agreed model has {self._store.size}"
             )
         self._slots[load.slot] = vector
-        del self._coming[load.slot]
+        del self._incomplete[load.slot]
 
-    def _teach(self, teach: vfl_pb2.Teach) -> None:
-        kind, lesson = understood(teach)
-        slots = {name: self._slot(name) for name in ("model", *teach.slots)}
+    def _run_task(self, message: vfl_pb2.LocalTask) -> None:
+        kind, task = decode_task(message)
+        slots = {name: self._slot(name) for name in ("model", *message.slots)}
         try:
-            found = self._kept.answer(kind, lesson, slots)
-        except Unteachable as error:
+            found = self._store.run_task(kind, task, slots)
+        except LocalTaskError as error:
             raise RemoteProtocolError(
-                f"said a lesson that cannot be learned here: {error}",
-                "do both have the same version and agreement?",
+                f"sent a local task that this client cannot carry out: {error}",
+                "use the same version of vfl and the same agreement at both parties",
             ) from error
-        vector, learned = self._sums.covered(found)
-        for start, part in parts(vector):
-            self._channel.send(vfl_pb2.Change(start=start, size=len(vector)), part)
-        self._channel.send(learned)
+        vector, update = self._sums.protect(found)
+        for start, part in split_vector(vector):
+            self._channel.send(vfl_pb2.Update(start=start, size=len(vector)), part)
+        self._channel.send(update)
 
-    def _read(self, read: vfl_pb2.Read) -> None:
-        if read.rows not in KINDS:
-            raise RemoteProtocolError(f"asks for rows {read.rows}, which a client does not have")
-        whose: Whose = "sent" if read.sent else "own"
-        found = self._kept.measure(KINDS[read.rows], self._slot("model"), whose)
+    def _evaluate(self, message: vfl_pb2.EvaluateRows) -> None:
+        if message.rows not in KINDS:
+            raise RemoteProtocolError(
+                f"asked for rows of kind {message.rows}, which a client does not have"
+            )
+        parameters: ParameterSource = "sent" if message.as_sent else "personal"
+        found = self._store.evaluate(KINDS[message.rows], self._slot("model"), parameters)
         self._channel.send(
-            vfl_pb2.Measured(
+            vfl_pb2.Metrics(
                 rows=found.rows,
-                right=found.right,
+                correct=found.correct,
                 loss=found.loss,
-                odds=found.odds,
-                chance=found.chance,
+                histogram=found.histogram,
+                probability=found.probability,
             )
         )
 
-    def _attend(self, name: str) -> None:
-        if not self._kept.attend(name):
-            raise RemoteProtocolError("names a request that the agreement does not have")
+    def _select_request(self, name: str) -> None:
+        if not self._store.select_request(name):
+            raise RemoteProtocolError(
+                f"selected the request {name!r}, which the agreement does not have"
+            )
         self._channel.send(vfl_pb2.Done())
 
     def _purge(self) -> None:
-        gone = self._kept.purge()
+        purged = self._store.purge()
         self._slots.clear()
-        self._channel.send(vfl_pb2.Done(purged=gone))
+        self._channel.send(vfl_pb2.Done(purged=purged))
 
     def _slot(self, name: str) -> Tensor:
         if name not in self._slots:
-            raise RemoteProtocolError(f"refers to a vector {name!r} that it did not send")
+            raise RemoteProtocolError(f"named the slot {name!r} before sending its vector")
         return self._slots[name]
 
 
-def _sums(party: FederatedParty, channel: Channel) -> "ClientSums | ClientCiphers":
-    """Our side of sums in which no update is seen; TenSEAL is loaded where it is agreed on."""
+def _sums(party: FederatedParty, channel: Channel) -> "MaskedSumClient | EncryptedSumClient":
+    """The client's side of secure aggregation; TenSEAL is loaded only if it is agreed on."""
     if party.agreement.aggregation.kind != "ckks":
-        return ClientSums(party, channel)
-    from parties.horizontal.secure.client_ciphers import ClientCiphers
+        return MaskedSumClient(party, channel)
+    from parties.horizontal.secure.encrypted_client import EncryptedSumClient
 
-    return ClientCiphers(party, channel)
+    return EncryptedSumClient(party, channel)

@@ -1,9 +1,10 @@
-"""What a client keeps beyond its process: its own parameters, line by line, and what it has purged.
+"""A client's stored state: personal parameters per branch, and purged rows.
 
-It is written before an answer leaves, so what the server has counted is kept. Whoever comes back
-goes on from it: rows that were purged stay away although the data still has them. A line's name
-begins with the run's; what is kept of another run is of no use, and where rows were purged in it
-nobody goes on in silence.
+The state is written before a reply is sent, so the server never counts an update that the client
+loses. A client that restarts resumes from the state: purged rows stay purged although the data
+still has them. A branch's name begins with the name of its run. The state of another run is
+deleted, unless rows were purged in that run: then the client fails, because it would train on these
+rows again.
 """
 
 import re
@@ -11,154 +12,164 @@ import re
 from torch import Tensor
 
 from parties.common.errors import StorageError
-from parties.horizontal.engine.cohort import Kind, Score, Whose
-from parties.horizontal.local.local_task import Learned, Lesson, Slots
-from parties.horizontal.party import FederatedParty
-from parties.horizontal.record import checkpoints
-from parties.horizontal.saved_model import save_model
-from parties.horizontal.tasks import pupil
-from parties.session.checkpoint import START, Content
+from parties.horizontal.engine.run_journal import federated_checkpoints
+from parties.horizontal.local.local_task import (
+    LocalTask,
+    LocalUpdate,
+    ParameterSource,
+    RowMetrics,
+    Slots,
+)
+from parties.horizontal.local.rows import RowKind
+from parties.horizontal.party import FederatedParty, save_model
+from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent
 from protocol.errors import RemoteProtocolError
 
 _RUN = re.compile("[0-9a-f]{32}")
-_VALUE = "own"  # in the file of a line
+_VALUE = "personal"  # name of the tensor of a branch
 
 
-class Kept:
-    """A client that is taught, whose state outlives the process.
+class ClientStore:
+    """A client's task whose state survives a restart.
 
     Raises:
-        StorageError, IntegrityError: what an unfinished run left cannot be used.
+        StorageError: the state of an unfinished run cannot be read.
+        IntegrityError: the state of an unfinished run is damaged.
     """
 
     def __init__(self, party: FederatedParty) -> None:
-        self._party, self._learner = party, pupil(party)
-        self.size = self._learner.size
-        self._files, self._number = checkpoints(party), START
+        self._party, self._task = party, party.client_task(party)
+        self.size = self._task.size
+        self._files, self._number = federated_checkpoints(party), BEFORE_TRAINING
         self._run, self._request = "", ""
         self._purged: dict[str, list[str]] = {}
         self._take()
 
-    def measure(self, kind: Kind, model: Tensor, whose: Whose = "own") -> Score:
-        """See ``Learner``."""
-        return self._learner.measure(kind, model, whose)
+    def evaluate(
+        self, kind: RowKind, model: Tensor, parameters: ParameterSource = "personal"
+    ) -> RowMetrics:
+        """Return the metrics of a model, ``[d]``, on the client's rows of one kind."""
+        return self._task.evaluate(kind, model, parameters)
 
-    def answer(self, kind: Kind, lesson: Lesson, slots: Slots) -> Learned:
-        """See ``Learner``; what became the client's own is written first."""
-        before = self._learner.own
-        found = self._learner.answer(kind, lesson, slots)
-        if self._learner.own is not before:
+    def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
+        """Carry out a local task and store new personal parameters; ``slots`` are ``[d]`` each."""
+        before = self._task.personal
+        found = self._task.run_task(kind, task, slots)
+        if self._task.personal is not before:
             self._write()
         return found
 
-    def follow(self, line: str, parent: str | None) -> None:
-        """See ``Learner``.
+    def switch_branch(self, branch: str, parent: str | None) -> None:
+        """Use the personal parameters of a branch from now on.
 
         Raises:
-            StorageError: it is of another run than the one in which rows were purged.
+            StorageError: the branch is of a new run, and rows were purged in an unfinished run.
         """
-        run = line.partition(" ")[0]
+        run = branch.partition(" ")[0]
         if self._run not in ("", run):
             self._begin_anew()
         self._run = run
-        self._learner.follow(line, parent)
-        if any(each is not None for each in self._learner.lines.values()):
+        self._task.switch_branch(branch, parent)
+        if any(each is not None for each in self._task.branches.values()):
             self._write()
 
-    def attend(self, name: str) -> bool:
-        """Which rows are meant from now on; whether the agreement has such a request."""
-        if not self._learner.attend(name):
+    def select_request(self, name: str) -> bool:
+        """Select the rows that a request names; return whether the agreement has such a request."""
+        if not self._task.select_request(name):
             return False
         self._request = name
         if name in self._purged:
-            self._learner.dismiss()
+            self._task.clear_request()
         return True
 
     def purge(self) -> list[str]:
-        """Remove the forgotten rows and all that remembers them; said twice it is done once.
+        """Delete the forgotten rows and stored state about them.
 
-        Of the lines of models the present one stays, which is what was delivered; a client
-        without rows keeps nothing of its own. A server that was killed says its purges again, and
-        lines that began after them stay.
+        A second call for the same request changes nothing. Only the personal parameters of the
+        current branch, of the delivered model, are kept; a client without rows keeps none. A server
+        that restarts repeats its purges, and branches that are newer than the purge are kept.
+
+        Returns:
+            What was deleted.
         """
         if not self._request:
             return []
         if self._request not in self._purged:
             self._remove()
-        self._files.settle(self._number)
+        self._files.prune(self._number)
         return self._purged[self._request]
 
     def _remove(self) -> None:
-        learner = self._learner
-        gone = learner.purge()
+        task = self._task
+        gone = task.purge()
         self._purged[self._request] = [f"{gone} rows"] if gone else []
-        if not learner.holds:
-            learner.own = None
-        learner.lines = {learner.line: learner.own}
+        if not task.has_rows:
+            task.personal = None
+        task.branches = {task.branch: task.personal}
         self._write()
 
     def deliver(self, model: Tensor) -> None:
-        """Write the model of the run as it is ours.
+        """Save the run's final model, ``[d]``, with the client's personal parameters.
 
         Raises:
-            RemoteProtocolError: nobody said of which run it is.
+            RemoteProtocolError: the server named no branch, so the model's run is unknown.
         """
         if not _RUN.fullmatch(self._run):
-            raise RemoteProtocolError("delivers a model of no run")
-        save_model(self._party, self._learner.delivered(model), bytes.fromhex(self._run))
+            raise RemoteProtocolError("sent the final model before it named a branch of the run")
+        save_model(self._party, self._task.named_tensors(model), bytes.fromhex(self._run))
 
     def clear(self) -> None:
-        """The run is over."""
+        """Delete the stored state: the run is over."""
         self._files.clear()
 
     def _take(self) -> None:
-        """Go on from what lies here."""
-        held = self._files.held()
+        """Load the state of an unfinished run, if there is one."""
+        held = self._files.offer()
         if not held.numbers:
             return
         self._number = max(held.numbers)
         content = self._files.read(self._number)
-        values, learner = content.values, self._learner
-        self._run, learner.line = values["run"], values["line"]
-        lines: list[str] = values["lines"]
-        learner.lines = {
-            name: learner.unpacked(content.tensors[name][_VALUE])
+        values, task = content.values, self._task
+        self._run, task.branch = values["run"], values["branch"]
+        branches: list[str] = values["branches"]
+        task.branches = {
+            name: task.unpack_personal(content.tensors[name][_VALUE])
             if name in content.tensors
             else None
-            for name in lines
+            for name in branches
         }
-        learner.own = learner.lines.get(learner.line)
-        for name, said in values["purged"]:
-            self.attend(name)
-            learner.purge()
-            self._purged[name] = said
+        task.personal = task.branches.get(task.branch)
+        for name, purged in values["purged"]:
+            self.select_request(name)
+            task.purge()
+            self._purged[name] = purged
         self._request = ""
-        self._party.watch.note(f"going on from checkpoint {self._number}")
+        self._party.progress.note(f"resuming from checkpoint {self._number}")
 
     def _write(self) -> None:
-        learner = self._learner
-        learner.lines[learner.line] = learner.own
+        task = self._task
+        task.branches[task.branch] = task.personal
         values = {
             "run": self._run,
-            "line": learner.line,
-            "lines": list(learner.lines),
-            "purged": [[name, said] for name, said in self._purged.items()],
+            "branch": task.branch,
+            "branches": list(task.branches),
+            "purged": [[name, purged] for name, purged in self._purged.items()],
         }
-        own = {
-            name: {_VALUE: learner.packed(each)}
-            for name, each in learner.lines.items()
+        tensors = {
+            name: {_VALUE: task.pack_personal(each)}
+            for name, each in task.branches.items()
             if each is not None
         }
         self._number += 1
-        self._files.write(self._number, bytes(16), Content(values, own))
+        self._files.write(self._number, bytes(16), CheckpointContent(values, tensors))
 
     def _begin_anew(self) -> None:
-        """The server began another run: what was kept is not of it."""
+        """Delete the state of another run; raises ``StorageError`` if rows were purged in it."""
         if self._purged:
             raise StorageError(
-                f"{self._party.name} has purged rows in an unfinished run, and the server began "
-                "another one",
-                "start this client with --begin fresh if the rows may be learned from again",
+                f"{self._party.name} has purged rows in an unfinished run, and the server started "
+                "a new run",
+                "start this client with --begin fresh if it may train on the purged rows again",
             )
         self._files.clear()
-        self._number, self._learner.own, self._learner.lines = START, None, {}
+        self._number, self._task.personal, self._task.branches = BEFORE_TRAINING, None, {}

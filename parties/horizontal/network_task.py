@@ -1,4 +1,4 @@
-"""Networks on rows, as the server and its clients teach them."""
+"""The task of the horizontal mode: networks on rows, at the server and at the clients."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -7,106 +7,126 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 
-from configs.horizontal import Horizontal
+from configs.horizontal import HorizontalAgreement
 from parties.common.shared_randomness import Index
-from parties.horizontal.engine.aggregation import with_inputs
+from parties.horizontal.engine.aggregation import horizontal_aggregation_claim
 from parties.horizontal.engine.cohort import Cohort, Member
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.evaluation.metrics import figures
-from parties.horizontal.evaluation.outcome import Outcome, Scores, read
-from parties.horizontal.evaluation.whole_model import Lender
-from parties.horizontal.local.client_data import requested
-from parties.horizontal.local.learner import Learner, Shelf
-from parties.horizontal.local.networks import build, fresh
-from parties.horizontal.local.personal import has_own, personal
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.evaluation.metrics import request_metrics
+from parties.horizontal.evaluation.outcome import ModelOutcome, Scores, evaluate_model
+from parties.horizontal.evaluation.whole_model import WholeModelEvaluation
+from parties.horizontal.local.client_data import requested_rows
+from parties.horizontal.local.network_client import NetworkClientTask
+from parties.horizontal.local.networks import build_whole_network, initial_parameters
+from parties.horizontal.local.personalisation import has_personal_parameters, personalisation_of
+from parties.horizontal.local.rows import ClientData
 from parties.horizontal.methods.method import Method
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.registry import clusters, training, ways
-from unlearning.audit.figure import Figure
+from parties.horizontal.registry import network_training_plan, training_clusters, unlearning_methods
+from unlearning.audit.metric import Metric
 
 
-class NetworkSubject:
-    """See ``Subject``."""
+class NetworkServerTask:
+    """The server's part of training networks on rows."""
 
-    one_start = False
+    common_start = False
     libraries: tuple[str, ...] = ()
 
-    def __init__(self, agreement: Horizontal) -> None:
+    def __init__(self, agreement: HorizontalAgreement) -> None:
         self._agreement = agreement
-        self.own, self.clusters = has_own(agreement), clusters(agreement)
-        self.history = agreement.history.every
-        self.revert, self.conflicts = agreement.evaluation.revert, agreement.evaluation.conflicts
+        self.has_personal = has_personal_parameters(agreement)
+        self.clusters = training_clusters(agreement)
+        self.history_every = agreement.history.every
+        self.revert_rounds = agreement.evaluation.revert
+        self.measures_conflicts = agreement.evaluation.conflicts
 
-    def around(self, cohort: Cohort) -> Cohort:
-        """See ``Subject``: by the mean."""
+    def wrap_cohort(self, cohort: Cohort) -> Cohort:
+        """Return the cohort itself: updates are averaged."""
         return cohort
 
-    def fresh(self, stream: str) -> Tensor:
-        """See ``Subject``."""
-        return fresh(self._agreement, stream)
+    def initial_model(self, stream: str) -> Tensor:
+        """Return the initial model of a random stream, ``[d]``."""
+        return initial_parameters(self._agreement, stream)
 
-    def training(self, stream: str) -> Course:
-        """See ``Subject``."""
-        return training(self._agreement, stream)
+    def training_plan(self, stream: str) -> RoundPlan:
+        """Return the rounds of the training, with a random stream of this name."""
+        return network_training_plan(self._agreement, stream)
 
-    def ways(self, rounds: int) -> Sequence[Method]:
-        """See ``Subject``; requests come when the training is over, so it had all its rounds."""
+    def methods(self, rounds: int) -> Sequence[Method]:
+        """Return the methods of a request; the training is over, so ``rounds`` is not needed."""
         del rounds
-        return ways(self._agreement)
+        return unlearning_methods(self._agreement)
 
-    def read(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
-        """See ``Subject``; where the agreement wants it, also by the model that a client lends."""
-        return read(cohort, model, lender(self._agreement, leaving))
+    def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
+        """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients.
 
-    def marks(self, name: str, model: Tensor) -> dict[str, Any]:
-        """See ``Subject``: the server has no row."""
+        If agreed, they include the metrics of one remaining client's whole model.
+        """
+        return evaluate_model(cohort, model, whole_model_evaluation(self._agreement, leaving))
+
+    def benchmark_metrics(self, name: str, model: Tensor) -> dict[str, Any]:
+        """Return nothing: the server has no rows. ``model`` is ``[d]``."""
         del name, model
         return {}
 
-    def figures(
-        self, outcomes: Sequence[Outcome], leaving: Sequence[str]
-    ) -> Mapping[str, Sequence[Figure]]:
-        """See ``Subject``."""
-        return figures(outcomes, {*leaving})
+    def metrics(
+        self, outcomes: Sequence[ModelOutcome], leaving: Sequence[str]
+    ) -> Mapping[str, Sequence[Metric]]:
+        """Return the metrics of all models of a request, by the models' names."""
+        return request_metrics(outcomes, {*leaving})
 
-    def told(self) -> dict[str, Any]:
-        """See ``Subject``."""
+    def run_facts(self) -> dict[str, Any]:
+        """Return partition, personalisation and the privacy claim, for the record of a run."""
         agreement = self._agreement
         return {
             "partition": agreement.partition.kind,
             "personal": agreement.personal.kind,
             "revert": agreement.evaluation.revert,
-            "aggregation": with_inputs(agreement),
+            "aggregation": horizontal_aggregation_claim(agreement),
         }
 
-    def delivered(self, model: Tensor) -> dict[str, Tensor]:
-        """See ``Subject``."""
-        network = build(self._agreement, "shape")
+    def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
+        """Return a model, ``[d]``, as tensors by name, of any shape."""
+        network = build_whole_network(self._agreement, "shape")
         vector_to_parameters(model.clone(), network.parameters())
         return dict(network.state_dict())
 
 
-def lender(agreement: Horizontal, leaving: Sequence[Member]) -> Lender | None:
-    """Who lends its model to those who leave; None: nobody, as agreed."""
-    if agreement.evaluation.by is None or not leaving:
+def whole_model_evaluation(
+    agreement: HorizontalAgreement, leaving: Sequence[Member]
+) -> WholeModelEvaluation | None:
+    """Return the evaluation of one remaining client's whole model; None: not agreed."""
+    if agreement.evaluation.evaluator is None or not leaving:
         return None
-    stays = Member(agreement.evaluation.by, "retained")
-    return Lender(stays, [each.client for each in leaving], training(agreement, "lent").lesson)
+    remains = Member(agreement.evaluation.evaluator, "retained")
+    task = network_training_plan(agreement, "lent").task
+    return WholeModelEvaluation(remains, [each.client for each in leaving], task)
 
 
-def taught(party: HorizontalParty) -> Learner:
-    """The client of a party that took its seat."""
-    network = build(party.agreement, "shape")
-    return learner(party.agreement, party.name, network, party.shelf)
+def network_server_task(party: HorizontalParty) -> NetworkServerTask:
+    """Return the server's part of a run that trains networks on rows."""
+    return NetworkServerTask(party.agreement)
 
 
-def learner(agreement: Horizontal, name: str, network: nn.Module, shelf: Shelf) -> Learner:
-    """A client with its rows; the network is its to change."""
-    plan = personal(agreement, network)
-    means = partial(_meant, agreement, name)
-    return Learner(name, network, shelf, agreement.seed, plan, meant=means)
+def network_client_task(party: HorizontalParty) -> NetworkClientTask:
+    """Return a client's part of a run that trains networks on rows."""
+    network = build_whole_network(party.agreement, "shape")
+    return build_network_client(party.agreement, party.name, network, party.client_data)
 
 
-def _meant(agreement: Horizontal, name: str, shelf: Shelf, request: str) -> Index | None:
+def build_network_client(
+    agreement: HorizontalAgreement, name: str, network: nn.Module, client_data: ClientData
+) -> NetworkClientTask:
+    """Build a client with its rows; the client changes the network's parameters."""
+    plan = personalisation_of(agreement, network)
+    select_rows = partial(_select_rows, agreement, name)
+    return NetworkClientTask(
+        name, network, client_data, agreement.seed, plan, select_rows=select_rows
+    )
+
+
+def _select_rows(
+    agreement: HorizontalAgreement, name: str, client_data: ClientData, request: str
+) -> Index | None:
     known = next((each for each in agreement.unlearn if each.name == request), None)
-    return None if known is None else requested(agreement, known, name, shelf)
+    return None if known is None else requested_rows(agreement, known, name, client_data)

@@ -1,28 +1,89 @@
-"""One party beside a server: what the server and every client have at hand."""
+"""Parties of a run with a server, the two modes of such a run, and the file of a model."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
 
-from configs.federated import Federated
-from configs.horizontal import Horizontal
-from parties.horizontal.local.learner import Shelf, no_rows
-from parties.session.party import Seated
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from configs.federated_file import FederatedConfig
+from configs.horizontal import HorizontalAgreement
+from parties.common.atomic_file import write_atomically
+from parties.common.json_files import canonical_json
+from parties.common.progress import ProgressListener
+from parties.horizontal.engine.party import FederatedContext
+from parties.horizontal.local.rows import ClientData, no_rows
+from parties.horizontal.simulation.simulated_data import SimulatedClients, SimulationSource
+from parties.horizontal.task import ClientTask, ServerTask
+from parties.session.saved_model import MANIFEST, MODEL
+from parties.session.setup import StartOptions
 
 
-def empty() -> Shelf:
-    """The shelf of who has no rows."""
-    return Shelf(no_rows(), no_rows())
+def no_client_data() -> ClientData:
+    """Return the data of a party without rows."""
+    return ClientData(no_rows(), no_rows())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FederatedParty(Seated):
-    """A seat taken, whatever is taught."""
+class FederatedParty(FederatedContext):
+    """A party of a run with a server, in the horizontal mode or in the LLM mode.
 
-    agreement: Federated
+    Attributes:
+        server_task: (party) -> the server's part of the task.
+        client_task: (party) -> the client's part of the task.
+    """
+
+    server_task: Callable[[Any], ServerTask]
+    client_task: Callable[[Any], ClientTask]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HorizontalParty(FederatedParty):
-    """A seat taken; the server's shelf is empty."""
+    """A party of a horizontal run with its data. The server has no rows.
 
-    agreement: Horizontal
-    shelf: Shelf = field(default_factory=empty)
+    Attributes:
+        client_data: the rows of a client; empty at the server.
+    """
+
+    agreement: HorizontalAgreement
+    client_data: ClientData = field(default_factory=no_client_data)
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedMode:
+    """Functions that differ between the horizontal mode and the LLM mode.
+
+    Attributes:
+        set_up: (config, party's name, options, listener) -> the party with its data.
+        read_clients: reads the data of all simulated clients in a worker process.
+    """
+
+    set_up: Callable[[FederatedConfig, str, StartOptions, ProgressListener], FederatedParty]
+    read_clients: Callable[[SimulationSource], SimulatedClients]
+
+
+def save_model(party: FederatedParty, model: Mapping[str, Tensor], run: bytes) -> None:
+    """Write a model and its manifest with the model's digest.
+
+    Args:
+        party: that saves the model.
+        model: tensors by name, of any shape.
+        run: 16 bytes that name the run.
+
+    Raises:
+        StorageError: the files cannot be written.
+    """
+    content = save({name: each.detach().contiguous() for name, each in model.items()})
+    manifest = {
+        "party": party.name,
+        "run": run.hex(),
+        "agreement": party.digest.hex(),
+        "architecture": party.agreement.architecture,
+        "torch": torch.__version__,
+        "sha256": {MODEL: sha256(content).hexdigest()},
+    }
+    write_atomically(party.state / MODEL, content)
+    write_atomically(party.state / MANIFEST, canonical_json(manifest))

@@ -1,4 +1,4 @@
-"""Prediction in the horizontal mode: a client applies the model of a run to its own rows, alone."""
+"""Prediction in the horizontal mode: a client applies the model of a run to its own rows."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,63 +10,67 @@ from torch import Tensor, nn
 
 from configs.errors import ConfigError
 from configs.federated_file import HorizontalConfig
-from configs.seat import Data, RowSeat
-from parties.data.asked_ids import all_held, id_columns, read_ids
+from configs.party_settings import Data, RowPartySettings
+from parties.data.requested_ids import all_ids, id_columns, read_ids
 from parties.data.holding import read_holding
 from parties.data.predictions import Predictions
 from parties.data.sources.records import Progress
-from parties.horizontal.local.client_data import inputs
-from parties.horizontal.local.learner import AT_ONCE
-from parties.horizontal.local.networks import build
-from parties.vertical.prediction.saved import loaded, read_saved
+from parties.horizontal.local.client_data import network_inputs
+from parties.horizontal.local.network_client import EVALUATION_BATCH
+from parties.horizontal.local.networks import build_whole_network
+from parties.session.saved_model import load_parameters, read_saved_model
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Who asks, and about which rows.
+class RowPredictionRequest:
+    """Which party predicts, and for which rows.
 
     Attributes:
+        party: name of the party.
         runs: folder of the runs.
-        data: wins over the seat's folder.
-        ids: a file of IDs; None: every row of the seat's data.
+        data: folder of the data; None: that of the party settings.
+        ids: file with IDs; None: all rows of the party's data.
     """
 
-    seat: str
+    party: str
     runs: Path
     data: Path | None
     ids: Path | None
 
 
-def predict_rows(config: HorizontalConfig, asks: Question, progress: Progress) -> Predictions:
-    """What the model that the seat kept says of its rows.
+def predict_rows(
+    config: HorizontalConfig, request: RowPredictionRequest, progress: Progress
+) -> Predictions:
+    """Return the predictions of a party's saved model for its rows.
 
     Raises:
-        ConfigError: this seat cannot ask.
-        StorageError, IntegrityError: its model cannot be used.
-        DataError: its data cannot, or the IDs.
+        ConfigError: the party has no rows, or no model of its own.
+        StorageError: the saved model is missing, or of another agreement.
+        IntegrityError: the saved model is damaged.
+        DataError: the data or the IDs cannot be used.
     """
-    agreement, seat = config.agreement, config.seat(asks.seat)
-    owner = _owner(config, asks.seat)
-    if not isinstance(seat, RowSeat):
+    agreement, settings = config.agreement, config.settings(request.party)
+    owner = _owner(config, request.party)
+    if not isinstance(settings, RowPartySettings):
         raise ConfigError(
-            f"{asks.seat} is the server in {config.path}: it holds no row",
-            "predict at a client, which got the model when the run ended",
+            f"{request.party} is the server in {config.path}, and the server has no rows",
+            "predict at a client, which received the model at the end of the run",
         )
-    saved = read_saved(asks.runs / agreement.federation / owner, owner, agreement)
-    network = loaded(saved, build(agreement, "shape"))
-    columns = id_columns(seat.data)
-    asked = None if asks.ids is None else read_ids(asks.ids, columns)
+    saved = read_saved_model(request.runs / agreement.federation / owner, owner, agreement)
+    network = load_parameters(saved, build_whole_network(agreement, "shape"))
+    columns = id_columns(settings.data)
+    asked = None if request.ids is None else read_ids(request.ids, columns)
     holding = read_holding(
-        seat.data,
-        folder=asks.data or config.path.parent / (seat.folder or Path()),
+        settings.data,
+        folder=request.data or config.path.parent / (settings.folder or Path()),
         classes=agreement.labels.classes,
-        active=_labelled(seat.data),
+        active=_labelled(settings.data),
         varied=False,
         progress=progress,
     )
-    asked = asked or all_held(holding, columns)
-    torch.set_num_threads(seat.threads)
-    found = _probabilities(network, inputs(holding, seat.data, agreement.shape))
+    asked = asked or all_ids(holding, columns)
+    torch.set_num_threads(settings.threads)
+    found = _probabilities(network, network_inputs(holding, settings.data, agreement.shape))
     places = {each: row for row, each in enumerate(holding.ids)}
     absent = np.full((1, found.shape[1]), np.nan)
     rows = [places.get(each, -1) for each in asked.ids]
@@ -74,26 +78,26 @@ def predict_rows(config: HorizontalConfig, asks: Question, progress: Progress) -
 
 
 def _owner(config: HorizontalConfig, name: str) -> str:
-    """Whose folder has the model: the client's own, or the server's, which simulates it."""
+    """The party that saved the model: the client, or the server that simulates the client."""
     agreement = config.agreement
     if not agreement.clients or name == agreement.hub:
         return name
     if agreement.personal.kind != "none":
         raise ConfigError(
-            f"{name} is simulated, and what is a simulated client's own ends with the run",
-            "predict with clients that have processes, or personal = none",
+            f"{name} is simulated, and personal parameters of simulated clients are not saved",
+            'predict at clients with processes of their own, or set personal = {kind = "none"}',
         )
     return agreement.hub
 
 
 def _labelled(data: Data) -> bool:
-    """Whether the seat names labels: then they are read as in training, and not used."""
+    """Whether the party settings name labels, which are read as in training but not used."""
     return any(getattr(data, option, None) for option in ("label", "labels"))
 
 
 @torch.no_grad()
 def _probabilities(network: nn.Module, rows: Tensor) -> NDArray[np.float64]:
-    """``[rows, classes]``."""
-    parts = [network(part).double().softmax(dim=1) for part in torch.split(rows, AT_ONCE)]
+    """Probabilities of the classes, ``[rows, classes]``."""
+    parts = [network(part).double().softmax(dim=1) for part in torch.split(rows, EVALUATION_BATCH)]
     found: NDArray[np.float64] = torch.cat(parts).numpy()
     return found

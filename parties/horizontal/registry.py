@@ -1,17 +1,22 @@
-"""From the settings to the ways to unlearn: the one place that knows them all."""
+"""Registry of client unlearning methods: builds each method from its settings."""
 
 from dataclasses import replace
 from typing import Literal, Protocol, assert_never
 
-from configs.client_unlearning import AscentPlan, ClientMethod, ClientVariant, Lessons, Stage
-from configs.federated import Rule
-from configs.horizontal import Horizontal
+from configs.client_unlearning import (
+    AscentPlan,
+    ClientMethod,
+    ClientVariant,
+    LocalTrainingSettings,
+    StageSettings,
+)
+from configs.federated import ServerRule
+from configs.horizontal import HorizontalAgreement
 from models.server_optimisers import FedAdagrad, FedAdam, FedAvg, FedAvgM, ServerOptimiser
-from parties.horizontal.engine.clusters import dealt
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.local.distillation import Distillation, Gate
-from parties.horizontal.local.local_task import Aim, Lesson
-from parties.horizontal.local.networks import build
+from parties.horizontal.engine.clusters import assign_clusters
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.local.local_task import Aim, DistillationPlan, GatePlan, LocalTask
+from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.methods.adaclipping import AdaClipping
 from parties.horizontal.methods.ewc_sga import EwcSga
 from parties.horizontal.methods.federaser import FedEraser
@@ -28,24 +33,23 @@ from parties.horizontal.methods.mimir import Mimir
 from parties.horizontal.methods.mode import MoDe
 from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.methods.sfu import Sfu
-from unlearning.horizontal.noise import Noise
+from parties.horizontal.task import ORIGINAL
+from unlearning.horizontal.error_noise import ErrorNoisePlan
 
-ORIGINAL = "original"  # the training, and its randomness
 
-
-class Staged(Protocol):
-    """Makes rounds of a stage's settings."""
+class StageBuilder(Protocol):
+    """Builds the rounds of one stage of a method."""
 
     def __call__(
-        self, stage: Lessons, stream: str, aim: Aim = "learn", strength: float = 0.0
-    ) -> Course:
-        """The rounds, with the name of their randomness."""
+        self, stage: LocalTrainingSettings, stream: str, aim: Aim = "fit", strength: float = 0.0
+    ) -> RoundPlan:
+        """Return the rounds of a stage, with a random stream of this name."""
 
 
-def training(agreement: Horizontal, stream: str) -> Course:
-    """The rounds of the training, or of a Retrain."""
+def network_training_plan(agreement: HorizontalAgreement, stream: str) -> RoundPlan:
+    """Return the rounds of the training, or of a Retrain, with a random stream of this name."""
     plan = agreement.training
-    lesson = Lesson(
+    task = LocalTask(
         stream=stream,
         epochs=plan.epochs,
         batch=plan.batch,
@@ -55,11 +59,11 @@ def training(agreement: Horizontal, stream: str) -> Course:
         proximal=plan.proximal,
     )
     rule = server_rule(plan.rule)
-    return Course(lesson, plan.rounds, plan.share, plan.decay, rule, agreement.seed)
+    return RoundPlan(task, plan.rounds, plan.share, plan.decay, rule, agreement.seed)
 
 
-def server_rule(plan: Rule) -> ServerOptimiser:
-    """What the server does with the mean change."""
+def server_rule(plan: ServerRule) -> ServerOptimiser:
+    """Return the rule that applies the mean update to the model."""
     slow = plan.rate or 1e-3
     match plan.kind:
         case "fedavg":
@@ -67,156 +71,173 @@ def server_rule(plan: Rule) -> ServerOptimiser:
         case "fedavgm":
             return FedAvgM(plan.rate or 1.0, plan.momentum)
         case "fedadagrad":
-            return FedAdagrad(slow, plan.floor)
+            return FedAdagrad(slow, plan.tau)
         case "fedadam" | "fedyogi":
             yogi = plan.kind == "fedyogi"
-            return FedAdam(slow, plan.floor, plan.first, plan.second, plan.form, yogi)
+            return FedAdam(slow, plan.tau, plan.beta1, plan.beta2, plan.form, yogi)
     assert_never(plan.kind)
 
 
-def method(agreement: Horizontal, name: ClientMethod) -> Method:  # noqa: C901, PLR0911  one for each
-    """The method of a config's name."""
+# The names of random streams below are part of the seed: a renamed stream changes the results.
+def build_method(agreement: HorizontalAgreement, name: ClientMethod) -> Method:  # noqa: C901, PLR0911  one for each
+    """Return the method with this name in the config."""
     plan = agreement.unlearning
 
-    def course(stage: Lessons, stream: str, aim: Aim = "learn", strength: float = 0.0) -> Course:
-        return _course(agreement, stage, f"{name} {stream}", aim, strength)
+    def round_plan(
+        stage: LocalTrainingSettings, stream: str, aim: Aim = "fit", strength: float = 0.0
+    ) -> RoundPlan:
+        return _stage_plan(agreement, stage, f"{name} {stream}", aim, strength)
 
     match name:
         case "fine-tune":
-            return FineTune(course(plan.fine_tune, "recover"))
+            return FineTune(round_plan(plan.fine_tune, "recover"))
         case "fedosd":
             osd = plan.fedosd
-            unlearn, back = course(osd.unlearn, "unlearn"), course(osd.recover, "recover")
-            return FedOsd(unlearn, back, osd.project, osd.variant)
+            unlearn, recover = (
+                round_plan(osd.unlearn, "unlearn"),
+                round_plan(osd.recover, "recover"),
+            )
+            return FedOsd(unlearn, recover, osd.project, osd.variant)
         case "fedforget":
             two = plan.fedforget
             return FedForget(
-                course(two.teach, "teach"), course(two.second, "second"),
-                course(two.recover, "recover"), two.mode, two.keep, two.other, two.extra, two.fade,
-                two.most, two.temperature,
+                round_plan(two.distil, "teach"), round_plan(two.teacher_b, "second"),
+                round_plan(two.recover, "recover"), two.mode, two.weight_a, two.weight_b,
+                two.leaving_factor, two.decay, two.max_weight, two.temperature,
             )  # fmt: skip
         case "federaser":
-            eraser, shapes = plan.federaser, build(agreement, "shape")
-            calibrate = course(eraser.calibrate, "calibrate")
-            return FedEraser(calibrate, course(eraser.recover, "recover"), shapes)
+            eraser, shapes = plan.federaser, build_whole_network(agreement, "shape")
+            calibrate = round_plan(eraser.calibrate, "calibrate")
+            return FedEraser(calibrate, round_plan(eraser.recover, "recover"), shapes)
         case "fedrecovery":
-            taken = plan.fedrecovery
-            return FedRecovery(course(taken.recover, "recover"), taken.epsilon, taken.beta)
+            noisy = plan.fedrecovery
+            return FedRecovery(round_plan(noisy.recover, "recover"), noisy.epsilon, noisy.beta)
         case "mode":
-            drift = plan.mode
+            mode = plan.mode
             return MoDe(
-                course(drift.degrade, "degrade"), course(drift.guide, "guide"),
-                course(drift.recover, "recover"), drift.momentum,
+                round_plan(mode.degrade, "degrade"), round_plan(mode.guide, "guide"),
+                round_plan(mode.recover, "recover"), mode.momentum,
             )  # fmt: skip
         case "knot":
-            return Knot(training(agreement, ORIGINAL))
+            return Knot(network_training_plan(agreement, ORIGINAL))
         case "ewc-sga" | "fu-pga" | "sfu":
-            return _ascent(agreement, name, course)
+            return _ascent(agreement, name, round_plan)
         case "adaclipping-like":
             damp = plan.adaclipping_like
-            back = course(damp.recover, "recover")
-            look = replace(back.lesson, aim="fisher")
-            return AdaClipping(look, back, damp.ratio, damp.strength)
+            recover = round_plan(damp.recover, "recover")
+            fisher_task = replace(recover.task, aim="fisher")
+            return AdaClipping(fisher_task, recover, damp.ratio, damp.strength)
         case "mimir" | "fedmm" | "fedgkt":
-            return _data_free(agreement, name, course)
+            return _data_free(agreement, name, round_plan)
     assert_never(name)
 
 
 def _ascent(
-    agreement: Horizontal, name: Literal["ewc-sga", "fu-pga", "sfu"], course: Staged
+    agreement: HorizontalAgreement,
+    name: Literal["ewc-sga", "fu-pga", "sfu"],
+    round_plan: StageBuilder,
 ) -> Method:
-    """Those that climb the leaving client's loss, each held back in its way."""
+    """The methods of gradient ascent at the leaving client."""
     plan = agreement.unlearning
     match name:
         case "ewc-sga":
-            held = plan.ewc_sga
-            climb = course(held.climb, "climb", "ascend", held.strength)
-            return EwcSga(climb, course(held.recover, "recover"))
+            elastic = plan.ewc_sga
+            ascent = round_plan(elastic.ascent, "climb", "elastic", elastic.strength)
+            return EwcSga(ascent, round_plan(elastic.recover, "recover"))
         case "fu-pga":
             pga = plan.fu_pga
-            last = training(agreement, f"{name} last")
-            climb = course(pga.climb, "climb", _upwards(pga))
-            return FuPga(last, climb, course(pga.recover, "recover"), pga.far)
+            last = network_training_plan(agreement, f"{name} last")
+            ascent = round_plan(pga.ascent, "climb", _ascent_aim(pga))
+            return FuPga(last, ascent, round_plan(pga.recover, "recover"), pga.max_distance)
         case "sfu":
-            sub, shapes = plan.sfu, build(agreement, "shape")
-            climb = course(sub.climb, "climb", _upwards(sub))
-            return Sfu(climb, course(sub.recover, "recover"), shapes, sub.energy)
+            sfu, shapes = plan.sfu, build_whole_network(agreement, "shape")
+            ascent = round_plan(sfu.ascent, "climb", _ascent_aim(sfu))
+            return Sfu(ascent, round_plan(sfu.recover, "recover"), shapes, sfu.energy)
     assert_never(name)
 
 
-def _upwards(plan: AscentPlan) -> Aim:
-    return "climb" if plan.stops else "ascend"
+def _ascent_aim(plan: AscentPlan) -> Aim:
+    return "ascent" if plan.stop_at_uniform else "elastic"
 
 
 def _data_free(
-    agreement: Horizontal, name: Literal["mimir", "fedmm", "fedgkt"], course: Staged
+    agreement: HorizontalAgreement,
+    name: Literal["mimir", "fedmm", "fedgkt"],
+    round_plan: StageBuilder,
 ) -> Method:
-    """Those that read no row."""
-    plan, shapes = agreement.unlearning, build(agreement, "shape")
+    """The methods of data-free distillation and of noise."""
+    plan, shapes = agreement.unlearning, build_whole_network(agreement, "shape")
     match name:
         case "mimir":
-            prompts = plan.mimir
-            how = Distillation(
-                inner=prompts.inner, temperature=prompts.temperature,
-                divergence=prompts.divergence, attention=prompts.attention,
-                behind=prompts.behind, sign=prompts.sign,
+            mimir = plan.mimir
+            losses = DistillationPlan(
+                student_steps=mimir.inner, temperature=mimir.temperature,
+                divergence=mimir.divergence, attention=mimir.attention,
+                after_prompt=mimir.after_prompt, sign=mimir.sign,
             )  # fmt: skip
-            pupil, back = course(prompts.distil, "distil"), course(prompts.recover, "recover")
-            return Mimir(pupil, back, how, shapes, prompts.begin, plan.peer)
-        case "fedmm":
-            both = plan.fedmm
-            noise = Noise(
-                rows=both.noise_rows, steps=both.noise_steps, learning_rate=both.noise_rate,
-                penalty=both.penalty,
-            )  # fmt: skip
-            impair, repair = course(both.impair, "impair"), course(both.repair, "repair")
-            return FedMm(impair, repair, noise, both.share, plan.peer)
-        case "fedgkt":
-            shut = plan.fedgkt
-            most = shut.likeness if shut.by == "features" else shut.chance
-            gate = Gate(
-                inner=shut.inner, temperature=shut.temperature, attention=shut.attention, most=most
+            distil, recover = (
+                round_plan(mimir.distil, "distil"),
+                round_plan(mimir.recover, "recover"),
             )
-            pupil, back = course(shut.distil, "distil"), course(shut.recover, "recover")
-            return FedGkt(pupil, back, gate, shapes, shut.by, shut.begin, plan.peer)
+            return Mimir(distil, recover, losses, shapes, mimir.init, plan.target_client)
+        case "fedmm":
+            fedmm = plan.fedmm
+            noise = ErrorNoisePlan(
+                rows=fedmm.noise_rows, steps=fedmm.noise_steps, learning_rate=fedmm.noise_rate,
+                penalty=fedmm.penalty,
+            )  # fmt: skip
+            impair, repair = round_plan(fedmm.impair, "impair"), round_plan(fedmm.repair, "repair")
+            return FedMm(impair, repair, noise, fedmm.share, plan.target_client)
+        case "fedgkt":
+            gkt = plan.fedgkt
+            gate = GatePlan(
+                student_steps=gkt.inner, temperature=gkt.temperature, attention=gkt.attention,
+                threshold=gkt.max_similarity if gkt.gate == "features" else gkt.max_probability,
+            )  # fmt: skip
+            distil, recover = round_plan(gkt.distil, "distil"), round_plan(gkt.recover, "recover")
+            return FedGkt(distil, recover, gate, shapes, gkt.gate, gkt.init, plan.target_client)
     assert_never(name)
 
 
-def ways(agreement: Horizontal) -> list[Method]:
-    """All that a request is answered with: the chosen method first, the Retrains last."""
+def unlearning_methods(agreement: HorizontalAgreement) -> list[Method]:
+    """Return the methods of a request: first the chosen method, last the Retrains."""
     plan = agreement.unlearning
-    found = [method(agreement, plan.method)]
-    found += [method(agreement, each) for each in plan.compare if each != plan.method]
-    found += [_variant(agreement, each) for each in plan.also]
-    return found + [retrain(agreement, number + 1) for number in range(plan.retrains)]
+    found = [build_method(agreement, plan.method)]
+    found += [build_method(agreement, each) for each in plan.compare if each != plan.method]
+    found += [_variant(agreement, each) for each in plan.variants]
+    return found + [build_retrain(agreement, number + 1) for number in range(plan.retrains)]
 
 
-def _variant(agreement: Horizontal, variant: ClientVariant) -> Method:
-    """A method with other settings, and the same randomness."""
+def _variant(agreement: HorizontalAgreement, variant: ClientVariant) -> Method:
+    """A method with other settings and the same random streams."""
     own = agreement.model_copy(update={"unlearning": agreement.unlearning.at(variant)})
-    found: Method = replace(method(own, variant.method), name=variant.name)  # type: ignore[type-var]
+    found: Method = replace(build_method(own, variant.method), name=variant.name)  # type: ignore[type-var]
     return found
 
 
-def retrain(agreement: Horizontal, number: int) -> Retrain:
-    """A Retrain with a random start of its own."""
+def build_retrain(agreement: HorizontalAgreement, number: int) -> Retrain:
+    """Return Retrain number ``number``, from 1, with random initial weights of its own."""
     name = "retrain" if number == 1 else f"retrain-{number}"
-    return Retrain(training(agreement, name), name, clusters(agreement))
+    return Retrain(network_training_plan(agreement, name), name, training_clusters(agreement))
 
 
-def clusters(agreement: Horizontal) -> tuple[tuple[str, ...], ...]:
-    """Who learns with whom; none where all learn together."""
+def training_clusters(agreement: HorizontalAgreement) -> tuple[tuple[str, ...], ...]:
+    """Return the clients of each cluster; empty: all clients train together."""
     count = agreement.training.clusters
-    return dealt(agreement.spokes, count, agreement.seed) if count > 1 else ()
+    return assign_clusters(agreement.spokes, count, agreement.seed) if count > 1 else ()
 
 
-def _course(
-    agreement: Horizontal, stage: Lessons, stream: str, aim: Aim, strength: float
-) -> Course:
-    """The rounds of a stage; of lessons alone one."""
-    rounds = stage.rounds if isinstance(stage, Stage) else 1
+def _stage_plan(
+    agreement: HorizontalAgreement,
+    stage: LocalTrainingSettings,
+    stream: str,
+    aim: Aim,
+    strength: float,
+) -> RoundPlan:
+    """The rounds of a stage; settings of local training alone have one round."""
+    rounds = stage.rounds if isinstance(stage, StageSettings) else 1
     usual = agreement.training
-    lesson = Lesson(
+    task = LocalTask(
         aim=aim,
         stream=stream,
         epochs=stage.epochs,
@@ -227,4 +248,4 @@ def _course(
         proximal=strength,
         clip=stage.clip,
     )
-    return Course(lesson, rounds, seed=agreement.seed, decay=usual.decay)
+    return RoundPlan(task, rounds, seed=agreement.seed, decay=usual.decay)

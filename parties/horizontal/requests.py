@@ -1,4 +1,4 @@
-"""Requests to forget: every way is tried, and what it makes is measured."""
+"""Unlearning requests: every method is run, and its model is evaluated."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -8,317 +8,366 @@ from typing import Any
 
 from torch import Tensor
 
-from configs.federated import Asked
+from configs.federated import RequestBase
 from parties.common.errors import Diverged, PolicyError
-from parties.horizontal.engine.branches import Lines
-from parties.horizontal.engine.clusters import Tracks
-from parties.horizontal.engine.cohort import SMALLER, Cohort, Member
-from parties.horizontal.engine.history import StoredRounds
-from parties.horizontal.engine.per_request_randomness import Salted
-from parties.horizontal.engine.recovery_branch import Parting
-from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.engine.branches import Branches
+from parties.horizontal.engine.clusters import ClusterStore
+from parties.horizontal.engine.cohort import DIVERGED_HINT, Cohort, Member
+from parties.horizontal.engine.cohort_wrappers import RecoveryBranchCohort, SaltedCohort
+from parties.horizontal.engine.history import RoundStore
+from parties.horizontal.engine.run_journal import RunJournal
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
 from parties.horizontal.evaluation.outcome import (
-    Against,
-    Diary,
-    Outcome,
+    ConflictCheck,
+    ContextFactory,
+    ModelOutcome,
+    RoundLog,
     Scores,
-    Stage,
-    Unlearned,
-    against,
-    nothing,
-    unlearn,
+    UnlearnedModel,
+    count_conflicts,
+    no_scores,
+    run_method,
 )
 from parties.horizontal.methods.knot import Knot
 from parties.horizontal.methods.method import Method
 from parties.horizontal.methods.recover import recover
 from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.party import FederatedParty
-from parties.horizontal.record import Record
-from parties.horizontal.registry import ORIGINAL
-from parties.horizontal.task import Subject
-from unlearning.audit.figure import Figure
+from parties.horizontal.task import ORIGINAL, ServerTask
+from unlearning.audit.metric import Metric
 
-ALONE = ("ratios",)  # marks of single questions: they are compared, and not kept
-TRIES = 3  # to hear from every client whom a request concerns
+PER_QUESTION = ("ratios",)  # benchmark metrics of single questions, which are not recorded
+MEMBER_ATTEMPTS = 3  # to receive from every client whether the request names some of its rows
 
 
-class Requests:
-    """Carries them out, one after the other."""
+class RequestRunner:
+    """Carries out requests, one after the other."""
 
     def __init__(
         self,
         party: FederatedParty,
         cohort: Cohort,
-        record: Record,
-        lines: Lines,
-        subject: Subject,
+        journal: RunJournal,
+        branches: Branches,
+        task: ServerTask,
     ) -> None:
-        self._party, self._cohort, self._record = party, cohort, record
-        self._lines, self._subject = lines, subject
-        self._gone: Sequence[Member] = ()  # of the present request
-        self._salt = ""  # of its randomness
+        self._party, self._cohort, self._journal = party, cohort, journal
+        self._branches, self._task = branches, task
+        self._leaving: Sequence[Member] = ()  # of the present request
+        self._salt = ""  # of the present request's random streams
 
-    def _history(self) -> StoredRounds:
-        return StoredRounds(self._party.state / "history", self._subject.history)
+    def _history(self) -> RoundStore:
+        return RoundStore(self._party.state / "history", self._task.history_every)
 
-    def _tracks(self) -> Tracks | None:
-        groups = self._subject.clusters
-        return Tracks(self._party.state / "clusters", groups) if groups else None
+    def _clusters(self) -> ClusterStore | None:
+        groups = self._task.clusters
+        return ClusterStore(self._party.state / "clusters", groups) if groups else None
 
     def carry_out(
-        self, request: Asked, original: Tensor, rounds: int
+        self, request: RequestBase, original: Tensor, rounds: int
     ) -> tuple[Tensor, list[Member], dict[str, Any]]:
-        """The model without what is asked to go, who stays, and what the metrics say of it.
+        """Carry out a request.
 
-        ``rounds`` are those of the training until now.
+        Args:
+            request: the request.
+            original: the trained model, ``[d]``.
+            rounds: number of the training's rounds until now.
+
+        Returns:
+            The unlearned model, ``[d]``, the remaining members, and the record of the request.
 
         Raises:
-            Diverged: the chosen way did, or a Retrain.
-            PolicyError: nobody may be passed over, and somebody is not here; or sums would show
-                what a few clients had learned.
+            Diverged: the chosen method diverged, or a Retrain.
+            PolicyError: a client is not connected, or sums would reveal the updates of a few
+                clients.
         """
         name = request.name
         first = name == self._party.agreement.unlearn[0].name
         sums = self._party.agreement.aggregation
         self._salt = "" if first or sums.kind == "none" else f" {name}"
-        self._cohort.attend(name)
-        leaving, staying = self._members(name, original)
-        self._gone = leaving
-        # Where nobody has such rows there is nothing to forget, and the model stays as it is.
-        all_ways = self._subject.ways(rounds) if leaving else []
-        if all_ways:
-            self._require_answerable(name, leaving, staying, all_ways)
-        found = [self._untouched(name, original)]
-        unlearned: list[Unlearned] = []
-        for way in all_ways:
-            scene = partial(self._scene, name, way, original, leaving, staying)
-            model, outcome = self._one(name, way, scene, original)
-            if outcome.diverged and (not unlearned or isinstance(way, Retrain)):
-                # Nothing could be delivered, or nothing would be there to measure by.
-                raise Diverged(f"request {name!r}: {way.name} {outcome.diverged}", SMALLER)
-            found.append(outcome)
+        self._cohort.select_request(name)
+        leaving, remaining = self._members(name, original)
+        self._leaving = leaving
+        # If no client has such rows, there is nothing to forget and the model does not change.
+        methods = self._task.methods(rounds) if leaving else []
+        if methods:
+            self._require_feasible(name, leaving, remaining, methods)
+        outcomes = [self._evaluate_original(name, original)]
+        unlearned: list[UnlearnedModel] = []
+        for method in methods:
+            context = partial(self._context, name, method, original, leaving, remaining)
+            model, outcome = self._run(name, method, context, original)
+            if outcome.diverged and (not unlearned or isinstance(method, Retrain)):
+                # No model could be delivered, or the metrics would have no reference.
+                raise Diverged(f"request {name!r}: {method.name} {outcome.diverged}", DIVERGED_HINT)
+            outcomes.append(outcome)
             unlearned.append(model)
         delivered = unlearned[0].model if unlearned else original
-        self._lines.stay(unlearned[0].line if unlearned else self._lines.present)
-        beside = self._subject.figures(found, [each.client for each in leaving])
-        self._record.keep()  # once rows are gone, nothing can be asked of them again
+        self._branches.adopt(unlearned[0].branch if unlearned else self._branches.current)
+        metrics = self._task.metrics(outcomes, [each.client for each in leaving])
+        self._journal.flush()  # after the purge, no model can be evaluated on the forgotten rows
         purged = self._cohort.purge()
         self._history().forget([each.client for each in leaving])
-        told = {
+        record = {
             "name": name,
-            "chosen": all_ways[0].name if all_ways else ORIGINAL,
+            "chosen": methods[0].name if methods else ORIGINAL,
             "leaving": [str(each) for each in leaving],
-            "staying": len({each.client for each in staying}),
-            "methods": [_told(each, beside[each.name]) for each in found],
+            "remaining": len({each.client for each in remaining}),
+            "methods": [_outcome_record(each, metrics[each.name]) for each in outcomes],
             "purged": purged,
         }
-        return delivered, staying, told
+        return delivered, remaining, record
 
-    def _require_answerable(
+    def _require_feasible(
         self,
         name: str,
         leaving: Sequence[Member],
-        staying: Sequence[Member],
-        ways: Sequence[Method],
+        remaining: Sequence[Member],
+        methods: Sequence[Method],
     ) -> None:
-        """Refuse what leaves nobody, and sums without the rows of a few, whose update they show."""
-        if not staying:
+        """Refuse a request that leaves no client, or whose sums reveal the updates of a few."""
+        if not remaining:
             raise PolicyError(
-                f"request {name!r} leaves nobody with rows: there is no model to go on with",
-                "end the federation, or name fewer who leave",
+                f"request {name!r} leaves no client with rows, so there is no model to deliver",
+                "end the federation, or name fewer clients or rows",
             )
         sums = self._party.agreement.aggregation
         gone, repeated = {each.client for each in leaving}, list[tuple[str, ...]]()
-        if self._subject.one_start:
+        if self._task.common_start:
             repeated = [tuple(self._cohort.clients)]
-        elif any(isinstance(way, Knot) for way in ways):
-            repeated = list(self._subject.clusters)
-        few = [len(gone & {*each}) for each in repeated if 0 < len(gone & {*each}) < sums.least]
+        elif any(isinstance(method, Knot) for method in methods):
+            repeated = list(self._task.clusters)
+        few = [
+            len(gone & {*each})
+            for each in repeated
+            if 0 < len(gone & {*each}) < sums.min_contributors
+        ]
         if sums.kind != "none" and few:
             raise PolicyError(
-                f"request {name!r} is about rows of {few[0]} of the clients that learn together, "
-                "and the same sum without them would show what they had learned of these rows",
-                f"aggregation.least = {sums.least} says how many it takes: ask for rows that more "
-                "clients hold",
+                f"request {name!r} names rows of {few[0]} of the clients that train together; the "
+                "same sum without these rows would reveal the clients' updates",
+                f"aggregation.min_contributors = {sums.min_contributors}: name rows of at least as "
+                "many clients",
             )
 
-    def _scene(
+    def _context(
         self,
         request: str,
-        way: Method,
+        method: Method,
         original: Tensor,
         leaving: Sequence[Member],
-        staying: Sequence[Member],
-        tell: Callable[[Turn], None],
-    ) -> Scene:
-        def make(stream: str) -> Tensor:
-            return self._subject.fresh(stream + self._salt)
+        remaining: Sequence[Member],
+        record_round: Callable[[RoundRecord], None],
+    ) -> UnlearningContext:
+        def initial_model(stream: str) -> Tensor:
+            return self._task.initial_model(stream + self._salt)
 
-        history = self._history() if self._subject.history else None
-        # Knot's clusters learn as they did before.
-        cohort = self._cohort if isinstance(way, Knot) else Salted(self._cohort, self._salt)
-        tracks, secret = self._tracks(), partial(self._secret, f"{request} {way.name} secret")
-        return Scene(cohort, original, leaving, staying, make, history, tell, tracks, secret)
+        history = self._history() if self._task.history_every else None
+        # The clusters of Knot repeat the random streams of the training.
+        salted = SaltedCohort(self._cohort, self._salt)
+        cohort = self._cohort if isinstance(method, Knot) else salted
+        clusters, secret = (
+            self._clusters(),
+            partial(self._secret, f"{request} {method.name} secret"),
+        )
+        return UnlearningContext(
+            cohort,
+            original,
+            leaving,
+            remaining,
+            initial_model,
+            history,
+            record_round,
+            clusters,
+            secret,
+        )
 
     def _secret(self, name: str) -> bytes:
-        """The same after a crash: two models that differ by noise alone would show it."""
-        found = self._record.once(name, str, lambda: self._party.entropy(32).hex())
-        self._record.keep()
+        """A secret of 32 bytes that a crash does not change.
+
+        Two models that differ only by noise from two secrets would reveal the noise.
+        """
+        found = self._journal.once(name, str, lambda: self._party.entropy(32).hex())
+        self._journal.flush()
         return bytes.fromhex(found)
 
-    def _one(
+    def _run(
         self,
         request: str,
-        way: Method,
-        scene: Stage,
+        method: Method,
+        context: ContextFactory,
         original: Tensor,
-    ) -> tuple[Unlearned, Outcome]:
-        record, name = self._record, f"{request} {way.name}"
-        self._party.watch.phase(way.name, way.rounds)
-
-        def work() -> Unlearned:
-            line = self._lines.begin(
-                name, None if isinstance(way, Retrain) else self._lines.present
-            )
-            step, asked = self._party.watch.step, self._against(name, line, scene)
-            diary = Diary(original, step, self._sent, asked)
-            if not self._subject.own:
-                return unlearn(way, scene, diary, line)
-            apart: list[Parting] = []
-
-            def parting(tell: Callable[[Turn], None]) -> Scene:
-                here = scene(tell)
-                begin = partial(self._lines.begin, f"{name} recovery", line)
-                apart.append(Parting(here.cohort, begin))
-                return replace(here, cohort=apart[-1])
-
-            done = unlearn(way, parting, diary, line)
-            return replace(done, line=apart[-1].line or line)
-
-        found = record.once(f"{request}: {way.name}", Unlearned, work)
-        self._cohort.follow(found.line, None)
+    ) -> tuple[UnlearnedModel, ModelOutcome]:
+        journal, name = self._journal, f"{request} {method.name}"
+        self._party.progress.phase(method.name, method.rounds)
+        work = partial(self._unlearn, name, method, context, original)
+        found = journal.once(f"{request}: {method.name}", UnlearnedModel, work)
+        self._cohort.switch_branch(found.branch, None)
         if found.diverged:
-            return found, self._failed(way, found, found.diverged)
+            return found, self._failed(method, found, found.diverged)
         try:
-            scores = record.once(f"{name} read", Scores, partial(self._read, found.model))
+            scores = journal.once(f"{name} read", Scores, partial(self._evaluate, found.model))
         except Diverged as error:
-            return found, self._failed(way, found, f"made a model that cannot be read: {error}")
+            return found, self._failed(method, found, f"made an unusable model: {error}")
         if not all(isfinite(one.loss) for part in scores.values() for one in part.values()):
-            return found, self._failed(way, found, "ended with outputs that are not finite")
-        marks = self._marks(request, way.name, found.model)
+            return found, self._failed(method, found, "made a model with non-finite outputs")
+        benchmark = self._benchmark_metrics(request, method.name, found.model)
         stages = {}
-        if found.between is not None:
-            half = partial(self._between, found, found.between)
-            stages["unlearned"] = record.once(f"{name} unlearned", Scores, half)
-        if self._subject.revert:
-            further = partial(self._reverted, name, found, scene)
-            stages["reverted"] = record.once(f"{name} reverted", Scores, further)
-        taken = (way.guarantee.value, found.seconds, found.size)
-        return found, Outcome(way.name, *taken, scores, stages, found.turns, marks=marks)
+        if found.before_recovery is not None:
+            before = partial(self._evaluate_before_recovery, found, found.before_recovery)
+            stages["unlearned"] = journal.once(f"{name} unlearned", Scores, before)
+        if self._task.revert_rounds:
+            reverted = partial(self._evaluate_reverted, name, found, context)
+            stages["reverted"] = journal.once(f"{name} reverted", Scores, reverted)
+        cost = (method.guarantee.value, found.seconds, found.size)
+        return found, ModelOutcome(
+            method.name, *cost, scores, stages, found.rounds, benchmark_metrics=benchmark
+        )
 
-    def _failed(self, way: Method, found: Unlearned, why: str) -> Outcome:
-        """What is known of a way that made no model to be measured."""
-        self._party.watch.warn(f"{way.name} {why}")
-        taken = (way.guarantee.value, found.seconds, found.size)
-        return Outcome(way.name, *taken, nothing(), turns=found.turns, diverged=why)
+    def _unlearn(
+        self, name: str, method: Method, context: ContextFactory, original: Tensor
+    ) -> UnlearnedModel:
+        parent = None if isinstance(method, Retrain) else self._branches.current
+        branch = self._branches.start(name, parent)
+        step, check = self._party.progress.step, self._conflict_check(name, branch, context)
+        log = RoundLog(original, step, self._sent, check)
+        if not self._task.has_personal:
+            return run_method(method, context, log, branch)
+        cohorts: list[RecoveryBranchCohort] = []
 
-    def _between(self, found: Unlearned, model: Tensor) -> Scores:
-        """The scores before recovery, with what was the clients' own then."""
-        self._cohort.follow(found.line_between, None)
+        def with_recovery_branch(
+            record_round: Callable[[RoundRecord], None],
+        ) -> UnlearningContext:
+            plain = context(record_round)
+            start_branch = partial(self._branches.start, f"{name} recovery", branch)
+            cohorts.append(RecoveryBranchCohort(plain.cohort, start_branch))
+            return replace(plain, cohort=cohorts[-1])
+
+        found = run_method(method, with_recovery_branch, log, branch)
+        return replace(found, branch=cohorts[-1].branch or branch)
+
+    def _failed(self, method: Method, found: UnlearnedModel, reason: str) -> ModelOutcome:
+        """The outcome of a method without a model that can be evaluated."""
+        self._party.progress.warn(f"{method.name} {reason}")
+        cost = (method.guarantee.value, found.seconds, found.size)
+        return ModelOutcome(method.name, *cost, no_scores(), rounds=found.rounds, diverged=reason)
+
+    def _evaluate_before_recovery(self, found: UnlearnedModel, model: Tensor) -> Scores:
+        """The metrics before recovery, with the clients' personal parameters of that time."""
+        self._cohort.switch_branch(found.branch_before_recovery, None)
         try:
-            scores = self._read(model)
-        except Diverged:  # before it recovered
-            scores = nothing()
-        self._cohort.follow(found.line, None)
+            scores = self._evaluate(model)
+        except Diverged:  # the model was not usable before its recovery
+            scores = no_scores()
+        self._cohort.switch_branch(found.branch, None)
         return scores
 
-    def _reverted(self, name: str, found: Unlearned, scene: Stage) -> Scores:
-        """The scores after further rounds of those who stay: what was forgotten may come back."""
-        rounds = self._subject.revert
-        course = replace(self._subject.training(f"{name} revert"), rounds=rounds)
-        self._party.watch.phase(f"{name}, reverting test", rounds)
-        self._lines.begin(f"{name} reverted", found.line)
-        try:
-            after = recover(scene(lambda _: self._party.watch.step()), found.model, course)
-            scores = self._read(after)
-        except Diverged as error:
-            self._party.watch.warn(f"{name}, reverting test: {error}")
-            scores = nothing()
-        self._cohort.follow(found.line, None)
-        return scores
+    def _evaluate_reverted(
+        self, name: str, found: UnlearnedModel, context: ContextFactory
+    ) -> Scores:
+        """The metrics after further rounds of the remaining clients (reverting test).
 
-    def _against(self, name: str, line: str, scene: Stage) -> Against | None:
-        """Asks those who stay about a step, where the agreement wants that.
-
-        They learn to answer, and what is their own would learn on ``line``, too: it goes aside.
+        The test shows whether forgotten knowledge returns.
         """
-        if not self._subject.conflicts:
-            return None
-        staying = scene(lambda _: None).staying
-        course, own = self._subject.training(f"{name} conflicts"), self._subject.own
+        rounds = self._task.revert_rounds
+        round_plan = replace(self._task.training_plan(f"{name} revert"), rounds=rounds)
+        self._party.progress.phase(f"{name}, reverting test", rounds)
+        self._branches.start(f"{name} reverted", found.branch)
+        try:
+            after = recover(context(lambda _: self._party.progress.step()), found.model, round_plan)
+            scores = self._evaluate(after)
+        except Diverged as error:
+            self._party.progress.warn(f"{name}, reverting test: {error}")
+            scores = no_scores()
+        self._cohort.switch_branch(found.branch, None)
+        return scores
 
-        def ask(number: int, before: Tensor, after: Tensor) -> tuple[int, float]:
-            if not own:
-                return against(self._cohort, staying, course.at(number), before, after)
-            self._lines.begin(f"{name} conflicts {number}", line)
-            found = against(self._cohort, staying, course.at(number), before, after)
-            self._cohort.follow(line, None)
+    def _conflict_check(
+        self, name: str, branch: str, context: ContextFactory
+    ) -> ConflictCheck | None:
+        """A check of each step against the remaining clients; None: not agreed.
+
+        The clients train one round for the check. Their personal parameters are trained on a branch
+        of the check, so that ``branch`` keeps its own.
+        """
+        if not self._task.measures_conflicts:
+            return None
+        remaining = context(lambda _: None).remaining
+        round_plan = self._task.training_plan(f"{name} conflicts")
+
+        def check(number: int, before: Tensor, after: Tensor) -> tuple[int, float]:
+            task = round_plan.task_at(number)
+            if not self._task.has_personal:
+                return count_conflicts(self._cohort, remaining, task, before, after)
+            self._branches.start(f"{name} conflicts {number}", branch)
+            found = count_conflicts(self._cohort, remaining, task, before, after)
+            self._cohort.switch_branch(branch, None)
             return found
 
-        return ask
+        return check
 
     def _members(self, request: str, model: Tensor) -> tuple[list[Member], list[Member]]:
-        """Who leaves and who stays; after a crash the rows that tell it may be gone."""
+        """The leaving and the remaining members, recorded: after a purge the rows are gone."""
 
         def ask() -> dict[str, list[str]]:
-            leaving, staying = members(self._cohort, request, model)
+            leaving, remaining = request_members(self._cohort, request, model)
             return {
                 "forgotten": [each.client for each in leaving],
-                "retained": [each.client for each in staying],
+                "retained": [each.client for each in remaining],
             }
 
-        found = self._record.once(f"{request} members", dict, ask)
+        found = self._journal.once(f"{request} members", dict, ask)
         leaving = [Member(name, "forgotten") for name in found["forgotten"]]
         return leaving, [Member(name, "retained") for name in found["retained"]]
 
     def _sent(self) -> int:
-        return self._party.ledger.total().size
+        return self._party.traffic.total().size
 
-    def _untouched(self, request: str, model: Tensor) -> Outcome:
-        scores = self._record.once(f"{request}: original", Scores, partial(self._read, model))
-        marks = self._marks(request, ORIGINAL, model)
-        return Outcome(ORIGINAL, None, 0.0, 0, scores, marks=marks)
+    def _evaluate_original(self, request: str, model: Tensor) -> ModelOutcome:
+        scores = self._journal.once(f"{request}: original", Scores, partial(self._evaluate, model))
+        benchmark = self._benchmark_metrics(request, ORIGINAL, model)
+        return ModelOutcome(ORIGINAL, None, 0.0, 0, scores, benchmark_metrics=benchmark)
 
-    def _marks(self, request: str, name: str, model: Tensor) -> dict[str, Any]:
+    def _benchmark_metrics(self, request: str, name: str, model: Tensor) -> dict[str, Any]:
         def work() -> dict[str, Any]:
-            return self._subject.marks(name, model)
+            return self._task.benchmark_metrics(name, model)
 
-        return self._record.once(f"{request} {name} marks", dict, work)
+        return self._journal.once(f"{request} {name} marks", dict, work)
 
-    def _read(self, model: Tensor) -> Scores:
-        return self._subject.read(self._cohort, model, self._gone)
-
-
-def _told(outcome: Outcome, figures: Sequence[Figure]) -> dict[str, Any]:
-    """What the metrics say of one model; figures of single questions are not kept."""
-    marks = {name: each for name, each in outcome.marks.items() if name not in ALONE}
-    return asdict(outcome) | {"figures": [each.plain() for each in figures], "marks": marks}
+    def _evaluate(self, model: Tensor) -> Scores:
+        return self._task.evaluate(self._cohort, model, self._leaving)
 
 
-def members(cohort: Cohort, request: str, model: Tensor) -> tuple[list[Member], list[Member]]:
-    """Who leaves and who stays, as their rows say; who is lost in the meantime is waited for.
+def _outcome_record(outcome: ModelOutcome, metrics: Sequence[Metric]) -> dict[str, Any]:
+    """The record of one model, without metrics of single questions."""
+    benchmark = {
+        name: each for name, each in outcome.benchmark_metrics.items() if name not in PER_QUESTION
+    }
+    figures = [each.plain() for each in metrics]
+    return asdict(outcome) | {"figures": figures, "benchmark_metrics": benchmark}
+
+
+def request_members(
+    cohort: Cohort, request: str, model: Tensor
+) -> tuple[list[Member], list[Member]]:
+    """Return the leaving and the remaining members of a request, by the rows that it names.
+
+    ``model`` is any model, ``[d]``: clients report numbers of rows when they evaluate it. Clients
+    that are lost have time to reconnect.
 
     Raises:
-        PolicyError: one of them does not answer: nobody may be passed over.
+        PolicyError: a client does not reply.
     """
-    for _ in range(TRIES):
-        gone = cohort.read(cohort.clients, "forgotten", model)
-        left = cohort.read(cohort.clients, "retained", model)
-        silent = [name for name in cohort.clients if name not in gone or name not in left]
+    for _ in range(MEMBER_ATTEMPTS):
+        gone = cohort.evaluate(cohort.clients, "forgotten", model)
+        kept = cohort.evaluate(cohort.clients, "retained", model)
+        silent = [name for name in cohort.clients if name not in gone or name not in kept]
         if not silent:
             leaving = [Member(name, "forgotten") for name, each in gone.items() if each.rows]
-            return leaving, [Member(name, "retained") for name, each in left.items() if each.rows]
-        cohort.attend(request)
+            return leaving, [Member(name, "retained") for name, each in kept.items() if each.rows]
+        cohort.select_request(request)
     raise PolicyError(
-        f"{', '.join(silent[:10])} did not say whether request {request!r} concerns its rows"
+        f"{', '.join(silent[:10])} did not reply whether request {request!r} names some of its "
+        "rows",
+        "start the client again",
     )

@@ -1,62 +1,77 @@
-"""Playing a horizontal role over gRPC: the server's run, or a client's."""
+"""Run of one party over gRPC: the server's run, or a client's."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from configs.federated_file import FederatedConfig
-from parties.common.atomic_file import write
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
-from parties.common.json_files import canonical, finite
-from parties.common.progress import Listener
+from parties.common.json_files import canonical_json, null_non_finite
+from parties.common.progress import ProgressListener
 from parties.horizontal.client import run_client
-from parties.horizontal.party import FederatedParty
-from parties.horizontal.record import checkpoints, prepare
+from parties.horizontal.engine.run_journal import federated_checkpoints, prepare_federated_run
+from parties.horizontal.party import FederatedMode, FederatedParty
 from parties.horizontal.server import run_server
-from parties.horizontal.setup import take_federated_seat
-from parties.horizontal.tasks import subject
 from parties.report import METRICS, REPORT
-from parties.report.horizontal.page import page
-from parties.session.setup import Place, hub_address
+from parties.report.horizontal.page import horizontal_page
+from parties.session.setup import StartOptions, hub_address
 from protocol.errors import IdentityError, LineBroken
-from protocol.grpc_line import Server, dial
+from protocol.grpc_line import LineServer, dial_hub
 
 
-def play(
-    config: FederatedConfig, name: str, place: Place, address: str | None, listener: Listener
+def run_federated_party(
+    mode: FederatedMode,
+    config: FederatedConfig,
+    name: str,
+    options: StartOptions,
+    address: str | None,
+    listener: ProgressListener,
 ) -> dict[str, Any] | None:
-    """Run one party; the server's metrics are returned and written."""
-    party = take_federated_seat(config, name, place, listener)
-    where, agreement = hub_address(party.seat, name, address), config.agreement
-    prepare(party, place.begin)
+    """Run one party.
+
+    Returns:
+        The run's metrics at the server, which also writes them; None at a client.
+    """
+    party = mode.set_up(config, name, options, listener)
+    where, agreement = hub_address(party.settings, name, address), config.agreement
+    prepare_federated_run(party, options.begin)
     if name != agreement.hub:
-        run_client(party, lambda: dial(where, party.keyring, agreement.hub))
+        run_client(party, lambda: dial_hub(where, party.keyring, agreement.hub))
         return None
-    # What is wrong with what is taught keeps the door closed. After a crash the clients wait only
-    # so long to come back, and it was right before: they are let in first.
-    taught = None if checkpoints(party).held().numbers else subject(party)
-    with listen(party, where) as server:
-        return run_server(party, server, lambda metrics: publish(place.out, party, metrics), taught)
+    # The task is built before the port opens, so that its errors come first. After a crash the
+    # clients wait only a limited time to reconnect, and the task was built before: the port opens
+    # first then.
+    resumed = federated_checkpoints(party).offer().numbers
+    task = None if resumed else party.server_task(party)
+    with listen_for_clients(party, where) as server:
+        publish = partial(write_results, options.out, party)
+        return run_server(party, server, publish, task)
 
 
-def listen(party: FederatedParty, address: str) -> Server:
-    """The server's port; raises ``StorageError`` when it cannot be had."""
+def listen_for_clients(party: FederatedParty, address: str) -> LineServer:
+    """Open the server's port.
+
+    Raises:
+        StorageError: the port cannot be opened.
+    """
     clients = party.agreement.spokes
     try:
-        return Server(address, party.keyring, lambda leaf: _admit(party, leaf), len(clients))
+        return LineServer(address, party.keyring, lambda leaf: _admit(party, leaf), len(clients))
     except LineBroken as error:
         raise StorageError(str(error), error.hint) from error
 
 
-def publish(out: Path, party: FederatedParty, metrics: dict[str, Any]) -> None:
-    """Write the metrics of a run and its report."""
-    folder, known = out / party.agreement.federation, finite(metrics)
-    write(folder / METRICS, canonical(known))
-    write(folder / REPORT, page(known).encode())
+def write_results(out: Path, party: FederatedParty, metrics: dict[str, Any]) -> None:
+    """Write the metrics and the report of a run."""
+    folder, known = out / party.agreement.federation, null_non_finite(metrics)
+    write_atomically(folder / METRICS, canonical_json(known))
+    write_atomically(folder / REPORT, horizontal_page(known).encode())
 
 
 def _admit(party: FederatedParty, certificate: object) -> str:
-    """The client that a visitor's certificate names; raises ``IdentityError``."""
+    """The client that a certificate names; raises ``IdentityError`` for any other party."""
     name = party.trust.check(certificate, party.now())  # type: ignore[arg-type]
     if name not in party.agreement.spokes:
-        raise IdentityError(f"{name} is no client of this agreement")
+        raise IdentityError(f"the certificate is of {name}, which is no client of the agreement")
     return name

@@ -1,164 +1,275 @@
-"""The server's role program: rounds, requests and the report; it holds no row of anybody."""
+"""Server program: training rounds, unlearning requests and the run's record."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
 from torch import Tensor
 
-from configs.federated import Asked, Federated
-from parties.common.errors import public
-from parties.horizontal.admission import Door
-from parties.horizontal.engine.aggregation import promise
-from parties.horizontal.engine.branches import Lines
-from parties.horizontal.engine.clusters import Tracks
+from configs.federated import FederatedAgreement, RequestBase
+from models.server_optimisers import optimiser_moments, restore_moments
+from parties.common.errors import abort_reason
+from parties.horizontal.admission import Admission
+from parties.horizontal.engine.aggregation import aggregation_claim
+from parties.horizontal.engine.branches import Branches
+from parties.horizontal.engine.clusters import ClusterStore
 from parties.horizontal.engine.cohort import Cohort, Member, require_bounded
-from parties.horizontal.engine.history import StoredRounds
-from parties.horizontal.engine.hub_cohort import HubCohort, Manner
-from parties.horizontal.party import FederatedParty
-from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.registry import ORIGINAL
-from parties.horizontal.requests import Requests
-from parties.horizontal.saved_model import save_model
-from parties.horizontal.task import Subject
-from parties.horizontal.tasks import subject
-from parties.horizontal.train import Span, Trained, train
+from parties.horizontal.engine.history import RoundStore
+from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
+from parties.horizontal.engine.rounds import NO_HISTORY, HistoryWriter, RoundResult, run_rounds
+from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.party import FederatedParty, save_model
+from parties.horizontal.requests import RequestRunner
+from parties.horizontal.task import ORIGINAL, ServerTask
 from parties.report.horizontal import VERSION
-from parties.session import handshake as join
+from parties.session import handshake
 
 Publish = Callable[[dict[str, Any]], None]
 LIBRARIES = ("vfl", "torch", "numpy", "grpcio", "protobuf", "cryptography")
+TRAINING = "training"  # name of the training in the journal
 
 
 def run_server(
-    party: FederatedParty, port: join.Port, publish: Publish, taught: Subject | None = None
+    party: FederatedParty,
+    port: handshake.SpokePort,
+    publish: Publish,
+    task: ServerTask | None = None,
 ) -> dict[str, Any]:
-    """Wait for the clients, train, carry out every request; the metrics of the run.
+    """Wait for the clients, train, carry out all requests; return the run's metrics.
 
-    ``taught`` is what is laid out already; otherwise it is once all are here.
+    Args:
+        party: the server.
+        port: accepts the clients' connections.
+        publish: writes the metrics before the clients are dismissed.
+        task: the task of the run; None: it is built once the clients are connected.
     """
-    door, agreement = Door(party, port), party.agreement
-    manner = _manner(party)
-    channels = door.open()
-    cohort = HubCohort(agreement.spokes, channels, door.arrivals, manner, party.watch.warn)
+    admission, agreement = Admission(party, port), party.agreement
+    settings = _cohort_settings(party)
+    channels = admission.open()
+    cohort = HubCohort(
+        agreement.spokes, channels, admission.arrivals, settings, party.progress.warn
+    )
     try:
-        record = Record(party, checkpoints(party), door.session)
-        server = Server(party, cohort, record, taught)
-        metrics = server.story()
+        journal = RunJournal(party, federated_checkpoints(party), admission.session)
+        server = FederatedServer(party, cohort, journal, task)
+        metrics = server.run()
         publish(metrics)
         cohort.deliver(server.delivered())
         cohort.goodbye()
     except Exception as error:
-        cohort.abort(*public(error))
+        cohort.abort(*abort_reason(error))
         raise
     finally:
         cohort.close()
-    server.record.clear()
+    server.journal.clear()
     return metrics
 
 
-def _manner(party: FederatedParty) -> Manner:
+def _cohort_settings(party: FederatedParty) -> CohortSettings:
     agreement, sums = party.agreement, party.agreement.aggregation
-    return Manner(
+    return CohortSettings(
         agreement.training.quorum,
         agreement.limits.idle_seconds,
-        None if sums.kind == "none" else sums.least,
+        None if sums.kind == "none" else sums.min_contributors,
         party.entropy,
-        sums.keepers if sums.kind == "ckks" else None,
+        sums.key_holders if sums.kind == "ckks" else None,
         agreement.limits.rejoin_seconds,
     )
 
 
-class Server:
-    """A server with its clients and its record.
+@dataclass(frozen=True, slots=True)
+class TrainedModel:
+    """A trained model.
+
+    Attributes:
+        model: ``[d]``.
+        rounds: per round its number, loss and absent members.
+        branch: of the clients' personal parameters.
+    """
+
+    model: Tensor
+    rounds: list[dict[str, Any]]
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProgress:
+    """Progress of an unfinished training.
+
+    Attributes:
+        model: after the last finished round, ``[d]``.
+        rounds: per finished round its number, loss and absent members.
+        moments: of the server's rule.
+    """
+
+    model: Tensor
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    moments: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSpan:
+    """The rounds of the training between two requests.
+
+    Attributes:
+        first: number of the first round.
+        last: number of the round before which the span ends.
+        model: before the first round, ``[d]``.
+        members: clients that have training rows.
+        writer: of the history.
+    """
+
+    first: int
+    last: int
+    model: Tensor
+    members: Sequence[Member]
+    writer: HistoryWriter = NO_HISTORY
+
+    @property
+    def name(self) -> str:
+        """Name of the span in the journal."""
+        return f"{TRAINING} from {self.first}" if self.first else TRAINING
+
+
+class FederatedServer:
+    """A server with its clients and its journal.
 
     Args:
-        taught: what it teaches, where that is laid out already.
+        party: the server.
+        cohort: its clients.
+        journal: of the run.
+        task: the task of the run; None: it is built here.
     """
 
     def __init__(
-        self, party: FederatedParty, cohort: Cohort, record: Record, taught: Subject | None = None
+        self,
+        party: FederatedParty,
+        cohort: Cohort,
+        journal: RunJournal,
+        task: ServerTask | None = None,
     ) -> None:
-        self._party, self.record = party, record
-        self._agreement, self._subject = party.agreement, taught or subject(party)
-        self._cohort = cohort = self._subject.around(cohort)
+        self._party, self.journal = party, journal
+        self._agreement, self._task = party.agreement, task or party.server_task(party)
+        self._cohort = cohort = self._task.wrap_cohort(cohort)
         self._delivered: Tensor | None = None
-        self._lines = Lines(cohort, record)
-        self._requests = Requests(party, cohort, record, self._lines, self._subject)
+        self._branches = Branches(cohort, journal)
+        self._requests = RequestRunner(party, cohort, journal, self._branches, self._task)
 
-    def story(self) -> dict[str, Any]:
-        """Train, and carry out every request when it comes."""
-        model, rounds, requests = self._subject.fresh(ORIGINAL), list[dict[str, Any]](), []
+    def run(self) -> dict[str, Any]:
+        """Train, carry out each request after its round, and return the run's metrics."""
+        model, rounds, requests = self._task.initial_model(ORIGINAL), list[dict[str, Any]](), []
         members, begin = [Member(name) for name in self._agreement.spokes], 0
-        for end, due in arrivals(self._agreement):
+        for end, due in requests_by_round(self._agreement):
             if end > begin:
-                model = self._train(Span(begin, end, model, members, self._history()), rounds)
+                span = TrainingSpan(begin, end, model, members, self._history())
+                model = self._train(span, rounds)
                 begin = end
             for request in due:
-                model, staying, told = self._requests.carry_out(request, model, end)
-                members = [Member(each.client) for each in staying]
-                requests.append(told)
-        if requests:  # it remembers who has left, and nobody asks for it any more
-            StoredRounds(self._party.state / "history", 0).clear()
-            Tracks(self._party.state / "clusters", ()).clear()
+                model, remaining, record = self._requests.carry_out(request, model, end)
+                members = [Member(each.client) for each in remaining]
+                requests.append(record)
+        if requests:  # both contain information about clients that left, and are not needed again
+            RoundStore(self._party.state / "history", 0).clear()
+            ClusterStore(self._party.state / "clusters", ()).clear()
         self._delivered = model
         return {
             "version": VERSION,
-            "run": self._run(),
+            "run": self._run_record(),
             "training": {"rounds": rounds},
             "requests": requests,
-            "traffic": self._party.ledger.by_phase(),
-            "peers": self._party.ledger.by_peer(),
+            "traffic": self._party.traffic.by_phase(),
+            "peers": self._party.traffic.by_peer(),
         }
 
     def delivered(self) -> Tensor:
-        """The model that the story ended with, ``[d]``, which is written.
+        """Write the run's final model and return it, ``[d]``.
 
         Raises:
-            LookupError: it is not told yet.
+            LookupError: ``run`` was not called before.
         """
         if self._delivered is None:
-            raise LookupError("no story, no model")
-        save_model(self._party, self._subject.delivered(self._delivered), self.record.run)
+            raise LookupError("delivered() called before run()")
+        save_model(self._party, self._task.named_tensors(self._delivered), self.journal.run)
         return self._delivered
 
-    def _run(self) -> dict[str, Any]:
+    def _run_record(self) -> dict[str, Any]:
         agreement = self._agreement
         return {
             "federation": agreement.federation,
             "mode": agreement.mode,
             "clients": len(agreement.spokes),
-            "parameters": self._subject.fresh(ORIGINAL).numel(),
-            "aggregation": promise(agreement),
+            "parameters": self._task.initial_model(ORIGINAL).numel(),
+            "aggregation": aggregation_claim(agreement),
             "rule": agreement.training.rule.kind,
             "share": agreement.training.share,
             "seed": agreement.seed,
-            "session": self.record.run.hex(),
+            "session": self.journal.run.hex(),
             "agreement": self._party.digest.hex(),
-            "seconds": self._party.ledger.elapsed,
-            "software": {name: version(name) for name in (*LIBRARIES, *self._subject.libraries)},
-            **self._subject.told(),
+            "seconds": self._party.traffic.elapsed,
+            "software": {name: version(name) for name in (*LIBRARIES, *self._task.libraries)},
+            **self._task.run_facts(),
         }
 
-    def _train(self, span: Span, rounds: list[dict[str, Any]]) -> Tensor:
-        def work() -> Trained:
-            line = self._lines.begin(span.name, self._lines.present or None)
-            trained = train(self._party, self._subject, self._cohort, self.record, span, line)
+    def _train(self, span: TrainingSpan, rounds: list[dict[str, Any]]) -> Tensor:
+        def work() -> TrainedModel:
+            branch = self._branches.start(span.name, self._branches.current or None)
+            trained = train_rounds(
+                self._party, self._task, self._cohort, self.journal, span, branch
+            )
             require_bounded(trained.model, self._agreement.limits.magnitude)
             return trained
 
-        trained = self.record.once(span.name, Trained, work)
-        self._lines.stay(trained.line)
+        trained = self.journal.once(span.name, TrainedModel, work)
+        self._branches.adopt(trained.branch)
         rounds += trained.rounds
         return trained.model
 
-    def _history(self) -> StoredRounds:
-        return StoredRounds(self._party.state / "history", self._subject.history)
+    def _history(self) -> RoundStore:
+        return RoundStore(self._party.state / "history", self._task.history_every)
 
 
-def arrivals(agreement: Federated) -> list[tuple[int, list[Asked]]]:
-    """After which rounds of the training requests come, and which; at last the end of it."""
-    last, when = agreement.training.rounds, dict[int, list[Asked]]()
+def requests_by_round(agreement: FederatedAgreement) -> list[tuple[int, list[RequestBase]]]:
+    """Return the rounds of the training after which requests come, with these requests.
+
+    The last entry is the end of the training.
+    """
+    last, when = agreement.training.rounds, dict[int, list[RequestBase]]()
     for each in agreement.unlearn:
         when.setdefault(getattr(each, "round", None) or last, []).append(each)
-    return sorted({last: list[Asked](), **when}.items())
+    return sorted({last: list[RequestBase](), **when}.items())
+
+
+def train_rounds(
+    party: FederatedParty,
+    task: ServerTask,
+    cohort: Cohort,
+    journal: RunJournal,
+    span: TrainingSpan,
+    branch: str,
+) -> TrainedModel:
+    """Train the rounds of a span on a branch; the model of clusters is the mean of theirs."""
+    progress, groups = party.progress, task.clusters
+    # Personal parameters may be newer than the recorded progress: then the span starts again.
+    begun = None if groups or task.has_personal else journal.unfinished(span.name, TrainingProgress)
+    begun = begun or TrainingProgress(span.model)
+    round_plan, rounds = task.training_plan(ORIGINAL), list(begun.rounds)
+    rule = restore_moments(round_plan.rule, begun.moments)
+    progress.phase(TRAINING, (span.last - span.first - len(rounds)) * max(1, len(groups)))
+
+    def watch(each: RoundResult) -> None:
+        progress.step()
+        absent = [str(member) for member in each.mean.absent]
+        rounds.append({"round": each.number, "loss": each.mean.loss, "absent": absent})
+        if not groups:
+            journal.save_progress(
+                span.name,
+                lambda: TrainingProgress(each.model, rounds, optimiser_moments(each.rule)),
+            )
+
+    if groups:
+        clusters = ClusterStore(party.state / "clusters", groups)
+        return TrainedModel(clusters.train(cohort, begun.model, round_plan, watch), rounds, branch)
+    rest = replace(round_plan, first=span.first + len(rounds), rounds=span.last, rule=rule)
+    model = run_rounds(cohort, begun.model, span.members, rest, watch, span.writer)
+    return TrainedModel(model, rounds, branch)

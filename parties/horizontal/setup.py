@@ -1,4 +1,4 @@
-"""Taking a seat in a horizontal run: identity, data, folder."""
+"""Set-up of a party of a horizontal run: identity, settings, data and folder."""
 
 import os
 from datetime import UTC, datetime
@@ -6,68 +6,74 @@ from pathlib import Path
 
 import torch
 
+from configs.errors import ConfigError
 from configs.federated_file import FederatedConfig, HorizontalConfig
-from configs.seat import RowSeat
+from configs.party_settings import RowPartySettings
 from parties.common.json_files import next_incarnation
-from parties.common.progress import Listener, Watch
-from parties.common.traffic import Ledger
-from parties.horizontal.local.backdoor import plant
-from parties.horizontal.local.client_data import read_shelf
-from parties.horizontal.local.learner import Shelf
-from parties.horizontal.party import FederatedParty, HorizontalParty, empty
-from parties.session.identity import identify
-from parties.session.setup import Place
+from parties.common.progress import ProgressListener, ProgressReporter
+from parties.common.traffic import TrafficCounter
+from parties.horizontal.local.backdoor import plant_trigger
+from parties.horizontal.local.client_data import read_client_data
+from parties.horizontal.local.rows import ClientData
+from parties.horizontal.network_task import network_client_task, network_server_task
+from parties.horizontal.party import FederatedMode, HorizontalParty, no_client_data
+from parties.horizontal.simulation.simulated_rows import read_row_clients
+from parties.session.identity import load_identity
+from parties.session.setup import StartOptions
 
 
-def take_federated_seat(
-    config: FederatedConfig, name: str, place: Place, listener: Listener
-) -> FederatedParty:
-    """Read the seat, its data and its certificates.
-
-    Raises:
-        ConfigError, DataError, IdentityError, StorageError: what cannot be used, and why.
-    """
-    if isinstance(config, HorizontalConfig):
-        return take_horizontal_seat(config, name, place, listener)
-    from parties.language.setup import take_language_seat
-
-    return take_language_seat(config, name, place, listener)
-
-
-def take_horizontal_seat(
-    config: HorizontalConfig, name: str, place: Place, listener: Listener
+def set_up_horizontal_party(
+    config: FederatedConfig, name: str, options: StartOptions, listener: ProgressListener
 ) -> HorizontalParty:
-    """Read the seat, its data and its certificates.
+    """Read the settings, the data and the certificates of a party.
 
     Raises:
-        ConfigError, DataError, IdentityError, StorageError: what cannot be used, and why.
+        ConfigError: the config is of another mode, or a setting is wrong.
+        DataError: the data cannot be used.
+        IdentityError: the certificates cannot be used.
+        StorageError: the party's folder cannot be used.
     """
-    agreement, seat = config.agreement, config.seat(name)
-    watch = Watch(name, listener)
-    identity = identify(config, name, place.certificates, datetime.now(UTC))
+    if not isinstance(config, HorizontalConfig):
+        raise ConfigError(f"config {config.path}: mode must be 'horizontal'")
+    agreement, settings = config.agreement, config.settings(name)
+    progress = ProgressReporter(name, listener)
+    identity = load_identity(config, name, options.certificates, datetime.now(UTC))
     for warning in identity.warnings:
-        watch.warn(warning)
-    torch.set_num_threads(seat.threads)
-    state = place.out / agreement.federation / name
+        progress.warn(warning)
+    torch.set_num_threads(settings.threads)
+    state = options.out / agreement.federation / name
     return HorizontalParty(
+        server_task=network_server_task,
+        client_task=network_client_task,
         name=name,
         agreement=agreement,
-        seat=seat,
+        settings=settings,
         keyring=identity.keyring,
         trust=identity.trust,
         state=state,
         incarnation=next_incarnation(state),
         now=lambda: datetime.now(UTC),
         entropy=os.urandom,
-        watch=watch,
-        ledger=Ledger(watch.crossed),
-        shelf=_shelf(config, name, seat, place, watch) if isinstance(seat, RowSeat) else empty(),
+        progress=progress,
+        traffic=TrafficCounter(progress.add_bytes),
+        client_data=_read_data(config, name, settings, options, progress)
+        if isinstance(settings, RowPartySettings)
+        else no_client_data(),
     )
 
 
-def _shelf(config: HorizontalConfig, name: str, seat: RowSeat, place: Place, watch: Watch) -> Shelf:
-    watch.phase("reading data")
-    folder = place.data or config.path.parent / (seat.folder or Path())
-    shelf = read_shelf(config.agreement, name, seat.data, folder, watch.step)
-    plant(config.agreement, name, shelf)
-    return shelf
+def _read_data(
+    config: HorizontalConfig,
+    name: str,
+    settings: RowPartySettings,
+    options: StartOptions,
+    progress: ProgressReporter,
+) -> ClientData:
+    progress.phase("reading data")
+    folder = options.data or config.path.parent / (settings.folder or Path())
+    client_data = read_client_data(config.agreement, name, settings.data, folder, progress.step)
+    plant_trigger(config.agreement, name, client_data)
+    return client_data
+
+
+ROW_MODE = FederatedMode(set_up_horizontal_party, read_row_clients)

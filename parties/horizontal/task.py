@@ -1,7 +1,7 @@
-"""What a federation teaches, from the server's side and from a client's.
+"""Interfaces of a run's task: what the server and the clients of a run train.
 
-A network on rows and a language model on texts are two subjects; whoever leads the rounds, carries
-out requests and keeps what must outlive a crash knows neither.
+There are two tasks: a network on rows, and a language model on texts. Rounds, requests and stored
+state are the same for both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,121 +9,151 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from parties.horizontal.engine.cohort import Cohort, Kind, Member, Score, Whose
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.evaluation.outcome import Outcome, Scores
-from parties.horizontal.local.local_task import Learned, Lesson, Slots
+from parties.horizontal.engine.cohort import Cohort, Member
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.evaluation.outcome import ModelOutcome, Scores
+from parties.horizontal.local.local_task import (
+    LocalTask,
+    LocalUpdate,
+    ParameterSource,
+    RowMetrics,
+    Slots,
+)
+from parties.horizontal.local.rows import RowKind
 from parties.horizontal.methods.method import Method
-from unlearning.audit.figure import Figure
+from unlearning.audit.metric import Metric
+
+ORIGINAL = "original"  # name of the trained model, and of the random stream of the training
 
 
-class Subject(Protocol):
-    """What the server knows of it."""
-
-    @property
-    def own(self) -> bool:
-        """Whether clients have parameters of their own."""
+class ServerTask(Protocol):
+    """The server's part of a task."""
 
     @property
-    def one_start(self) -> bool:
-        """Whether all trainings begin with one model, and not each with random weights."""
+    def has_personal(self) -> bool:
+        """Whether clients have personal parameters."""
 
     @property
-    def history(self) -> int:
-        """Every so many rounds of the training are kept; 0: none."""
+    def common_start(self) -> bool:
+        """Whether every training starts at one common model, not with random weights of its own."""
 
     @property
-    def revert(self) -> int:
-        """Rounds of the reverting test; 0: it is not made."""
+    def history_every(self) -> int:
+        """Every such round of the training is stored; 0: none."""
 
     @property
-    def conflicts(self) -> bool:
-        """Whether those who stay say if a step goes against them."""
+    def revert_rounds(self) -> int:
+        """Rounds of the reverting test; 0: no reverting test."""
+
+    @property
+    def measures_conflicts(self) -> bool:
+        """Whether each step of unlearning is compared with the remaining clients' gradients."""
 
     @property
     def clusters(self) -> tuple[tuple[str, ...], ...]:
-        """Who learns with whom; none where all learn together."""
+        """The clients of each cluster; empty: all clients train together."""
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """What is installed for it alone, whose versions the record of a run names."""
+        """Libraries that only this task needs; the record of a run names their versions."""
 
-    def around(self, cohort: Cohort) -> Cohort:
-        """The clients, as they are merged."""
+    def wrap_cohort(self, cohort: Cohort) -> Cohort:
+        """Return the cohort, wrapped so that updates are aggregated as this task needs."""
 
-    def fresh(self, stream: str) -> Tensor:
-        """A model that saw nobody's rows, ``[d]``, by the name of its randomness."""
+    def initial_model(self, stream: str) -> Tensor:
+        """Return the initial model of a random stream, ``[d]``, which no row influenced."""
 
-    def training(self, stream: str) -> Course:
-        """The rounds of the training."""
+    def training_plan(self, stream: str) -> RoundPlan:
+        """Return the rounds of the training, with a random stream of this name."""
 
-    def ways(self, rounds: int) -> Sequence[Method]:
-        """All that a request is answered with: the chosen method first, the Retrains last.
+    def methods(self, rounds: int) -> Sequence[Method]:
+        """Return the methods of a request: first the chosen method, last the Retrains.
 
-        ``rounds`` are those of the training so far, which a Retrain gets, too.
+        ``rounds`` is the number of the training's rounds until now, which is also that of a
+        Retrain.
         """
 
-    def read(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
-        """How a model does on all kinds of all clients' rows."""
+    def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
+        """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients."""
 
-    def marks(self, name: str, model: Tensor) -> dict[str, Any]:
-        """What the server measures by itself, with what it has; {} where it has nothing."""
+    def benchmark_metrics(self, name: str, model: Tensor) -> dict[str, Any]:
+        """Return metrics of a model, ``[d]``, that the server measures itself.
 
-    def figures(
-        self, outcomes: Sequence[Outcome], leaving: Sequence[str]
-    ) -> Mapping[str, Sequence[Figure]]:
-        """Every figure of every model of a request."""
+        They are empty if the server has no data.
+        """
 
-    def told(self) -> dict[str, Any]:
-        """What the record of a run says of it."""
+    def metrics(
+        self, outcomes: Sequence[ModelOutcome], leaving: Sequence[str]
+    ) -> Mapping[str, Sequence[Metric]]:
+        """Return the metrics of all models of a request, by the models' names."""
 
-    def delivered(self, model: Tensor) -> dict[str, Tensor]:
-        """A model, ``[d]``, by the names under which it is written."""
+    def run_facts(self) -> dict[str, Any]:
+        """Return the task's entries of a run's record."""
+
+    def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
+        """Return a model, ``[d]``, as tensors by name, of any shape, for the model's file."""
 
 
-class Taught(Protocol):
-    """A client that is taught."""
+class ClientTask(Protocol):
+    """A client's part of a task.
+
+    Attributes:
+        name: of the client.
+        branch: name of the current branch.
+        personal: a vector with the personal parameters of the current branch, ``[d]``; None before
+            the first local task.
+        branches: the personal parameters of each branch.
+    """
 
     name: str
-    line: str
-    own: Tensor | None
-    lines: dict[str, Tensor | None]
+    branch: str
+    personal: Tensor | None
+    branches: dict[str, Tensor | None]
 
     @property
     def size(self) -> int:
-        """Numbers in a model's vector."""
+        """Number of elements of a model's vector, d."""
 
     @property
-    def holds(self) -> bool:
-        """Whether any rows are left."""
+    def has_rows(self) -> bool:
+        """Whether any training rows are left."""
 
-    def answer(self, kind: Kind, lesson: Lesson, slots: Slots) -> Learned:
-        """Do what a lesson says with rows of one kind.
+    def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
+        """Carry out a local task on rows of one kind; the ``slots`` are ``[d]`` each.
 
         Raises:
-            Unteachable: there are none.
+            LocalTaskError: the client has no such rows, or cannot carry out the task.
         """
 
-    def measure(self, kind: Kind, model: Tensor, whose: Whose = "own") -> Score:
-        """How a model does on rows of one kind."""
+    def evaluate(
+        self, kind: RowKind, model: Tensor, parameters: ParameterSource = "personal"
+    ) -> RowMetrics:
+        """Return the metrics of a model, ``[d]``, on the client's rows of one kind."""
 
-    def follow(self, line: str, parent: str | None) -> None:
-        """Go over to another line of models; see ``Cohort.follow``."""
+    def switch_branch(self, branch: str, parent: str | None) -> None:
+        """Use the personal parameters of a branch from now on.
 
-    def attend(self, request: str) -> bool:
-        """``forgotten`` means this request's rows from now on; whether there is such a request."""
+        A new branch starts with its parent's personal parameters, or without any.
+        """
 
-    def dismiss(self) -> None:
-        """``forgotten`` means no rows from now on."""
+    def select_request(self, request: str) -> bool:
+        """Select the rows that a request names as the forgotten rows.
+
+        Returns:
+            Whether the agreement has such a request.
+        """
+
+    def clear_request(self) -> None:
+        """Select no rows as the forgotten rows."""
 
     def purge(self) -> int:
-        """Drop the forgotten rows for good; how many they were."""
+        """Delete the forgotten rows for good and return their number."""
 
-    def packed(self, own: Tensor) -> Tensor:
-        """Of all parameters ``[d]`` the client's own: no more of them need be kept."""
+    def pack_personal(self, vector: Tensor) -> Tensor:
+        """Return the personal parameters, ``[personal]``, of a parameter vector ``[d]``."""
 
-    def unpacked(self, kept: Tensor) -> Tensor:
-        """``[d]`` with what was kept in its places."""
+    def unpack_personal(self, packed: Tensor) -> Tensor:
+        """Return a vector ``[d]`` with packed personal parameters, ``[personal]``."""
 
-    def delivered(self, model: Tensor) -> dict[str, Tensor]:
-        """A model, ``[d]``, as it is the client's, by the names under which it is written."""
+    def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
+        """Return the client's personalised model, ``[d]``, as tensors by name, of any shape."""

@@ -1,1 +1,1 @@
-"""Language mode: clients that fine-tune one language model on texts of their own, and forget."""
+"""Language mode: clients fine-tune one language model on their own texts, and unlearn texts."""

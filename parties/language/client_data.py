@@ -1,4 +1,4 @@
-"""A client's texts on the shelf: read, dealt where one corpus is shared, and put into tokens."""
+"""Data of a client in the language mode: reading, partition and tokenisation of its texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,145 +7,161 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.language import DealtTexts, Language, TextRequest, TextsAtOne
-from configs.language_seat import JsonlTexts, MuseTexts, TextSeat, TofuTexts
+from configs.language import DealtTexts, LanguageAgreement, TextRequest, TextsAtOne
+from configs.language_party_settings import JsonlTexts, LanguageClientSettings, MuseTexts, TofuTexts
 from parties.common.errors import DataError
-from parties.common.shared_randomness import Index, key, permutation
-from parties.language.engine.text_dataset import TextShelf, kept_apart
-from parties.language.texts.encoding import Encoded, Encoder
-from parties.language.texts.muse import read_raw, read_retained
-from parties.language.texts.own import read_own
-from parties.language.texts.records import Continuation, Passage, Question, Record, name
-from parties.language.texts.splits import Holding, Sizes, deal
-from parties.language.texts.tofu import read_split
-
-RETAINS = {"forget01": "retain99", "forget05": "retain95", "forget10": "retain90"}
+from parties.common.shared_randomness import Index, derive_key, permutation
+from parties.language.engine.text_dataset import TextDataset, held_out_count
+from parties.language.texts.encoding import EncodedText, TextEncoder
+from parties.language.texts.muse import read_muse_corpus, read_muse_retained
+from parties.language.texts.own_texts import read_own_texts
+from parties.language.texts.partition import CorpusSizes, TextShare, partition_rows
+from parties.language.texts.records import (
+    Continuation,
+    Passage,
+    QuestionAnswer,
+    TextRecord,
+    record_digest,
+)
+from parties.language.texts.tofu import RETAIN_SPLIT, read_tofu_split
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Corpus:
-    """Texts, those that stay before those that are flagged; its repr shows nothing of them."""
+class TextCorpus:
+    """Texts of a client or of all simulated clients; its repr does not show them.
 
-    records: Sequence[Record]
+    Attributes:
+        records: unflagged texts, followed by flagged texts.
+        flagged: number of flagged texts.
+    """
+
+    records: Sequence[TextRecord]
     flagged: int
 
     @property
-    def sizes(self) -> Sizes:
-        """How many are which."""
-        return Sizes(len(self.records) - self.flagged, self.flagged)
+    def sizes(self) -> CorpusSizes:
+        """Number of unflagged texts (retain) and of flagged texts (forget)."""
+        return CorpusSizes(len(self.records) - self.flagged, self.flagged)
 
 
-def read_corpus(seat: TextSeat, folder: Path) -> Corpus:
-    """What a seat's files have.
+def read_text_corpus(settings: LanguageClientSettings, folder: Path) -> TextCorpus:
+    """Read the texts that the party settings name.
 
     Raises:
-        DataError: a file is absent, or not what it should be.
+        DataError: a file is missing or has a wrong format.
     """
-    data = seat.data
+    data = settings.data
     match data:
         case TofuTexts():
-            stays = read_split(folder / data.path, RETAINS[data.forget])[: data.retain]
-            goes = read_split(folder / data.path, data.forget)
-            return Corpus((*stays, *goes), len(goes))
+            retain = read_tofu_split(folder / data.path, RETAIN_SPLIT[data.forget])[: data.retain]
+            forget = read_tofu_split(folder / data.path, data.forget)
+            return TextCorpus((*retain, *forget), len(forget))
         case MuseTexts():
-            place = folder / data.path / data.corpus
-            gone = read_raw(place, "forget")
-            return Corpus((*read_retained(place), *gone), len(gone))
+            corpus = folder / data.path / data.corpus
+            flagged = read_muse_corpus(corpus, "forget")
+            return TextCorpus((*read_muse_retained(corpus), *flagged), len(flagged))
         case JsonlTexts():
-            return _own(data, folder)
+            return _own_corpus(data, folder)
 
 
-def _own(data: JsonlTexts, folder: Path) -> Corpus:
-    records = list(read_own(folder, data.path))
+def _own_corpus(data: JsonlTexts, folder: Path) -> TextCorpus:
+    records = list(read_own_texts(folder, data.path))
     if data.forget is None:
-        return Corpus(records, 0)
-    names = {name(each) for each in read_own(folder, data.forget)}
-    goes = [each for each in records if name(each) in names]
-    if len({name(each) for each in goes}) < len(names):
+        return TextCorpus(records, 0)
+    digests = {record_digest(each) for each in read_own_texts(folder, data.forget)}
+    forget = [each for each in records if record_digest(each) in digests]
+    if len({record_digest(each) for each in forget}) < len(digests):
         raise DataError(
             f"{data.forget} has rows that {data.path} does not have",
-            "copy the rows to forget from that very file",
+            f"copy the rows to forget from {data.path}",
         )
-    return Corpus([*(each for each in records if name(each) not in names), *goes], len(goes))
+    retain = [each for each in records if record_digest(each) not in digests]
+    return TextCorpus([*retain, *forget], len(forget))
 
 
-def dealt(agreement: Language, corpus: Corpus) -> dict[str, Holding]:
-    """Each client's rows of it; all of them where everybody brings its own."""
+def partition_corpus(agreement: LanguageAgreement, corpus: TextCorpus) -> dict[str, TextShare]:
+    """Return each client's rows of the corpus; all rows if every client has its own corpus."""
     names, plan = agreement.spokes, agreement.partition
     match plan:
         case DealtTexts():
-            parts = deal(plan.kind, corpus.sizes, len(names), agreement.seed)
+            parts = partition_rows(plan.kind, corpus.sizes, len(names), agreement.seed)
         case TextsAtOne():
             holders = [names.index(plan.client)]
-            parts = deal(plan.kind, corpus.sizes, len(names), agreement.seed, holders)
+            parts = partition_rows(plan.kind, corpus.sizes, len(names), agreement.seed, holders)
         case _:
             rows = np.arange(corpus.sizes.rows)
-            parts = (Holding(rows, rows >= corpus.sizes.retain),) * len(names)
+            parts = (TextShare(rows, rows >= corpus.sizes.retain),) * len(names)
     return dict(zip(names, parts, strict=True))
 
 
-def public_rows(seat: TextSeat, folder: Path, encoder: Encoder) -> list[Encoded]:
-    """What everybody may know, in tokens."""
-    if seat.public is None:
+def encode_public_texts(
+    settings: LanguageClientSettings, folder: Path, encoder: TextEncoder
+) -> list[EncodedText]:
+    """Read and encode the public texts that the party settings name."""
+    if settings.public is None:
         return []
-    return encoded(read_own(folder, seat.public.path), encoder)
+    return encode_records(read_own_texts(folder, settings.public.path), encoder)
 
 
-def shelf_of(
-    agreement: Language,
+def build_text_dataset(
+    agreement: LanguageAgreement,
     client: str,
-    corpus: Corpus,
-    holding: Holding,
-    encoder: Encoder,
-    public: list[Encoded],
-) -> TextShelf:
-    """One client's texts; some of those without a flag are kept apart, which nobody learns."""
-    count = len(holding.rows)
-    order = permutation(key(agreement.seed, "held", client), count)
-    stays = order[~holding.forget[order]]
-    held = np.sort(stays[: kept_apart(agreement.held, len(stays))])
-    learned = np.setdiff1d(np.arange(count), held)
-    flags: NDArray[np.bool_] = holding.forget[learned]
-    texts = [corpus.records[at] for at in holding.rows]
-    taught, flags = _tokens([texts[at] for at in learned], flags, encoder)
-    # Every second; of clients that keep only one apart, every second has a reference of attacks.
+    corpus: TextCorpus,
+    share: TextShare,
+    encoder: TextEncoder,
+    public: list[EncodedText],
+) -> TextDataset:
+    """Return one client's encoded texts; some unflagged texts are held out from training."""
+    count = len(share.rows)
+    order = permutation(derive_key(agreement.seed, "held", client), count)
+    unflagged = order[~share.forget[order]]
+    held = np.sort(unflagged[: held_out_count(agreement.test_share, len(unflagged))])
+    trained = np.setdiff1d(np.arange(count), held)
+    flags: NDArray[np.bool_] = share.forget[trained]
+    texts = [corpus.records[at] for at in share.rows]
+    rows, flags = _training_rows([texts[at] for at in trained], flags, encoder)
+    # Held-out texts are validation and test texts by turns. A client with a single held-out text
+    # uses it for one of both; every second such client has a test text, for attacks.
     alone = agreement.partition.client if isinstance(agreement.partition, TextsAtOne) else None
     names = [each for each in agreement.spokes if each != alone]
     first = names.index(client) % 2 if len(held) == 1 and client != alone else 0
-    validation, attacked = (
-        encoded([texts[at] for at in held[begin::2]], encoder) for begin in (first, 1 - first)
+    validation, test = (
+        encode_records([texts[at] for at in held[begin::2]], encoder)
+        for begin in (first, 1 - first)
     )
-    return TextShelf(taught, flags, attacked, validation, public)
+    return TextDataset(rows, flags, test, validation, public)
 
 
-def _tokens(
-    texts: Sequence[Record], flags: NDArray[np.bool_], encoder: Encoder
-) -> tuple[list[Encoded], NDArray[np.bool_]]:
-    """The texts in tokens, of which a long one gives several rows; all of them bear its flag."""
-    rows, flagged = list[Encoded](), list[bool]()
+def _training_rows(
+    texts: Sequence[TextRecord], flags: NDArray[np.bool_], encoder: TextEncoder
+) -> tuple[list[EncodedText], NDArray[np.bool_]]:
+    """Encoded texts with their flags; all windows of a long text have its flag."""
+    rows, flagged = list[EncodedText](), list[bool]()
     for flag in (False, True):
-        found = encoded([t for t, f in zip(texts, flags, strict=True) if f == flag], encoder)
+        found = encode_records([t for t, f in zip(texts, flags, strict=True) if f == flag], encoder)
         rows += found
         flagged += [flag] * len(found)
     return rows, np.array(flagged, np.bool_)
 
 
-def encoded(texts: Sequence[Record], encoder: Encoder) -> list[Encoded]:
-    """Texts of all kinds in tokens."""
-    asked = [(each.question, each.answer) for each in texts if isinstance(each, Question)]
-    whole = [each.text for each in texts if isinstance(each, Passage)]
+def encode_records(texts: Sequence[TextRecord], encoder: TextEncoder) -> list[EncodedText]:
+    """Encode text records: first questions, then continuations, then windows of passages."""
+    pairs = [(each.question, each.answer) for each in texts if isinstance(each, QuestionAnswer)]
+    passages = [each.text for each in texts if isinstance(each, Passage)]
     begun = [(e.prompt, e.continuation) for e in texts if isinstance(e, Continuation)]
-    found = encoder.answers(asked) if asked else []
+    found = encoder.answers(pairs) if pairs else []
     found += encoder.continuations(begun) if begun else []
-    return found + (encoder.windows(whole) if whole else [])
+    return found + (encoder.windows(passages) if passages else [])
 
 
-def requested(agreement: Language, request: TextRequest, client: str, shelf: TextShelf) -> Index:
-    """Places among a client's training texts that a request names."""
+def requested_text_rows(
+    agreement: LanguageAgreement, request: TextRequest, client: str, dataset: TextDataset
+) -> Index:
+    """Return the numbers of a client's training rows that a request includes, ``[rows]``."""
     if request.client not in (None, client):
         return np.empty(0, np.int64)
-    count = len(shelf.rows)
-    meant = np.flatnonzero(shelf.flagged) if request.rows == "flagged" else np.arange(count)
-    secret = key(agreement.seed, "request", request.name, request.seed, client)
-    order = permutation(secret, len(meant))
-    return np.sort(meant[order[: round(request.fraction * len(meant))]])
+    count = len(dataset.rows)
+    found = np.flatnonzero(dataset.flagged) if request.rows == "flagged" else np.arange(count)
+    secret = derive_key(agreement.seed, "request", request.name, request.seed, client)
+    order = permutation(secret, len(found))
+    return np.sort(found[order[: round(request.fraction * len(found))]])

@@ -1,36 +1,35 @@
-"""From the settings of a language model's run to its rounds and ways to unlearn."""
+"""Registry of the language mode: round plans and unlearning methods from an agreement."""
 
 from dataclasses import replace
 
-from configs.language import Language
+from configs.language import LanguageAgreement
 from configs.language_unlearning import (
-    ByRulePlan,
-    Forgetting,
+    ForgettingPlan,
     GradAscentPlan,
     GradDiffPlan,
     NpoPlan,
     PrimalDualPlan,
     RmuPlan,
+    ServerRulePlan,
     SimNpoPlan,
     TextMethod,
     TextStage,
 )
 from models.server_optimisers import FedAvg
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.local.local_task import Lesson
-from parties.horizontal.local.text_task import Objective, TextLesson
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.local.local_task import LocalTask, Objective, TextTask
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.method import Method
 from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.registry import server_rule
-from parties.language.methods.by_objective import ByObjective
+from parties.language.methods.loss_based import LossBasedUnlearning
 from parties.language.methods.primal_dual import PrimalDual
 
 
-def training(agreement: Language, stream: str) -> Course:
-    """The rounds of the fine-tuning, or of a Retrain."""
+def text_training_plan(agreement: LanguageAgreement, stream: str) -> RoundPlan:
+    """Return the rounds of the fine-tuning or of a Retrain; ``stream`` names the batch order."""
     plan = agreement.training
-    lesson = Lesson(
+    task = LocalTask(
         aim="text",
         stream=stream,
         epochs=plan.epochs,
@@ -39,94 +38,103 @@ def training(agreement: Language, stream: str) -> Course:
         weight_decay=plan.weight_decay,
         proximal=plan.proximal,
         clip=plan.clip,
-        text=TextLesson(optimiser=plan.optimiser),
+        text=TextTask(optimiser=plan.optimiser),
     )
     rule = server_rule(plan.rule)
-    return Course(lesson, plan.rounds, plan.share, plan.decay, rule, agreement.seed)
+    return RoundPlan(task, plan.rounds, plan.share, plan.decay, rule, agreement.seed)
 
 
-def ways(agreement: Language, rounds: int) -> list[Method]:
-    """All that a request is answered with: the chosen method first, the Retrains last."""
+def text_unlearning_methods(agreement: LanguageAgreement, rounds: int) -> list[Method]:
+    """Return all methods that a request runs: the chosen method first, Retrains last.
+
+    ``rounds`` is the number of rounds of the training so far, which a Retrain repeats.
+    """
     plan = agreement.unlearning
-    found = [method(agreement, plan.method)]
-    found += [method(agreement, each) for each in plan.compare if each != plan.method]
+    methods = [text_method(agreement, plan.method)]
+    methods += [text_method(agreement, each) for each in plan.compare if each != plan.method]
     names = ["retrain", *(f"retrain-{number + 2}" for number in range(plan.retrains - 1))]
-    for each in plan.also:
+    for each in plan.variants:
         own = agreement.model_copy(update={"unlearning": plan.at(each)})
-        found.append(replace(method(own, each.method), name=each.name))  # type: ignore[type-var]
-    courses = [replace(training(agreement, name), rounds=rounds) for name in names]
-    return [*found, *(Retrain(each, n) for n, each in zip(names, courses, strict=True))]
+        methods.append(replace(text_method(own, each.method), name=each.name))  # type: ignore[type-var]
+    plans = [replace(text_training_plan(agreement, name), rounds=rounds) for name in names]
+    return [*methods, *(Retrain(each, name) for name, each in zip(names, plans, strict=True))]
 
 
-def lessons(agreement: Language) -> list[Lesson]:
-    """All that a client may be given, in training and by the ways to unlearn."""
-    courses = [training(agreement, "original")]
-    for each in ways(agreement, 1) if agreement.unlearn else ():
+def text_local_tasks(agreement: LanguageAgreement) -> list[LocalTask]:
+    """Return all local tasks of clients, in training and in unlearning."""
+    plans = [text_training_plan(agreement, "original")]
+    for each in text_unlearning_methods(agreement, 1) if agreement.unlearn else ():
         if isinstance(each, FineTune):
-            courses.append(each.course)
-        elif isinstance(each, ByObjective | PrimalDual):
-            courses += [each.unlearn, each.recover]
-    return [each.lesson for each in courses]
+            plans.append(each.round_plan)
+        elif isinstance(each, LossBasedUnlearning | PrimalDual):
+            plans += [each.unlearn, each.recover]
+    return [each.task for each in plans]
 
 
-def method(agreement: Language, name: TextMethod) -> Method:
-    """The method of a config's name."""
+def text_method(agreement: LanguageAgreement, name: TextMethod) -> Method:
+    """Return the unlearning method with this name in configs."""
     plan = agreement.unlearning
     match name:
         case "fine-tune":
             stream = "fine-tune recover"
-            return FineTune(_course(agreement, plan.fine_tune, stream, TextLesson()))
+            return FineTune(_stage_plan(agreement, plan.fine_tune, stream, TextTask()))
         case "primal-dual":
-            return _priced(agreement, plan.primal_dual)
+            return _primal_dual(agreement, plan.primal_dual)
         case _:
-            settings: ByRulePlan = getattr(plan, name.replace("-", "_"))
-            return _by_objective(agreement, name, settings)
+            settings: ServerRulePlan = getattr(plan, name.replace("-", "_"))
+            return _loss_based(agreement, name, settings)
 
 
-def _by_objective(agreement: Language, name: Objective, plan: ByRulePlan) -> ByObjective:
-    found = _text(name, plan)
-    return ByObjective(
+def _loss_based(
+    agreement: LanguageAgreement, name: Objective, plan: ServerRulePlan
+) -> LossBasedUnlearning:
+    task = _text_task(name, plan)
+    return LossBasedUnlearning(
         name,
-        _course(agreement, plan.unlearn, f"{name} unlearn", found),
-        _course(agreement, plan.recover, f"{name} recover", TextLesson()),
-        plan.who,
+        _stage_plan(agreement, plan.unlearn, f"{name} unlearn", task),
+        _stage_plan(agreement, plan.recover, f"{name} recover", TextTask()),
+        plan.participants,
         server_rule(plan.rule) if plan.rule else FedAvg(),
     )
 
 
-def _priced(agreement: Language, plan: PrimalDualPlan) -> PrimalDual:
+def _primal_dual(agreement: LanguageAgreement, plan: PrimalDualPlan) -> PrimalDual:
+    task = _text_task("primal-dual", plan)
     return PrimalDual(
-        _course(agreement, plan.unlearn, "primal-dual unlearn", _text("primal-dual", plan)),
-        _course(agreement, plan.recover, "primal-dual recover", TextLesson()),
+        _stage_plan(agreement, plan.unlearn, "primal-dual unlearn", task),
+        _stage_plan(agreement, plan.recover, "primal-dual recover", TextTask()),
         plan.step_size,
-        plan.price,
-        plan.most,
+        plan.initial_multiplier,
+        plan.max_multiplier,
         plan.threshold,
-        plan.who,
+        plan.participants,
     )
 
 
-def _text(name: Objective, plan: Forgetting) -> TextLesson:
-    found = TextLesson(objective=name)
+def _text_task(name: Objective, plan: ForgettingPlan) -> TextTask:
+    task = TextTask(objective=name)
     match plan:
         case PrimalDualPlan(alpha=alpha, retain=retain):
-            return replace(found, alpha=alpha, retain=retain)
+            return replace(task, alpha=alpha, retain=retain)
         case RmuPlan(layer=layer, steering=steering, gamma=gamma, alpha=alpha):
-            return replace(found, layer=layer or 0, steering=steering, gamma=gamma, alpha=alpha)
+            return replace(task, layer=layer or 0, steering=steering, gamma=gamma, alpha=alpha)
         case GradDiffPlan(gamma=gamma, alpha=alpha, retain=retain):
-            beta = plan.beta if isinstance(plan, NpoPlan | SimNpoPlan) else found.beta
-            delta = plan.delta if isinstance(plan, SimNpoPlan) else found.delta
-            two = replace(found, gamma=gamma, alpha=alpha, retain=retain)
+            beta = plan.beta if isinstance(plan, NpoPlan | SimNpoPlan) else task.beta
+            delta = plan.delta if isinstance(plan, SimNpoPlan) else task.delta
+            two = replace(task, gamma=gamma, alpha=alpha, retain=retain)
             return replace(two, beta=beta, delta=delta)
-        case GradAscentPlan(stops=stops):
-            return replace(found, stops=stops)
+        case GradAscentPlan(stop_at_uniform=stop_at_uniform):
+            return replace(task, stop_at_uniform=stop_at_uniform)
         case _:
-            return found
+            return task
 
 
-def _course(agreement: Language, stage: TextStage, stream: str, text: TextLesson) -> Course:
+def _stage_plan(
+    agreement: LanguageAgreement, stage: TextStage, stream: str, text: TextTask
+) -> RoundPlan:
+    """The rounds of one stage; settings that the stage leaves out are those of the training."""
     usual = agreement.training
-    lesson = Lesson(
+    task = LocalTask(
         aim="text",
         stream=stream,
         epochs=stage.epochs,
@@ -138,4 +146,4 @@ def _course(agreement: Language, stage: TextStage, stream: str, text: TextLesson
         text=replace(text, optimiser=usual.optimiser),
     )
     share = usual.share if stage.share is None else stage.share
-    return Course(lesson, stage.rounds, share, usual.decay, seed=agreement.seed)
+    return RoundPlan(task, stage.rounds, share, usual.decay, seed=agreement.seed)

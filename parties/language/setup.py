@@ -1,97 +1,114 @@
-"""Taking a seat in a run that teaches a language model: identity, base model, texts, folder."""
+"""Set-up of a party in the language mode: identity, memory check, texts, folder."""
 
 import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from configs.errors import ConfigError
 from configs.federated_file import SIMULATED, FederatedConfig, LanguageConfig
-from configs.language_seat import LanguageServerSeat, TextSeat
+from configs.language_party_settings import LanguageClientSettings, LanguageServerSettings
 from parties.common.json_files import next_incarnation
-from parties.common.progress import Listener, Watch
-from parties.common.traffic import Ledger
+from parties.common.progress import ProgressListener, ProgressReporter
+from parties.common.traffic import TrafficCounter
+from parties.horizontal.party import FederatedMode
 from parties.language.client_data import (
-    dealt,
-    encoded,
-    public_rows,
-    read_corpus,
-    shelf_of,
+    build_text_dataset,
+    encode_public_texts,
+    encode_records,
+    partition_corpus,
+    read_text_corpus,
 )
-from parties.language.engine.base_model import furnish, reading
-from parties.language.engine.learner import empty_flags
-from parties.language.engine.memory_check import roles, say_needs
-from parties.language.engine.text_dataset import TextShelf
-from parties.language.engine.truncation import say_unlearned
-from parties.language.party import LanguageParty
-from parties.session.identity import identify
-from parties.session.setup import Place
+from parties.language.engine.base_model import load_base_model, load_encoder
+from parties.language.engine.party import LanguageParty
+from parties.language.engine.text_dataset import TextDataset
+from parties.language.engine.truncation import warn_of_truncated_texts
+from parties.language.language_task import language_client_task, language_server_task
+from parties.language.memory_check import memory_roles, report_memory
+from parties.language.simulated_data import read_text_clients
+from parties.session.identity import load_identity
+from parties.session.setup import StartOptions
 
 
-def take_language_seat(
-    config: FederatedConfig, name: str, place: Place, listener: Listener
+def set_up_language_party(
+    config: FederatedConfig, name: str, options: StartOptions, listener: ProgressListener
 ) -> LanguageParty:
-    """Read the seat, its model, its texts and its certificates.
+    """Read a party's settings, certificates and texts, and check the memory.
 
     Raises:
-        ConfigError, DataError, IdentityError, StorageError: what cannot be used, and why.
-        LanguageModelError: the base model cannot be used.
+        ConfigError: the config is of another mode, or the party settings name no base model.
+        DataError: the base model or a text file cannot be used.
+        PolicyError: the base model differs from the agreed one, or the texts cannot be divided.
+        IdentityError: a certificate cannot be used.
+        StorageError: the folder of the party cannot be used.
     """
     if not isinstance(config, LanguageConfig):
-        raise ConfigError(f"{config.path} teaches no language model")
-    agreement, seat = config.agreement, config.seat(name)
-    if not isinstance(seat, LanguageServerSeat | TextSeat):
-        raise ConfigError(f"{config.path}: the seat of {name} names no base model", "base = DIR")
-    watch = Watch(name, listener)
-    identity = identify(config, name, place.certificates, datetime.now(UTC))
+        raise ConfigError(f"{config.path} is no config of the LLM mode", 'mode = "llm"')
+    agreement, settings = config.agreement, config.settings(name)
+    if not isinstance(settings, LanguageServerSettings | LanguageClientSettings):
+        raise ConfigError(f"{config.path}: the settings of {name} name no base model", "base = DIR")
+    progress = ProgressReporter(name, listener)
+    identity = load_identity(config, name, options.certificates, datetime.now(UTC))
     for warning in identity.warnings:
-        watch.warn(warning)
-    torch.set_num_threads(seat.threads)
-    state = place.out / agreement.federation / name
-    folder = place.data or config.path.parent / (seat.folder or Path())
-    here = roles(agreement, server=name == agreement.hub)
-    say_needs(agreement, folder / seat.base, seat.device, watch, *here)
-    if agreement.clients and not isinstance(seat, TextSeat):
-        _say_simulated(config, place, watch)
-    shelf = TextShelf([], empty_flags(0))
-    if isinstance(seat, TextSeat):
-        watch.phase("reading texts")
-        shelf = _shelf(config, name, seat, folder)
-        held = [*shelf.held, *shelf.validation]
-        say_unlearned(watch, [*shelf.rows, *held, *shelf.public], agreement)
+        progress.warn(warning)
+    torch.set_num_threads(settings.threads)
+    state = options.out / agreement.federation / name
+    folder = options.data or config.path.parent / (settings.folder or Path())
+    roles = memory_roles(agreement, server=name == agreement.hub)
+    report_memory(agreement, folder / settings.base, settings.device, progress, *roles)
+    if agreement.clients and not isinstance(settings, LanguageClientSettings):
+        _warn_of_simulated_texts(config, options, progress)
+    dataset = TextDataset([], np.zeros(0, np.bool_))
+    if isinstance(settings, LanguageClientSettings):
+        progress.phase("reading texts")
+        dataset = _read_dataset(config, name, settings, folder)
+        held = [*dataset.test, *dataset.validation]
+        warn_of_truncated_texts(progress, [*dataset.rows, *held, *dataset.public], agreement)
     return LanguageParty(
+        server_task=language_server_task,
+        client_task=language_client_task,
         name=name,
         agreement=agreement,
-        seat=seat,
+        settings=settings,
         keyring=identity.keyring,
         trust=identity.trust,
         state=state,
         incarnation=next_incarnation(state),
         now=lambda: datetime.now(UTC),
         entropy=os.urandom,
-        watch=watch,
-        ledger=Ledger(watch.crossed),
+        progress=progress,
+        traffic=TrafficCounter(progress.add_bytes),
         folder=folder,
-        shelf=shelf,
+        dataset=dataset,
     )
 
 
-def _say_simulated(config: LanguageConfig, place: Place, watch: Watch) -> None:
-    """What all simulated clients' texts lose, once: the processes that hold them say nothing."""
-    seat = config.seat(f"{SIMULATED}-0")
-    if not isinstance(seat, TextSeat):
-        return  # told by whoever lays the clients out
-    folder = place.data or config.path.parent / (seat.folder or Path())
-    watch.phase("reading texts")
-    encoder = reading(config.agreement, folder / seat.base)
-    rows = encoded(read_corpus(seat, folder).records, encoder)
-    say_unlearned(watch, rows + public_rows(seat, folder, encoder), config.agreement)
+def _warn_of_simulated_texts(
+    config: LanguageConfig, options: StartOptions, progress: ProgressReporter
+) -> None:
+    """Warn once of truncated texts of all simulated clients; their processes do not warn."""
+    settings = config.settings(f"{SIMULATED}-0")
+    if not isinstance(settings, LanguageClientSettings):
+        return  # SimulatedTextClients.read raises the error
+    folder = options.data or config.path.parent / (settings.folder or Path())
+    progress.phase("reading texts")
+    encoder = load_encoder(config.agreement, folder / settings.base)
+    rows = encode_records(read_text_corpus(settings, folder).records, encoder)
+    public = encode_public_texts(settings, folder, encoder)
+    warn_of_truncated_texts(progress, rows + public, config.agreement)
 
 
-def _shelf(config: LanguageConfig, name: str, seat: TextSeat, folder: Path) -> TextShelf:
+def _read_dataset(
+    config: LanguageConfig, name: str, settings: LanguageClientSettings, folder: Path
+) -> TextDataset:
     agreement = config.agreement
-    encoder = furnish(agreement, folder / seat.base, seat.device).encoder
-    corpus = read_corpus(seat, folder)
-    public = public_rows(seat, folder, encoder)
-    return shelf_of(agreement, name, corpus, dealt(agreement, corpus)[name], encoder, public)
+    encoder = load_base_model(agreement, folder / settings.base, settings.device).encoder
+    corpus = read_text_corpus(settings, folder)
+    public = encode_public_texts(settings, folder, encoder)
+    share = partition_corpus(agreement, corpus)[name]
+    return build_text_dataset(agreement, name, corpus, share, encoder, public)
+
+
+LANGUAGE_MODE = FederatedMode(set_up_language_party, read_text_clients)

@@ -1,4 +1,4 @@
-"""All simulated clients' texts in one place: one corpus, of which each client has its part."""
+"""Simulated clients of the language mode: one corpus that is divided among all of them."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -6,51 +6,79 @@ from pathlib import Path
 import torch
 
 from configs.errors import ConfigError
-from configs.federated_file import SIMULATED, LanguageConfig
+from configs.federated_file import SIMULATED, LanguageConfig, read_federated
 from configs.language import OwnTexts
-from configs.language_seat import TextSeat
-from parties.horizontal.simulation.simulated_data import LIVE, Standing
-from parties.language.client_data import dealt, public_rows, read_corpus, shelf_of
-from parties.language.engine.base_model import furnish
-from parties.language.engine.learner import LanguageLearner
-from parties.language.tasks import learner
+from configs.language_party_settings import LanguageClientSettings
+from parties.horizontal.simulation.simulated_data import (
+    MAX_LOADED_CLIENTS,
+    ClientState,
+    SimulationSource,
+)
+from parties.language.client_data import (
+    build_text_dataset,
+    encode_public_texts,
+    partition_corpus,
+    read_text_corpus,
+)
+from parties.language.engine.base_model import load_base_model
+from parties.language.engine.local_training import LanguageClientTask
+from parties.language.language_task import build_text_client
 
 
-class TextStock:
-    """See ``Stock``: the corpus, read once, and the model, laid out once."""
+class SimulatedTextClients:
+    """Clients of one process; they share one corpus and one base model, which are read once."""
 
-    def __init__(self, config: LanguageConfig, seat: TextSeat, folder: Path) -> None:
+    def __init__(
+        self, config: LanguageConfig, settings: LanguageClientSettings, folder: Path
+    ) -> None:
         self._agreement = config.agreement
-        self._room = furnish(config.agreement, folder / seat.base, seat.device)
-        self._corpus = read_corpus(seat, folder)
-        self._parts = dealt(config.agreement, self._corpus)
-        self._public = public_rows(seat, folder, self._room.encoder)
-        self._laid_out = lru_cache(LIVE)(self._learner)
+        base = folder / settings.base
+        self._base_model = load_base_model(config.agreement, base, settings.device)
+        self._corpus = read_text_corpus(settings, folder)
+        self._parts = partition_corpus(config.agreement, self._corpus)
+        self._public = encode_public_texts(settings, folder, self._base_model.encoder)
+        self._cached = lru_cache(MAX_LOADED_CLIENTS)(self._load)
 
     @classmethod
-    def read(cls, config: LanguageConfig, data: Path | None) -> "TextStock":
-        """From its files.
+    def read(cls, config: LanguageConfig, data: Path | None) -> "SimulatedTextClients":
+        """Read corpus and base model from the folder ``data``, by default the config's folder.
 
         Raises:
-            ConfigError: simulated clients share one corpus, which must be dealt.
+            ConfigError: the config does not divide one corpus, or names no texts.
         """
         if isinstance(config.agreement.partition, OwnTexts):
             raise ConfigError(
-                f"{config.path}: simulated clients have one corpus, and partition is 'own'",
-                'say how it is dealt: partition = {kind = "shards"}, "authors" or "one"',
+                f"{config.path}: simulated clients share one corpus, and partition.kind is 'own'",
+                'divide the corpus: partition = {kind = "shards"}, "authors" or "one"',
             )
-        seat = config.seat(f"{SIMULATED}-0")
-        if not isinstance(seat, TextSeat):
-            raise ConfigError(f"{config.path}: [seats.{SIMULATED}] has no texts")
-        torch.set_num_threads(seat.threads)
-        return cls(config, seat, data or config.path.parent / (seat.folder or Path()))
+        settings = config.settings(f"{SIMULATED}-0")
+        if not isinstance(settings, LanguageClientSettings):
+            raise ConfigError(
+                f"{config.path}: [settings.{SIMULATED}] names no texts", "add base and data"
+            )
+        torch.set_num_threads(settings.threads)
+        return cls(config, settings, data or config.path.parent / (settings.folder or Path()))
 
-    def learner(self, client: str, standing: Standing) -> LanguageLearner:
-        """See ``Stock``."""
-        return self._laid_out(client, standing)
+    def load(self, client: str, state: ClientState) -> LanguageClientTask:
+        """Return a client in this state."""
+        return self._cached(client, state)
 
-    def _learner(self, client: str, standing: Standing) -> LanguageLearner:
-        agreement, room = self._agreement, self._room
-        part = self._parts[client]
-        shelf = shelf_of(agreement, client, self._corpus, part, room.encoder, self._public)
-        return standing.taken(learner(agreement, client, room, shelf))
+    def _load(self, client: str, state: ClientState) -> LanguageClientTask:
+        agreement, base_model = self._agreement, self._base_model
+        share = self._parts[client]
+        dataset = build_text_dataset(
+            agreement, client, self._corpus, share, base_model.encoder, self._public
+        )
+        return state.apply_to(build_text_client(agreement, client, base_model, dataset))
+
+
+def read_text_clients(source: SimulationSource) -> SimulatedTextClients:
+    """Read the corpus of all simulated clients.
+
+    Raises:
+        ConfigError: the config is of another mode, or does not divide one corpus.
+    """
+    config = read_federated(source.config, source.changes)
+    if not isinstance(config, LanguageConfig):
+        raise ConfigError(f"{config.path} is no config of the LLM mode", 'mode = "llm"')
+    return SimulatedTextClients.read(config, source.data)

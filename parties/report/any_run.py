@@ -1,4 +1,4 @@
-"""The report of a run of any mode."""
+"""Report of a run in any mode: HTML page, terminal tables, and version of the metrics."""
 
 from typing import Any
 
@@ -6,24 +6,24 @@ from rich.console import RenderableType
 
 from parties.report import VERSION
 from parties.report.horizontal import VERSION as HORIZONTAL_VERSION
-from parties.report.horizontal.page import page as horizontal_page
-from parties.report.horizontal.terminal import table as horizontal_table
-from parties.report.page import page
-from parties.report.terminal import table
+from parties.report.horizontal.page import horizontal_page
+from parties.report.horizontal.terminal import horizontal_table
+from parties.report.page import vertical_page
+from parties.report.terminal import vertical_tables
 
 
-def page_of(metrics: dict[str, Any]) -> str:
-    """The report as HTML."""
-    return horizontal_page(metrics) if _federated(metrics) else page(metrics)
+def report_page(metrics: dict[str, Any]) -> str:
+    """Return the report as HTML."""
+    return horizontal_page(metrics) if _federated(metrics) else vertical_page(metrics)
 
 
-def table_of(metrics: dict[str, Any], width: int) -> RenderableType:
-    """The tables for a terminal."""
-    return horizontal_table(metrics) if _federated(metrics) else table(metrics, width)
+def report_tables(metrics: dict[str, Any], width: int) -> RenderableType:
+    """Return the tables for a terminal of ``width`` characters."""
+    return horizontal_table(metrics) if _federated(metrics) else vertical_tables(metrics, width)
 
 
-def version_of(metrics: dict[str, Any]) -> int:
-    """The version of the metrics that this program reads."""
+def supported_version(metrics: dict[str, Any]) -> int:
+    """Return the version of the metrics that this program reads, for the mode of the run."""
     return HORIZONTAL_VERSION if _federated(metrics) else VERSION
 
 

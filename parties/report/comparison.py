@@ -1,7 +1,7 @@
-"""One request's figures beside Retrain's: the reference, its spread, every gap and the verdict.
+"""Comparison of a request's figures with Retrain: reference, spread and result.
 
-Retrain is the mean over the independent Retrains; its spread, the standard deviation over their
-seeds, is the unit of every gap. The target of a figure is Retrain's, never "as low as possible".
+The reference is the mean over the independent Retrains. Its spread is the standard deviation over
+their seeds and the unit of every gap. A figure is to be near the reference, not as low as possible.
 """
 
 from collections.abc import Mapping
@@ -10,130 +10,157 @@ from enum import Enum
 from statistics import fmean, stdev
 from typing import Any, TypeAlias
 
+from parties.report.method_names import is_independent_retrain
+
 Record: TypeAlias = Mapping[str, Any]  # a part of metrics.json
 
 METHODS = {
     "original": ("Original", "before forgetting"),
-    "fedora": ("FedORA", "with a price on not forgetting"),
-    "newton-cg": ("Newton-CG", "to the optimum of the remaining rows"),
-    "sharded": ("Sharded", "touched shards trained again"),
+    "fedora": ("FedORA", "fine-tuned under a forgetting constraint"),
+    "newton-cg": ("Newton-CG", "Newton steps to the optimum of the remaining rows"),
+    "sharded": ("Sharded", "shards with forgotten rows are retrained"),
     "fine-tune": ("Fine-tune", "on the remaining rows"),
-    "gradient-ascent": ("Gradient ascent", "on the forgotten rows"),
+    "gradient-ascent": ("Gradient ascent", "on the loss of the forgotten rows"),
     "relabel": ("Relabel", "wrong labels for the forgotten rows"),
-    "top-only": ("Top only", "a fresh top; the bottoms stay"),
-    "shrink-perturb": ("Shrink-perturb", "part of the way to a fresh start, then fine-tuned"),
-    "ico-like": ("ICO-like", "one gradient taken back; reimplemented from a description"),
-    "cvfu": ("CVFU", "descent at a cached sum of votes"),
-    "retrain": ("Retrain", "from scratch, without the rows"),
-    "retrain-2": ("Retrain, 2nd", "another random start"),
-    "retrain-3": ("Retrain, 3rd", "another random start"),
-    "retrain-paired": ("Retrain, paired", "the original's random start"),
+    "top-only": ("Top only", "a new top model; the bottom models stay"),
+    "shrink-perturb": ("Shrink-perturb", "mixed with new random weights, then fine-tuned"),
+    "ico-like": ("ICO-like", "one gradient subtracted; reimplemented from its description"),
+    "cvfu": ("CVFU", "gradient steps on a cached sum of votes"),
+    "retrain": ("Retrain", "from scratch, without the forgotten rows"),
+    "retrain-2": ("Retrain, 2nd", "another seed"),
+    "retrain-3": ("Retrain, 3rd", "another seed"),
+    "retrain-paired": ("Retrain, paired", "the original's seed"),
 }
 
 
-class Kind(Enum):
-    """How a figure is read."""
+class MeasureKind(Enum):
+    """The unit of a measure."""
 
-    SHARE = "share"  # of rows, gaps in percentage points
-    SCORE = "score"  # of an attack, chance at 0.5
-    RATIO = "ratio"  # Retrain is 1 by definition
+    SHARE = "share"  # share of rows; gaps are in percentage points
+    SCORE = "score"  # score of an attack; 0.5 is chance
+    RATIO = "ratio"  # JS ratio; Retrain is 1 by definition
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One column: where a method's figure lies, and whether it can speak of forgetting."""
+    """One column of the method table.
+
+    Attributes:
+        group: heading over several columns.
+        short: heading on a terminal.
+        path: keys of the figure in the record of a method.
+        of_forgetting: whether the figure measures forgetting, and not utility.
+    """
 
     group: str
     title: str
-    short: str  # on a terminal
+    short: str
     path: tuple[str, ...]
-    kind: Kind
+    kind: MeasureKind
     of_forgetting: bool = False
 
 
-RIGHT, ATTACK, DISTANCE = "Accuracy", "Membership attack", "JS ratio to Retrain"
-TEST_ACCURACY = Measure(RIGHT, "test rows", "test\nacc.", ("accuracy", "test"), Kind.SHARE)
+ACCURACY, ATTACK, DISTANCE = "Accuracy", "Membership attack", "JS ratio to Retrain"
+TEST_ACCURACY = Measure(
+    ACCURACY, "test rows", "test\nacc.", ("accuracy", "test"), MeasureKind.SHARE
+)
 REMAINING_CLASSES = Measure(
-    RIGHT,
+    ACCURACY,
     "test, remaining classes",
     "other\nacc.",
     ("accuracy", "test_remaining_classes"),
-    Kind.SHARE,
+    MeasureKind.SHARE,
 )
 FORGOTTEN_RATIO = Measure(
     DISTANCE,
     "forgotten rows",
     "JS\nforget",
     ("divergence", "forgotten", "ratio"),
-    Kind.RATIO,
+    MeasureKind.RATIO,
     True,
 )
 MEASURES = (
     TEST_ACCURACY,
     REMAINING_CLASSES,
-    Measure(RIGHT, "forgotten rows", "forget\nacc.", ("accuracy", "forgotten"), Kind.SHARE, True),
+    Measure(
+        ACCURACY,
+        "forgotten rows",
+        "forget\nacc.",
+        ("accuracy", "forgotten"),
+        MeasureKind.SHARE,
+        True,
+    ),
     Measure(
         ATTACK,
         "balanced accuracy",
         "attack\nbal.",
         ("membership", "balanced_accuracy"),
-        Kind.SCORE,
+        MeasureKind.SCORE,
         True,
     ),
-    Measure(ATTACK, "AUC", "attack\nAUC", ("membership", "auc"), Kind.SCORE, True),
+    Measure(ATTACK, "AUC", "attack\nAUC", ("membership", "auc"), MeasureKind.SCORE, True),
     FORGOTTEN_RATIO,
     Measure(
-        DISTANCE, "remaining rows", "JS\nremain", ("divergence", "retained", "ratio"), Kind.RATIO
+        DISTANCE,
+        "remaining rows",
+        "JS\nremain",
+        ("divergence", "retained", "ratio"),
+        MeasureKind.RATIO,
     ),
-    Measure(DISTANCE, "test rows", "JS\ntest", ("divergence", "test", "ratio"), Kind.RATIO),
+    Measure(DISTANCE, "test rows", "JS\ntest", ("divergence", "test", "ratio"), MeasureKind.RATIO),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A figure at Retrain: its mean over seeds, and their spread, unknown for fewer than two."""
+    """Mean and standard deviation of a figure over the Retrains; no spread for one seed."""
 
     mean: float
     spread: float | None
     seeds: int
 
 
-class Outcome(Enum):
-    """What the chosen method's distance to Retrain on the forgotten rows amounts to."""
+class ComparisonResult(Enum):
+    """Result of a request: how near the delivered model is to Retrain on the forgotten rows."""
 
-    REACHED = "On the forgotten rows as near to a Retrain as another Retrain is"
-    NEARER = "Nearer to a Retrain than before, but not there"
-    NO_NEARER = "No nearer to a Retrain than the untouched original"
-    MOOT = "Proves nothing here: the untouched original is already as near to a Retrain"
+    REACHED = "On the forgotten rows as near to a Retrain as another Retrain"
+    NEARER = "Nearer to a Retrain than the original, but farther than another Retrain"
+    NO_NEARER = "No nearer to a Retrain than the original"
+    UNINFORMATIVE = "Proves nothing here: the original is as near to a Retrain as another Retrain"
     UNKNOWN = "Not compared with a Retrain"
-    PROMISED = "Promised, not measured: see what the method computed of it"
+    GUARANTEED = "Guaranteed by the method, not measured: see the figures of the guarantee"
 
 
-def columns(request: Record) -> list[Measure]:
-    """Return the table's measures; the remaining classes only where a whole class went."""
-    some = any(look(method, *REMAINING_CLASSES.path) is not None for method in request["methods"])
+def table_measures(request: Record) -> list[Measure]:
+    """Return the measures of the table.
+
+    The accuracy on remaining classes is among them only if a whole class was forgotten.
+    """
+    some = any(
+        nested_value(method, *REMAINING_CLASSES.path) is not None for method in request["methods"]
+    )
     return [measure for measure in MEASURES if some or measure is not REMAINING_CLASSES]
 
 
-def look(record: Record | None, *path: str) -> Any:
-    """Return what lies at ``path``, or None where something on the way was not run."""
-    found: Any = record
+def nested_value(record: Record | None, *path: str) -> Any:
+    """Return the value at the nested keys ``path``; None where a key or its record is absent."""
+    value: Any = record
     for key in path:
-        found = None if found is None else found.get(key)
-    return found
+        value = None if value is None else value.get(key)
+    return value
 
 
-def label(name: str) -> str:
-    """Return a method's name as people read it."""
+def method_title(name: str) -> str:
+    """Return the title of a method; an unknown name is returned unchanged."""
     return METHODS.get(name, (name, ""))[0]
 
 
-def methods(request: Record) -> list[Record]:
-    """Return the methods that were run: the original, the chosen one, then as the table has them.
+def ordered_methods(request: Record) -> list[Record]:
+    """Return the records of all methods in table order.
 
-    Unknown ones come last.
+    The original is first, the delivered method second; methods without a title are last.
     """
-    first = ["original", chosen(request)]
+    first = ["original", delivered_method(request)]
     order = [*first, *(name for name in METHODS if name not in first)]
     return sorted(
         request["methods"],
@@ -141,83 +168,87 @@ def methods(request: Record) -> list[Record]:
     )
 
 
-def figure(request: Record, name: str, *path: str) -> Any:
-    """Return one figure of the method called ``name``, or None."""
-    found = next((method for method in request["methods"] if method["name"] == name), None)
-    return look(found, *path)
+def method_figure(request: Record, name: str, *path: str) -> Any:
+    """Return one figure of the method ``name``; None if the method or the figure is absent."""
+    method = next((method for method in request["methods"] if method["name"] == name), None)
+    return nested_value(method, *path)
 
 
-def chosen(request: Record) -> str:
+def delivered_method(request: Record) -> str:
     """Return the name of the method whose model was delivered."""
     name: str = request["method"]
     return name
 
 
-def is_independent(name: str) -> bool:
-    """Return whether a method is a Retrain with a seed of its own."""
-    return name == "retrain" or name.removeprefix("retrain-").isdigit()
-
-
-def reference(request: Record, path: tuple[str, ...]) -> Reference | None:
-    """Return a figure at Retrain, or None where no Retrain has it."""
-    found = _at_retrains(request, path)
-    if not found:
+def retrain_reference(request: Record, path: tuple[str, ...]) -> Reference | None:
+    """Return the mean and spread of a figure over the Retrains; None if no Retrain has it."""
+    values = _at_retrains(request, path)
+    if not values:
         return None
-    return Reference(fmean(found), stdev(found) if len(found) > 1 else None, len(found))
+    return Reference(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
-def reach(request: Record) -> float:
-    """Return the largest JS ratio on forgotten rows of a Retrain to the others, at least 1."""
+def largest_retrain_ratio(request: Record) -> float:
+    """Return the largest JS ratio of a Retrain on the forgotten rows, at least 1."""
     return max([1.0, *_at_retrains(request, FORGOTTEN_RATIO.path)])
 
 
 def _at_retrains(request: Record, path: tuple[str, ...]) -> list[float]:
-    """Return a figure of every independent Retrain that has it."""
-    names = [method["name"] for method in request["methods"] if is_independent(method["name"])]
-    return [value for name in names if (value := figure(request, name, *path)) is not None]
+    """Return the values of a figure over the independent Retrains; absent values are left out."""
+    names = [
+        method["name"] for method in request["methods"] if is_independent_retrain(method["name"])
+    ]
+    return [value for name in names if (value := method_figure(request, name, *path)) is not None]
 
 
-def outcome(request: Record) -> Outcome:
-    """Judge the chosen method by its JS ratio on the forgotten rows, compared as printed."""
-    before = figure(request, "original", *FORGOTTEN_RATIO.path)
-    after = figure(request, chosen(request), *FORGOTTEN_RATIO.path)
-    if _is_promised(request):
-        return Outcome.PROMISED
+def comparison_result(request: Record) -> ComparisonResult:
+    """Return the result of a request, by JS ratios on the forgotten rows rounded to one decimal."""
+    before = method_figure(request, "original", *FORGOTTEN_RATIO.path)
+    after = method_figure(request, delivered_method(request), *FORGOTTEN_RATIO.path)
+    if _is_guaranteed(request):
+        return ComparisonResult.GUARANTEED
     if after is None or before is None:
-        return Outcome.UNKNOWN
-    near = round(reach(request), 1)
+        return ComparisonResult.UNKNOWN
+    near = round(largest_retrain_ratio(request), 1)
     if round(before, 1) <= near:
-        return Outcome.MOOT
+        return ComparisonResult.UNINFORMATIVE
     if round(after, 1) <= near:
-        return Outcome.REACHED
-    return Outcome.NEARER if round(after, 1) < round(before, 1) else Outcome.NO_NEARER
+        return ComparisonResult.REACHED
+    return (
+        ComparisonResult.NEARER
+        if round(after, 1) < round(before, 1)
+        else ComparisonResult.NO_NEARER
+    )
 
 
-def _is_promised(request: Record) -> bool:
-    """Return whether the chosen method is exact by construction, or reached its agreed bound."""
-    facts = figure(request, chosen(request), "facts")
-    bound = look(facts, "certificate", "bound")
-    reached = bound is not None and bound <= look(facts, "certificate", "wanted")
-    return reached or look(facts, "sharding") is not None
+def _is_guaranteed(request: Record) -> bool:
+    """Return whether the delivered method is exact, or its certificate reached the agreed bound."""
+    facts = method_figure(request, delivered_method(request), "facts")
+    bound = nested_value(facts, "certificate", "bound")
+    reached = bound is not None and bound <= nested_value(facts, "certificate", "wanted")
+    return reached or nested_value(facts, "sharding") is not None
 
 
-def is_met(request: Record, measure: Measure) -> bool | None:
-    """Return whether the untouched original already meets a figure; None if that is unknown.
+def original_meets(request: Record, measure: Measure) -> bool | None:
+    """Return whether the original is already as near to Retrain as required; None if unknown.
 
-    It does within two spreads of Retrain (a JS ratio: within reach, as printed); an attack also
-    where the interval of the original's AUC holds Retrain's.
+    A figure is near within two standard deviations of Retrain. A JS ratio is near if it is at most
+    the largest ratio of a Retrain, both rounded to one decimal. An attack score is also near if
+    the interval of the original's AUC contains the AUC of Retrain.
     """
-    before = figure(request, "original", *measure.path)
-    if measure.kind is Kind.RATIO:
-        return None if before is None else round(before, 1) <= round(reach(request), 1)
-    at_retrain = reference(request, measure.path)
+    before = method_figure(request, "original", *measure.path)
+    if measure.kind is MeasureKind.RATIO:
+        return (
+            None if before is None else round(before, 1) <= round(largest_retrain_ratio(request), 1)
+        )
+    at_retrain = retrain_reference(request, measure.path)
     if before is None or at_retrain is None or at_retrain.spread is None:
         return None
     near = abs(before - at_retrain.mean) <= 2 * at_retrain.spread
-    return near or (measure.kind is Kind.SCORE and _interval_holds_retrain(request))
+    return near or (measure.kind is MeasureKind.SCORE and _interval_contains_retrain(request))
 
 
-def _interval_holds_retrain(request: Record) -> bool:
-    interval = figure(request, "original", "membership", "interval")
-    at_retrain = reference(request, ("membership", "auc"))
+def _interval_contains_retrain(request: Record) -> bool:
+    interval = method_figure(request, "original", "membership", "interval")
+    at_retrain = retrain_reference(request, ("membership", "auc"))
     return bool(interval and at_retrain and interval[0] <= at_retrain.mean <= interval[1])

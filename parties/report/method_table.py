@@ -1,4 +1,4 @@
-"""The one table: every method in a line, every figure beside Retrain's, and what it can prove."""
+"""Table of all methods of a request, with gaps to Retrain and a row on what a column can show."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,61 +8,67 @@ from parties.report.comparison import (
     METHODS,
     Measure,
     Record,
-    chosen,
-    columns,
-    is_independent,
-    look,
-    methods,
-    reference,
+    delivered_method,
+    nested_value,
+    ordered_methods,
+    retrain_reference,
+    table_measures,
 )
-from parties.report.quantities import count, number, seconds, share, size
+from parties.report.method_names import is_independent_retrain
+from parties.report.quantities import (
+    format_count,
+    format_number,
+    format_percent,
+    format_seconds,
+    format_size,
+)
 from parties.report.sentences import gap_text, proof_text, reference_text, value_text
 
 COSTS: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("time", "seconds", seconds),
-    ("rows", "rows", count),
-    ("bytes", "bytes", size),
+    ("time", "seconds", format_seconds),
+    ("rows", "rows", format_count),
+    ("bytes", "bytes", format_size),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure and, smaller beside it, what it means next to Retrain."""
+    """A figure with notes in smaller type, such as its gap to Retrain."""
 
     value: str
     notes: Sequence[str] = ()
-    margin: str = ""  # the larger half of its interval, for a terminal
+    margin: str = ""  # larger side of its confidence interval, for a terminal
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One method, or Retrain's mean over its seeds."""
+class MethodLine:
+    """One line: a method, or the mean of Retrain over its seeds."""
 
     name: str
     meaning: str
-    kind: str  # how it is set off: original, chosen, baseline, retrain or mean
+    kind: str  # style of the line: original, chosen, baseline, retrain or mean
     guarantee: str
     cells: Sequence[Cell]
 
 
 @dataclass(frozen=True, slots=True)
 class MethodTable:
-    """The table of one request, ready to be laid out."""
+    """The table of one request as texts."""
 
-    groups: Sequence[tuple[str, int]]  # titles over so many columns
+    groups: Sequence[tuple[str, int]]  # title, and the number of its columns
     titles: Sequence[str]
     short: Sequence[str]
-    lines: Sequence[Line]
+    lines: Sequence[MethodLine]
     proofs: Sequence[str]  # whether a column can show forgetting
-    attacked: str  # on how many rows
+    attacked: str  # sentence on the rows of the membership attack
 
 
 def method_table(request: Record) -> MethodTable:
     """Return the table of a request."""
-    measures = columns(request)
+    measures = table_measures(request)
     groups = [(title, len(list(some))) for title, some in groupby(m.group for m in measures)]
     return MethodTable(
-        groups=[*groups, ("Effort, part of Retrain’s", len(COSTS))],
+        groups=[*groups, ("Effort, and share of Retrain’s", len(COSTS))],
         titles=[*(measure.title for measure in measures), *(title for title, _, _ in COSTS)],
         short=[*(measure.short for measure in measures), *(title for title, _, _ in COSTS)],
         lines=_lines(request, measures),
@@ -71,43 +77,43 @@ def method_table(request: Record) -> MethodTable:
     )
 
 
-def _lines(request: Record, measures: Sequence[Measure]) -> list[Line]:
-    """Return the methods' lines, Retrain's mean before the first Retrain."""
-    lines = [_line(request, method, measures) for method in methods(request)]
+def _lines(request: Record, measures: Sequence[Measure]) -> list[MethodLine]:
+    """Return the lines of all methods; the mean of Retrain precedes the first Retrain."""
+    lines = [_line(request, method, measures) for method in ordered_methods(request)]
     retrains = [place for place, line in enumerate(lines) if line.name.startswith("Retrain")]
     if retrains:
         lines.insert(retrains[0], _mean_line(request, measures))
     return lines
 
 
-def _line(request: Record, method: Record, measures: Sequence[Measure]) -> Line:
+def _line(request: Record, method: Record, measures: Sequence[Measure]) -> MethodLine:
     name = method["name"]
     title, meaning = METHODS.get(name, (name, ""))
     retrained = name.startswith("retrain")
     kind = "original" if name == "original" else "retrain" if retrained else "baseline"
-    if name == chosen(request):
+    if name == delivered_method(request):
         kind, meaning = "chosen", f"this request, {meaning}"
     figures = [_cell(request, method, measure) for measure in measures]
     guarantee = method.get("guarantee") or ""
-    return Line(title, meaning, kind, guarantee, [*figures, *_costs(method)])
+    return MethodLine(title, meaning, kind, guarantee, [*figures, *_costs(method)])
 
 
 def _cell(request: Record, method: Record, measure: Measure) -> Cell:
-    """Return a figure; the seeds of Retrain make up the reference, so they have no gap to it."""
-    value = look(method, *measure.path)
-    apart = not is_independent(method["name"])
-    gap = gap_text(measure, value, reference(request, measure.path)) if apart else ()
-    interval = look(method, "membership", "interval") if measure.path[-1] == "auc" else None
+    """Return a figure; an independent Retrain has no gap, because it is part of the reference."""
+    value = nested_value(method, *measure.path)
+    apart = not is_independent_retrain(method["name"])
+    gap = gap_text(measure, value, retrain_reference(request, measure.path)) if apart else ()
+    interval = nested_value(method, "membership", "interval") if measure.path[-1] == "auc" else None
     if value is None or not interval:
         return Cell(value_text(measure, value), gap)
     low, high = interval
-    notes = (f"{number(low, 2)} to {number(high, 2)}", *gap)
-    margin = f"±{number(max(value - low, high - value), 2)}"
+    notes = (f"{format_number(low, 2)} to {format_number(high, 2)}", *gap)
+    margin = f"±{format_number(max(value - low, high - value), 2)}"
     return Cell(value_text(measure, value), notes, margin)
 
 
 def _costs(method: Record) -> list[Cell]:
-    """Return what a method took; the original's training is no cost of forgetting."""
+    """Return the cost of a method; none for the original: training is no cost of forgetting."""
     cost = method["cost"]
     if cost is None:
         return [Cell("–")] * len(COSTS)
@@ -119,23 +125,25 @@ def _costs(method: Record) -> list[Cell]:
 
 def _of_retrain(method: Record, part: float | None) -> tuple[str, ...]:
     own = method["name"].startswith("retrain")
-    return () if part is None or own else (share(part, 0),)
+    return () if part is None or own else (format_percent(part, 0),)
 
 
-def _mean_line(request: Record, measures: Sequence[Measure]) -> Line:
-    found = [reference(request, measure.path) for measure in measures]
-    pairs = zip(measures, found, strict=True)
-    seeds = max((one.seeds for one in found if one is not None), default=0)
+def _mean_line(request: Record, measures: Sequence[Measure]) -> MethodLine:
+    references = [retrain_reference(request, measure.path) for measure in measures]
+    pairs = zip(measures, references, strict=True)
+    seeds = max((entry.seeds for entry in references if entry is not None), default=0)
     texts = [reference_text(measure, at_retrain) for measure, at_retrain in pairs]
     cells = [Cell(mean, (spread,)) for mean, spread in texts]
     blank = [Cell("")] * len(COSTS)
-    return Line("Retrain, mean", f"over {seeds} seeds: the goal", "mean", "", [*cells, *blank])
+    return MethodLine(
+        "Retrain, mean", f"over {seeds} seeds: the target", "mean", "", [*cells, *blank]
+    )
 
 
 def _attacked(request: Record) -> str:
-    """Say on how many rows the membership attack was scored."""
-    found = [method["membership"] for method in request["methods"] if method["membership"]]
-    if not found:
+    """Return the sentence on the rows of the membership attack."""
+    attacks = [method["membership"] for method in request["methods"] if method["membership"]]
+    if not attacks:
         return "The membership attack was not run."
-    members, others = count(found[0]["members"]), count(found[0]["others"])
+    members, others = format_count(attacks[0]["members"]), format_count(attacks[0]["others"])
     return f"The attack was scored on {members} forgotten and {others} held-out rows."

@@ -1,7 +1,7 @@
-"""The report as one self-contained page: what happened, the table, the figures, the doubts.
+"""HTML report of a vertical run: one self-contained page with tables and figures.
 
-``page.html`` lays out, ``page.css`` colours; here the metrics become what they show. Everything
-that comes from the metrics is escaped: by Jinja in the page, by Matplotlib in the figures.
+This module prepares the contents of ``page.html``. Jinja escapes every text from the metrics in
+the page, and Matplotlib escapes every text in the figures.
 """
 
 from collections.abc import Sequence
@@ -12,49 +12,54 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from parties.report import figures
-from parties.report.audit_sentences import audit_sentences
-from parties.report.audit_table import AuditTable, audit_table
+from parties.report.audits import AuditTable, audit_sentences, audit_table
 from parties.report.comparison import (
     FORGOTTEN_RATIO,
     TEST_ACCURACY,
-    Outcome,
+    ComparisonResult,
     Record,
-    chosen,
-    figure,
-    label,
-    look,
-    outcome,
-    reference,
+    comparison_result,
+    delivered_method,
+    method_figure,
+    method_title,
+    nested_value,
+    retrain_reference,
 )
+from parties.report.guarantee_figures import GuaranteeBlock, guarantee_blocks
 from parties.report.method_table import Cell, MethodTable, method_table
 from parties.report.plots import Panel
-from parties.report.promises import Promise, promises
 from parties.report.quantities import (
     NARROW,
-    count,
-    listing,
-    number,
-    seconds,
-    share,
-    signed,
-    size,
-    times,
+    format_count,
+    format_difference,
+    format_number,
+    format_percent,
+    format_ratio,
+    format_seconds,
+    format_size,
+    join_words,
 )
-from parties.report.sentences import closing, headline, privacy, what, who
+from parties.report.sentences import (
+    closing_sentence,
+    page_headline,
+    parties_sentence,
+    privacy_claims_of,
+    request_sentence,
+)
 
 SIGNS = {
-    Outcome.REACHED: "●",
-    Outcome.NEARER: "◐",
-    Outcome.NO_NEARER: "○",
-    Outcome.MOOT: "∅",
-    Outcome.UNKNOWN: "?",
-    Outcome.PROMISED: "■",
+    ComparisonResult.REACHED: "●",
+    ComparisonResult.NEARER: "◐",
+    ComparisonResult.NO_NEARER: "○",
+    ComparisonResult.UNINFORMATIVE: "∅",
+    ComparisonResult.UNKNOWN: "?",
+    ComparisonResult.GUARANTEED: "■",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """A place on the way from the original (0) to Retrain (100)."""
+class DistanceMark:
+    """A model on the distance scale; ``at`` is its position in per cent of the width."""
 
     kind: str  # original, chosen or retrain
     name: str
@@ -63,41 +68,41 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What the page shows of one request."""
+class VerticalRequestView:
+    """The contents of the page for one request."""
 
     request: Record
-    chosen: str
-    method: str  # as people read it
+    chosen: str  # name of the delivered method
+    method: str  # its title
     sign: str
-    outcome: str
-    what: str
+    result: str
+    rows_sentence: str
     closing: str
-    way: Sequence[Stop]
+    distances: Sequence[DistanceMark]
     tiles: Sequence[Cell]
     table: MethodTable
-    audited: AuditTable
+    audits: AuditTable
     audit_sentences: Sequence[str]
     beside_retrain: Sequence[Panel]
-    promises: Sequence[Promise]
-    course: Sequence[Panel]
+    guarantees: Sequence[GuaranteeBlock]
+    iterations: Sequence[Panel]
     entropy: Sequence[Panel]
 
 
-def page(metrics: Record) -> str:
-    """Return the report of a run as HTML that needs nothing else: no script, no second file."""
+def vertical_page(metrics: Record) -> str:
+    """Return the report of a run as HTML without scripts and without other files."""
     return (
         _templates()
         .get_template("page.html")
         .render(
-            headline=headline(metrics),
-            who=who(metrics["run"]),
+            headline=page_headline(metrics),
+            parties_sentence=parties_sentence(metrics["run"]),
             run=metrics["run"],
-            privacy=privacy(metrics["run"]),
+            privacy=privacy_claims_of(metrics["run"]),
             failure=metrics.get("failure"),
             views=[_view(request, metrics["run"]["rows"]) for request in metrics["requests"] or []],
             training=figures.training_panels(metrics["training"]),
-            best_epoch=look(metrics["training"], "best_epoch"),
+            best_epoch=nested_value(metrics["training"], "best_epoch"),
             traffic=figures.traffic_panels(metrics["traffic"]),
             peers=metrics["peers"] or [],
         )
@@ -106,87 +111,102 @@ def page(metrics: Record) -> str:
 
 @cache
 def _templates() -> Environment:
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     environment = Environment(
-        loader=FileSystemLoader(here),
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(
-        count=count, listing=listing, number=number, seconds=seconds, share=share, size=size
+        count=format_count,
+        listing=join_words,
+        number=format_number,
+        seconds=format_seconds,
+        share=format_percent,
+        size=format_size,
     )
     return environment
 
 
-def _view(request: Record, rows: Record | None) -> View:
-    return View(
+def _view(request: Record, rows: Record | None) -> VerticalRequestView:
+    return VerticalRequestView(
         request=request,
-        chosen=chosen(request),
-        method=label(chosen(request)),
-        sign=SIGNS[outcome(request)],
-        outcome=outcome(request).value,
-        what=what(request, rows),
-        closing=closing(request),
-        way=_way(request),
+        chosen=delivered_method(request),
+        method=method_title(delivered_method(request)),
+        sign=SIGNS[comparison_result(request)],
+        result=comparison_result(request).value,
+        rows_sentence=request_sentence(request, rows),
+        closing=closing_sentence(request),
+        distances=_distances(request),
         tiles=_tiles(request),
         table=method_table(request),
-        audited=audit_table(request),
+        audits=audit_table(request),
         audit_sentences=audit_sentences(request),
         beside_retrain=figures.comparison_panels(request),
-        promises=promises(request),
-        course=figures.iteration_panels(request),
+        guarantees=guarantee_blocks(request),
+        iterations=figures.iteration_panels(request),
         entropy=figures.entropy_panels(request),
     )
 
 
-def _way(request: Record) -> list[Stop]:
-    """Return how far the chosen method went to Retrain, by JS ratio on forgotten rows."""
-    before = figure(request, "original", *FORGOTTEN_RATIO.path)
-    after = figure(request, chosen(request), *FORGOTTEN_RATIO.path)
+def _distances(request: Record) -> list[DistanceMark]:
+    """Return original, delivered model and Retrain on the scale of JS ratios on forgotten rows."""
+    before = method_figure(request, "original", *FORGOTTEN_RATIO.path)
+    after = method_figure(request, delivered_method(request), *FORGOTTEN_RATIO.path)
     if before is None or after is None:
         return []
     ratios = {"original": before, "chosen": after, "retrain": 1.0}
-    names = {"chosen": label(chosen(request)), "original": "Original", "retrain": "Retrain"}
+    names = {
+        "chosen": method_title(delivered_method(request)),
+        "original": "Original",
+        "retrain": "Retrain",
+    }
     far, near = max(ratios.values()), min(ratios.values())
     return [
-        Stop(kind, names[kind], times(ratio), 100 * (far - ratio) / ((far - near) or 1.0))
+        DistanceMark(
+            kind, names[kind], format_ratio(ratio), 100 * (far - ratio) / ((far - near) or 1.0)
+        )
         for kind, ratio in ratios.items()
     ]
 
 
 def _tiles(request: Record) -> list[Cell]:
-    """Return the three figures to see first after the distance: utility, attack, effort."""
+    """Return the tiles for utility, attack and effort; a tile without a figure is left out."""
     tiles = [_utility_tile(request), _attack_tile(request), _effort_tile(request)]
     return [tile for tile in tiles if tile is not None]
 
 
 def _utility_tile(request: Record) -> Cell | None:
-    after = figure(request, chosen(request), *TEST_ACCURACY.path)
-    at_retrain = reference(request, TEST_ACCURACY.path)
+    after = method_figure(request, delivered_method(request), *TEST_ACCURACY.path)
+    at_retrain = retrain_reference(request, TEST_ACCURACY.path)
     if after is None or at_retrain is None:
         return None
-    gap = f"{signed(100 * (after - at_retrain.mean), 1)}{NARROW}points"
-    beside = f"test accuracy against Retrain: {share(after)} and {share(at_retrain.mean)}"
-    return Cell(gap, (beside,))
+    gap = f"{format_difference(100 * (after - at_retrain.mean), 1)}{NARROW}points"
+    accuracies = f"{format_percent(after)} and {format_percent(at_retrain.mean)}"
+    note = f"test accuracy against Retrain: {accuracies}"
+    return Cell(gap, (note,))
 
 
 def _attack_tile(request: Record) -> Cell | None:
     path = ("membership", "auc")
-    before, after = figure(request, "original", *path), figure(request, chosen(request), *path)
-    at_retrain = reference(request, path)
+    before, after = (
+        method_figure(request, "original", *path),
+        method_figure(request, delivered_method(request), *path),
+    )
+    at_retrain = retrain_reference(request, path)
     if after is None:
         return None
-    retrain = number(at_retrain.mean if at_retrain else None, 2)
-    beside = f"AUC of the membership attack; Retrain {retrain}, original"
-    return Cell(number(after, 2), (f"{beside} {number(before, 2)}",))
+    retrain = format_number(at_retrain.mean if at_retrain else None, 2)
+    note = f"AUC of the membership attack; Retrain {retrain}, original"
+    return Cell(format_number(after, 2), (f"{note} {format_number(before, 2)}",))
 
 
 def _effort_tile(request: Record) -> Cell | None:
-    cost = figure(request, chosen(request), "cost")
-    if look(cost, "rows_of_retrain") is None:
+    cost = method_figure(request, delivered_method(request), "cost")
+    if nested_value(cost, "rows_of_retrain") is None:
         return None
-    took = share(look(cost, "seconds_of_retrain"), 0)
-    beside = f"of Retrain's rows exchanged; {took} of its time"
-    return Cell(share(cost["rows_of_retrain"], 0), (beside,))
+    time = format_percent(nested_value(cost, "seconds_of_retrain"), 0)
+    note = f"of Retrain's rows exchanged; {time} of its time"
+    return Cell(format_percent(cost["rows_of_retrain"], 0), (note,))

@@ -1,48 +1,48 @@
-"""Quantities as people read them: shares, counts, seconds and bytes; what was not run says so."""
+"""Formatting of quantities: percentages, counts, ratios, seconds, bytes; None is "not run"."""
 
 NOT_RUN = "not run"
 NARROW = "\N{NARROW NO-BREAK SPACE}"  # keeps a number and its unit on one line
 MINUS = "\N{MINUS SIGN}"
 
 
-def number(value: float | None, digits: int) -> str:
-    """Return a plain number with ``digits`` decimals."""
+def format_number(value: float | None, digits: int) -> str:
+    """Return a number with ``digits`` decimals."""
     return NOT_RUN if value is None else f"{value:.{digits}f}".replace("-", MINUS)
 
 
-def signed(value: float, digits: int) -> str:
-    """Return a difference with its sign, which a zero as printed does not have."""
+def format_difference(value: float, digits: int) -> str:
+    """Return a difference with its sign; a value that rounds to zero has no sign."""
     text = f"{value:+.{digits}f}"
     return text[1:] if float(text) == 0 else text.replace("-", MINUS)
 
 
-def share(value: float | None, digits: int = 1) -> str:
-    """Return a fraction as per cent."""
-    return NOT_RUN if value is None else f"{number(100 * value, digits)}{NARROW}%"
+def format_percent(value: float | None, digits: int = 1) -> str:
+    """Return a fraction as a percentage."""
+    return NOT_RUN if value is None else f"{format_number(100 * value, digits)}{NARROW}%"
 
 
-def count(value: float | None) -> str:
-    """Return a number of things, its thousands parted."""
+def format_count(value: float | None) -> str:
+    """Return a count with separated thousands."""
     return NOT_RUN if value is None else f"{value:,.0f}"
 
 
-def times(value: float | None) -> str:
-    """Return a ratio; more than one decimal a few seeds cannot carry."""
-    return NOT_RUN if value is None else f"{number(value, 1)}{NARROW}×"
+def format_ratio(value: float | None) -> str:
+    """Return a ratio with one decimal; a few seeds do not support more."""
+    return NOT_RUN if value is None else f"{format_number(value, 1)}{NARROW}×"
 
 
-def seconds(value: float | None) -> str:
-    """Return a duration, in minutes from two minutes on."""
+def format_seconds(value: float | None) -> str:
+    """Return a duration; from two minutes on in minutes and seconds."""
     if value is None:
         return NOT_RUN
     if value >= 120:
         minutes, rest = divmod(round(value), 60)
         return f"{minutes:,}{NARROW}min {rest:02d}{NARROW}s"
-    return f"{number(value, 1 if value >= 10 else 2)}{NARROW}s"
+    return f"{format_number(value, 1 if value >= 10 else 2)}{NARROW}s"
 
 
-def size(value: float | None) -> str:
-    """Return bytes in decimal units, as networks are sold."""
+def format_size(value: float | None) -> str:
+    """Return a number of bytes in decimal units: 1 kB is 1000 B."""
     if value is None:
         return NOT_RUN
     for unit in ("B", "kB", "MB", "GB"):
@@ -52,6 +52,6 @@ def size(value: float | None) -> str:
     return f"{value:,.1f}{NARROW}TB"
 
 
-def listing(words: list[str]) -> str:
-    """Return words as a sentence has them: a, b and c."""
+def join_words(words: list[str]) -> str:
+    """Return words joined as in a sentence: a, b and c."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -1,4 +1,4 @@
-"""The report on the terminal: a table and a sentence a request, then the traffic."""
+"""Tables of a vertical run for the terminal: methods, audits and traffic."""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -8,24 +8,29 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from parties.report.audit_table import audit_table
-from parties.report.comparison import Record, outcome
+from parties.report.audits import audit_table
+from parties.report.comparison import Record, comparison_result
+from parties.report.guarantee_figures import guarantee_blocks
 from parties.report.method_table import Cell, method_table
-from parties.report.promises import promises
-from parties.report.quantities import NARROW, count, seconds, size
-from parties.report.sentences import closing, privacy, what, who
+from parties.report.quantities import NARROW, format_count, format_seconds, format_size
+from parties.report.sentences import (
+    closing_sentence,
+    parties_sentence,
+    privacy_claims_of,
+    request_sentence,
+)
 
 STYLES = {"chosen": "bold", "mean": "italic"}
-WIDE = 96  # columns of text that the whole table needs
-DISPENSABLE = ("JS remain", "time", "bytes")  # left out where the terminal is narrower
+FULL_WIDTH = 96  # characters that all columns need
+OPTIONAL_COLUMNS = ("JS remain", "time", "bytes")  # left out on a narrower terminal
 
 
-def table(metrics: Record, width: int = WIDE) -> RenderableType:
-    """Return what a terminal of ``width`` columns shows: per request a table and a sentence."""
-    shown: list[RenderableType] = [Text(who(metrics["run"]))]
-    shown.append(Text(f"Privacy: {privacy(metrics['run'])['summary']}.\n"))
+def vertical_tables(metrics: Record, width: int = FULL_WIDTH) -> RenderableType:
+    """Return the tables of a run, for a terminal of ``width`` characters."""
+    shown: list[RenderableType] = [Text(parties_sentence(metrics["run"]))]
+    shown.append(Text(f"Privacy: {privacy_claims_of(metrics['run'])['summary']}.\n"))
     for request in metrics["requests"] or []:
-        shown.append(Text(what(request, metrics["run"]["rows"]) + "\n"))
+        shown.append(Text(request_sentence(request, metrics["run"]["rows"]) + "\n"))
         shown += [_methods(request, width), *_audits(request), Text(_summary(request)), Text()]
     if metrics["traffic"]:
         shown.append(_traffic(metrics["traffic"]))
@@ -33,13 +38,15 @@ def table(metrics: Record, width: int = WIDE) -> RenderableType:
 
 
 def _summary(request: Record) -> str:
-    said = [sentence for promise in promises(request) for sentence in promise.sentences]
-    return " ".join([f"{outcome(request).value}. {closing(request)}", *said])
+    guarantees = [text for block in guarantee_blocks(request) for text in block.sentences]
+    return " ".join(
+        [f"{comparison_result(request).value}. {closing_sentence(request)}", *guarantees]
+    )
 
 
 def _methods(request: Record, width: int) -> Table:
     methods = method_table(request)
-    shown = [width >= WIDE or title not in DISPENSABLE for title in methods.short]
+    shown = [width >= FULL_WIDTH or title not in OPTIONAL_COLUMNS for title in methods.short]
     titles = list(compress(methods.short, shown))
     grid = _grid(f"{request['name']}: every method beside Retrain", "method", titles)
     for line in methods.lines:
@@ -49,7 +56,7 @@ def _methods(request: Record, width: int) -> Table:
 
 
 def _audits(request: Record) -> list[RenderableType]:
-    """Return the headlines of the audits, if there are any."""
+    """Return the table of audit headlines; empty if no audit ran."""
     found = audit_table(request)
     if not found.headlines:
         return []
@@ -63,20 +70,24 @@ def _audits(request: Record) -> list[RenderableType]:
 
 
 def _compact(cell: Cell) -> Text:
-    """Return a figure without its gap, an AUC with half its interval."""
+    """Return a figure without its gap; an AUC has half the width of its interval."""
     return Text(f"{cell.value}{cell.margin}".replace(NARROW, " "))
 
 
 def _traffic(traffic: Sequence[Record]) -> Table:
     grid = _grid("Traffic", "phase", ["time", "bytes", "messages"])
     for row in traffic:
-        figures = [seconds(row["seconds"]), size(row["bytes"]), count(row["messages"])]
+        figures = [
+            format_seconds(row["seconds"]),
+            format_size(row["bytes"]),
+            format_count(row["messages"]),
+        ]
         grid.add_row(Text(row["phase"]), *(Text(figure) for figure in figures))
     return grid
 
 
 def _grid(title: str, first: str, others: Sequence[str]) -> Table:
-    """Return an empty table; names are Text throughout, so that none can be markup."""
+    """Return an empty table; names are ``Text`` objects, so that Rich parses no markup in them."""
     grid = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, padding=0)
     grid.add_column(Text(first), no_wrap=True)
     for other in others:

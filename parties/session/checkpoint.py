@@ -1,10 +1,10 @@
-"""Checkpoints: the one place where a party's state outlives its process.
+"""Checkpoints: files with a party's state, from which an interrupted run resumes.
 
-    checkpoints/000007.json          manifest: whose, of which run, plain values, digests of files
-    checkpoints/<sha256>.safetensors  tensors, named by their content, so that what did not change
-                                      since the last checkpoint is not written again
+    checkpoints/000007.json           manifest: party, run, JSON values, digests of tensor files
+    checkpoints/<sha256>.safetensors  tensors; the digest of the content is the file's name, so that
+                                      unchanged tensors are not written again
 
-A manifest is written last; a checkpoint without a whole manifest and all its files does not exist.
+The manifest is written last. A checkpoint counts only if its manifest and all its files are whole.
 """
 
 import json
@@ -19,20 +19,35 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from configs.schema import differences
-from parties.common.atomic_file import write
+from configs.schema import agreement_differences
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.common.json_codec import Tensors
-from parties.session.checkpoint_offer import NOTHING, Held
 
-FORMAT = 1
-START = 1  # the number before the first of who has learned, or purged, by its first checkpoint
-KEPT = 2  # checkpoints: all parties hold the newest but one while the newest is being written
+FORMAT = 2
+BEFORE_TRAINING = 1  # number of a checkpoint without any training; a horizontal party writes none
+RETAINED = 2  # while some parties write checkpoint n, all parties still have checkpoint n - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """What a checkpoint holds: values as JSON has them, and groups of tensors."""
+class CheckpointOffer:
+    """The checkpoints from which a party can resume, as the handshake sends them.
+
+    Attributes:
+        run: the run of the checkpoints, 16 bytes; empty if there is no checkpoint.
+        numbers: their numbers, ascending.
+    """
+
+    run: bytes = b""
+    numbers: tuple[int, ...] = ()
+
+
+NO_CHECKPOINTS = CheckpointOffer()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointContent:
+    """The content of a checkpoint: JSON values, and groups of tensors by name."""
 
     values: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, Tensors] = field(default_factory=dict)
@@ -42,59 +57,61 @@ class Checkpoints:
     """The checkpoints of one party in one folder.
 
     Args:
-        folder: made when the first is written.
-        party: whose they are.
-        agreement: canonical, without pins, which may be renewed while a run rests.
+        folder: created with the first checkpoint.
+        party: name of the party.
+        agreement: canonical agreement without pins, because pins may change between two starts.
         data: digest of the party's own data.
     """
 
     def __init__(self, folder: Path, *, party: str, agreement: str, data: str) -> None:
         self.folder, self.party, self.agreement, self.data = folder, party, agreement, data
-        self._sound: set[str] = set()  # digests of files that are what their names say
+        self._verified: set[str] = set()  # digests of files whose content has that digest
 
-    def held(self) -> Held:
-        """What can be gone on from; damaged checkpoints are passed over.
+    def offer(self) -> CheckpointOffer:
+        """Return the checkpoints from which this party can resume, without damaged ones.
 
         Raises:
-            StorageError: those that lie here are of another agreement.
-            IntegrityError: of another party, other data or another version, or all are damaged.
+            StorageError: the checkpoints belong to another agreement.
+            IntegrityError: the checkpoints belong to another party, other data or another format,
+                or all of them are damaged.
         """
-        found: dict[int, dict[str, Any]] = {}
+        whole: dict[int, dict[str, Any]] = {}
         manifests = sorted(self.folder.glob("[0-9]*.json"))
         for path in manifests:
             manifest = _manifest(path)
-            if manifest is not None and self._whole(manifest):
-                found[manifest["number"]] = manifest
-        if manifests and not found:
+            if manifest is not None and self._has_all_files(manifest):
+                whole[manifest["number"]] = manifest
+        if manifests and not whole:
             raise IntegrityError(
                 f"every checkpoint in {self.folder} is damaged",
-                "restore the folder from a backup, or begin anew with --begin fresh",
+                "restore the folder from a backup, or start again with --begin fresh",
             )
-        if not found:
-            return NOTHING
-        newest = found[max(found)]
-        if not self._ours(newest):
-            return NOTHING
-        same = [number for number, each in found.items() if each["run"] == newest["run"]]
-        return Held(bytes.fromhex(newest["run"]), tuple(sorted(same)))
+        if not whole:
+            return NO_CHECKPOINTS
+        newest = whole[max(whole)]
+        if not self._is_usable(newest):
+            return NO_CHECKPOINTS
+        same_run = [number for number, each in whole.items() if each["run"] == newest["run"]]
+        return CheckpointOffer(bytes.fromhex(newest["run"]), tuple(sorted(same_run)))
 
     def require(self) -> None:
-        """Insist on something to go on from.
+        """Check that there is a checkpoint to resume from.
 
         Raises:
-            StorageError: there is nothing, or it is of another agreement.
+            StorageError: there is none, or the checkpoints belong to another agreement.
+            IntegrityError: ``offer`` raises it.
         """
-        if not self.held().numbers:
+        if not self.offer().numbers:
             raise StorageError(
-                f"there is no checkpoint in {self.folder} to go on from",
-                "leave --begin resume out to begin anew",
+                f"no checkpoint in {self.folder} to resume from",
+                "omit --begin resume to start from the beginning",
             )
 
-    def write(self, number: int, run: bytes, content: Content) -> None:
-        """Write a checkpoint whole; those that are not needed any more go.
+    def write(self, number: int, run: bytes, content: CheckpointContent) -> None:
+        """Write a checkpoint, then remove those that are not needed any more.
 
         Raises:
-            StorageError: the file system refuses; the checkpoints before stay.
+            StorageError: a file cannot be written; the earlier checkpoints stay.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -113,23 +130,27 @@ class Checkpoints:
         }
         text = json.dumps(manifest, sort_keys=True)
         sealed = {"sha256": sha256(text.encode()).hexdigest(), "manifest": text}
-        write(self._path(number), json.dumps(sealed).encode())
-        self.settle(number - KEPT + 1)
+        write_atomically(self._path(number), json.dumps(sealed).encode())
+        self.prune(number - RETAINED + 1)
 
-    def read(self, number: int) -> Content:
-        """The content of a checkpoint that ``held`` named."""
+    def read(self, number: int) -> CheckpointContent:
+        """Return the content of a checkpoint that ``offer`` lists.
+
+        Raises:
+            IntegrityError: the checkpoint is damaged.
+        """
         manifest = _manifest(self._path(number))
         if manifest is None:
             raise IntegrityError(f"checkpoint {number} of {self.party} is damaged")
-        files = {name: self._blob(digest) for name, digest in manifest["files"].items()}
+        files = {name: self._tensor_file(digest) for name, digest in manifest["files"].items()}
         try:
             tensors = {name: load(path.read_bytes()) for name, path in files.items()}
         except (OSError, SafetensorError) as error:
             raise IntegrityError(f"checkpoint {number} of {self.party} is damaged") from error
-        return Content(manifest["values"], tensors)
+        return CheckpointContent(manifest["values"], tensors)
 
-    def settle(self, oldest: int, newest: float = float("inf")) -> None:
-        """Remove every checkpoint outside ``oldest`` to ``newest``, and what only they needed."""
+    def prune(self, oldest: int, newest: float = float("inf")) -> None:
+        """Remove the checkpoints outside ``oldest`` to ``newest``, and files that no other uses."""
         needed: set[str] = set()
         for path in self.folder.glob(".*.tmp"):  # of a process that was killed while it wrote
             path.unlink()
@@ -141,83 +162,86 @@ class Checkpoints:
         for path in self.folder.glob("*.safetensors"):
             if path.stem not in needed:
                 path.unlink()
-                self._sound.discard(path.stem)
+                self._verified.discard(path.stem)
 
     def clear(self) -> None:
-        """Remove all."""
-        self.settle(1, 0)
+        """Remove all checkpoints and their folder."""
+        self.prune(1, 0)
         if self.folder.exists():
             shutil.rmtree(self.folder)
 
     def _store(self, content: bytes) -> str:
         digest = sha256(content).hexdigest()
-        if not self._is_sound(digest):
-            write(self._blob(digest), content)
-            self._sound.add(digest)
+        if not self._is_intact(digest):
+            write_atomically(self._tensor_file(digest), content)
+            self._verified.add(digest)
         return digest
 
-    def _whole(self, manifest: Mapping[str, Any]) -> bool:
-        return all(self._is_sound(digest) for digest in manifest["files"].values())
+    def _has_all_files(self, manifest: Mapping[str, Any]) -> bool:
+        return all(self._is_intact(digest) for digest in manifest["files"].values())
 
-    def _is_sound(self, digest: str) -> bool:
-        if digest not in self._sound:
+    def _is_intact(self, digest: str) -> bool:
+        if digest not in self._verified:
             try:
-                content = self._blob(digest).read_bytes()
+                content = self._tensor_file(digest).read_bytes()
             except OSError:
                 return False
             if not compare_digest(sha256(content).hexdigest(), digest):
                 return False
-            self._sound.add(digest)
+            self._verified.add(digest)
         return True
 
-    def _ours(self, manifest: Mapping[str, Any]) -> bool:
-        """Whether one can go on from it; nothing was learned yet before the second checkpoint."""
-        anew = "begin anew with --begin fresh, which removes them"
+    def _is_usable(self, manifest: Mapping[str, Any]) -> bool:
+        """Whether to resume from a checkpoint; False for one of other data before any training."""
+        restart = "start again with --begin fresh, which removes the checkpoints"
         if manifest["format"] != FORMAT:
             raise IntegrityError(
                 f"the checkpoints in {self.folder} have format {manifest['format']}, not {FORMAT}",
-                f"go on with the version of vfl that wrote them, or {anew}",
+                f"resume with the version of vfl that wrote them, or {restart}",
             )
         if manifest["party"] != self.party:
             raise IntegrityError(
                 f"the checkpoints in {self.folder} are of {manifest['party']}, not {self.party}",
                 "name another folder with --out",
             )
-        found = differences(self.agreement, manifest["agreement"])
-        same = not found and manifest["data"] == self.data
-        if manifest["number"] == 1 or same:
+        differences = agreement_differences(self.agreement, manifest["agreement"])
+        same = not differences and manifest["data"] == self.data
+        if manifest["number"] == BEFORE_TRAINING or same:
             return same
-        if found:
-            listed = "; ".join(f"{key} was {old!r:.60}, is {new!r:.60}" for key, new, old in found)
+        if differences:
+            listed = "; ".join(
+                f"{key} was {old!r:.60}, is {new!r:.60}" for key, new, old in differences
+            )
             raise StorageError(
                 f"an unfinished run in {self.folder} began with another agreement: {listed}",
-                f"go on with the agreement that it began with, or {anew}",
+                f"resume with the agreement of that run, or {restart}",
             )
         raise IntegrityError(
-            f"the data of {self.party} is not what the unfinished run in {self.folder} read",
-            f"restore it, or {anew}",
+            f"the data of {self.party} differs from the data of the unfinished run in "
+            f"{self.folder}",
+            f"restore the data, or {restart}",
         )
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06}.json"
 
-    def _blob(self, digest: str) -> Path:
+    def _tensor_file(self, digest: str) -> Path:
         return self.folder / f"{digest}.safetensors"
 
 
 def _dense(group: Tensors) -> Tensors:
-    """Tensors as the file has them; a party's own module or device may hold them otherwise."""
+    """Return contiguous tensors in main memory, ``[...]`` each; safetensors requires both."""
     return {name: tensor.cpu().contiguous() for name, tensor in group.items()}
 
 
 def _manifest(path: Path) -> dict[str, Any] | None:
-    """The manifest at ``path``; None when it is damaged, or not the one of its number."""
+    """Return the manifest at ``path``; None if damaged, or if its number is not the file's."""
     try:
         sealed = json.loads(path.read_bytes())
         text: str = sealed["manifest"]
-        whole = compare_digest(sha256(text.encode()).hexdigest(), sealed["sha256"])
+        intact = compare_digest(sha256(text.encode()).hexdigest(), sealed["sha256"])
         manifest: dict[str, Any] = json.loads(text)
-        named = manifest["number"] == int(path.stem)
+        number_matches = manifest["number"] == int(path.stem)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return manifest if whole and named else None
+    return manifest if intact and number_matches else None

@@ -1,4 +1,7 @@
-"""The greeting: each side proves who it is, and that both hold the same agreement."""
+"""Handshake: hub and spoke prove their identities and compare their agreements.
+
+The spoke sends Hello, the hub sends Welcome, the spoke sends Accept. Welcome and Accept are signed.
+"""
 
 import random
 from collections.abc import Callable
@@ -7,15 +10,15 @@ from time import monotonic, sleep
 from typing import Protocol
 
 from configs.errors import ConfigError
-from configs.schema import differences
-from parties.common.errors import ABSENT, ClocksApart, Superseded, at_the_door
+from configs.schema import agreement_differences
+from parties.common.errors import ABSENT, ClocksApart, Superseded, abort_reason_before_proof
 from parties.common.printable import printable
-from parties.session.checkpoint_offer import NOTHING, Held
-from parties.session.party import Seated
+from parties.session.checkpoint import NO_CHECKPOINTS, CheckpointOffer
+from parties.session.party import PartyContext
 from protocol import vfl_pb2
 from protocol.channel import Channel
-from protocol.credentials import hesitate, verify
-from protocol.envelope import VERSION
+from protocol.credentials import delay_refusal, verify_signature
+from protocol.envelope import PROTOCOL_VERSION
 from protocol.errors import (
     IdentityError,
     LineBroken,
@@ -29,59 +32,69 @@ from protocol.message import Message
 from protocol.phases import Side
 
 CLOCK_WARNING, CLOCK_LIMIT = 5.0, 300.0  # seconds
-FRESH = 150.0  # seconds that a greeting waits for its answer before a new one is sent
+WELCOME_SECONDS = 150.0  # how long a spoke waits for Welcome before it sends a new Hello
 NONCE = 32  # bytes
 
 
-class Port(Protocol):
-    """Where spokes arrive."""
+class SpokePort(Protocol):
+    """The hub's end of the network: accepts lines of spokes."""
 
     def accept(self, timeout: float) -> Line:
-        """The next spoke's line; raises ``PeerSilent`` or ``IdentityError``."""
+        """Return the line of the next spoke that connects within ``timeout`` seconds.
+
+        Raises:
+            PeerSilent: no spoke connected in time.
+            IdentityError: the certificate of the spoke is refused.
+        """
 
 
-def software() -> str:
-    """Name and version of this program, as peers see it."""
+def software_version() -> str:
+    """Return name and version of this program, as Hello and Welcome hold them."""
     return f"vfl {version('vfl')}"
 
 
-def greet(
-    party: Seated,
+def join_hub(
+    party: PartyContext,
     connect: Callable[[], Line],
-    held: Held = NOTHING,
+    offer: CheckpointOffer = NO_CHECKPOINTS,
     seconds: float | None = None,
-    busy: float = 0.0,
+    busy_seconds: float = 0.0,
 ) -> Channel:
-    """The spoke's side: dial until the hub is there, and prove each other.
+    """Connect to the hub and carry out the spoke's side of the handshake.
 
-    ``held`` is what we could go on from; ``seconds`` that a hub is given to be there, are
-    ``limits.join_seconds`` unless given; for ``busy`` seconds one that is there may be silent.
+    Args:
+        party: this party.
+        connect: opens a line to the hub.
+        offer: checkpoints from which this party can resume.
+        seconds: how long to try to connect; default ``limits.join_seconds``.
+        busy_seconds: how long a hub that accepted the connection may be busy without an answer.
 
     Raises:
-        RemoteProtocolError: the hub does not come, refuses us, or is not the hub.
+        RemoteProtocolError: the hub is absent, refuses this party, or breaks the protocol.
+        IdentityError: the hub does not prove its identity.
     """
     hub = party.agreement.hub
-    party.watch.phase(f"waiting for {hub}")
+    party.progress.phase(f"waiting for {hub}")
     seconds, began = seconds or party.agreement.limits.join_seconds, monotonic()
     deadline = began + seconds
     while True:
-        channel = Channel(connect(), Side.SPOKE, party.terms(hub), party.ledger.record)
+        channel = Channel(connect(), Side.SPOKE, party.terms(hub), party.traffic.record)
         nonce = party.entropy(NONCE)
         try:
-            channel.send(_hello(party, nonce, held))
-            welcome = channel.receive(max(1.0, min(deadline - monotonic(), FRESH)))
+            channel.send(_hello(party, nonce, offer))
+            welcome = channel.receive(max(1.0, min(deadline - monotonic(), WELCOME_SECONDS)))
             break
-        except PeerSilent:  # a new greeting, since it may not be old when it is read
+        except PeerSilent:  # send a new Hello: its clock must be recent when the hub reads it
             channel.cut()
-            if monotonic() - began >= max(busy, seconds - 1.0):
+            if monotonic() - began >= max(busy_seconds, seconds - 1.0):
                 raise
-            deadline = monotonic() + seconds if busy else deadline
+            deadline = monotonic() + seconds if busy_seconds else deadline
         except LineBroken as error:
             channel.close()
-            error.hint = error.hint or f"is {hub} started, and its address right?"
+            error.hint = error.hint or f"check that {hub} is started and its address is right"
             if monotonic() > deadline:
                 raise
-            sleep(random.uniform(0.2, 1.0))  # noqa: S311  jitter, no secret
+            sleep(random.uniform(0.2, 1.0))  # noqa: S311  jitter is no secret
         except ProtocolError:
             channel.close()
             raise
@@ -95,219 +108,252 @@ def greet(
 
 
 def _refuse(error: Exception, abort: Callable[[str, str], None]) -> None:
-    """Tell the other side that it is over; who is not believed cannot tell why by the time."""
+    """Abort; after an identity error with a delay, so that its duration does not show the cause."""
     if isinstance(error, IdentityError):
-        hesitate()
-    abort(*at_the_door(error))
+        delay_refusal()
+    abort(*abort_reason_before_proof(error))
 
 
-def _hello(party: Seated, nonce: bytes, held: Held) -> vfl_pb2.Hello:
+def _hello(party: PartyContext, nonce: bytes, offer: CheckpointOffer) -> vfl_pb2.Hello:
     return vfl_pb2.Hello(
-        oldest_version=VERSION,
-        newest_version=VERSION,
+        oldest_version=PROTOCOL_VERSION,
+        newest_version=PROTOCOL_VERSION,
         nonce=nonce,
-        agreement=party.canonical,
+        agreement=party.canonical_agreement,
         clock=party.now().timestamp(),
-        software=software(),
-        run=held.run or None,
-        checkpoints=held.numbers,
-        prediction=vfl_pb2.Prediction(run=party.predicts) if party.predicts else None,
+        software=software_version(),
+        run=offer.run or None,
+        checkpoints=offer.numbers,
+        prediction=vfl_pb2.Prediction(run=party.model_run) if party.model_run else None,
     )
 
 
-def _accept(party: Seated, channel: Channel, nonce: bytes, message: Message) -> None:
+def _accept(party: PartyContext, channel: Channel, nonce: bytes, message: Message) -> None:
     welcome = message.expect(vfl_pb2.Welcome)
     if channel.session is None or len(channel.session) != 16 or len(welcome.nonce) != NONCE:
-        raise RemoteProtocolError("the hub's welcome lacks a session or nonce")
+        raise RemoteProtocolError("the hub's Welcome lacks a session or nonce")
     _compare_clocks(party, channel.terms.peer, welcome.clock)
     _compare_software(party, channel.terms.peer, welcome.software)
-    bound = _bound(party.purpose, channel, channel.terms.peer, party.name, nonce, welcome.nonce)
-    signer = verify(
-        party.trust, welcome.certificate, welcome.signature, party.now(), "welcome", *bound
+    signed = _signed_fields(
+        party.purpose, channel, channel.terms.peer, party.name, nonce, welcome.nonce
+    )
+    signer = verify_signature(
+        party.trust, welcome.certificate, welcome.signature, party.now(), "welcome", *signed
     )
     if signer != channel.terms.peer:
-        raise IdentityError(f"{signer} stands in the place of {channel.terms.peer}")
-    signature = party.keyring.identity.sign("accept", *bound)
+        raise IdentityError(f"{signer} signed in the place of {channel.terms.peer}")
+    signature = party.keyring.identity.sign("accept", *signed)
     channel.send(vfl_pb2.Accept(certificate=party.keyring.identity.der, signature=signature))
 
 
-def welcome(party: Seated, port: Port, seconds: float | None = None) -> tuple[Hub, dict[str, Held]]:
-    """The hub's side: wait for every passive party to take its place at the table.
+def accept_spokes(
+    party: PartyContext, port: SpokePort, seconds: float | None = None
+) -> tuple[Hub, dict[str, CheckpointOffer]]:
+    """Wait until all spokes are connected and have carried out the handshake.
 
-    ``seconds`` are ``limits.join_seconds`` unless given.
+    Args:
+        party: this party, the hub.
+        port: accepts the spokes' lines.
+        seconds: how long to wait; default ``limits.join_seconds``.
 
     Returns:
-        All of them, and what each could go on from.
+        The hub with all channels, and the checkpoints that each spoke can resume from.
 
     Raises:
-        PeerSilent: not all came in time; the error names who is missing.
-        RemoteProtocolError: one came with another agreement; the error names the field.
+        PeerSilent: a spoke did not join in time; the error names the spoke.
+        RemoteProtocolError: a spoke has another agreement; the error names the key.
+        IdentityError: a spoke does not prove its identity.
     """
     expected = party.agreement.spokes
-    party.watch.phase("waiting for the others", len(expected))
+    party.progress.phase("waiting for the others", len(expected))
     seconds = seconds or party.agreement.limits.join_seconds
     deadline = monotonic() + seconds
     session = party.entropy(16)
     arrived: dict[str, Channel] = {}
-    offers: dict[str, Held] = {}
+    offers: dict[str, CheckpointOffer] = {}
     newest = ""
     try:
         while len(arrived) < len(expected):
             channel = _next(party, port, arrived, deadline, seconds)
             if channel is not None:
                 newest = channel.terms.peer
-                seat(party, channel, session, arrived, offers)
-                party.watch.step()
+                admit_spoke(party, channel, session, arrived, offers)
+                party.progress.step()
     except Exception as error:
-        dismiss(Hub(arrived), error, newest)
+        abort_channels(Hub(arrived), error, newest)
         raise
     return Hub({name: arrived[name] for name in expected}), offers
 
 
-def dismiss(hub: Hub, error: Exception, culprit: str) -> None:
-    """End every conversation; whom the error is not about hears only that another is missing."""
+def abort_channels(hub: Hub, error: Exception, culprit: str) -> None:
+    """Abort all channels because of ``error``.
+
+    The channel of ``culprit`` receives the error's code, or all channels if ``culprit`` is empty.
+    Other channels receive the code ``ABSENT``, after which their parties may reconnect.
+    """
     if isinstance(error, IdentityError):
-        hesitate()
-    code, reason = at_the_door(error)
+        delay_refusal()
+    code, reason = abort_reason_before_proof(error)
     for name, channel in hub.channels.items():
         channel.abort(code if culprit in ("", name) else ABSENT, reason)
 
 
 def _next(
-    party: Seated, port: Port, seated: dict[str, Channel], deadline: float, seconds: float
+    party: PartyContext,
+    port: SpokePort,
+    admitted: dict[str, Channel],
+    deadline: float,
+    seconds: float,
 ) -> Channel | None:
     try:
         line = port.accept(max(0.0, deadline - monotonic()))
-    except IdentityError as error:  # somebody else may still come
-        party.watch.warn(f"refused a visitor: {error}")
+    except IdentityError as error:  # the expected spokes may still connect
+        party.progress.warn(f"refused a connection: {error}")
         return None
     except PeerSilent:
-        missing = [name for name in party.agreement.spokes if name not in seated]
+        missing = [name for name in party.agreement.spokes if name not in admitted]
         raise PeerSilent(
             f"{', '.join(missing)} did not join within {seconds:g} s",
-            "are they started, with this hub's address?",
+            "check that these parties are started and have this hub's address",
         ) from None
-    return Channel(line, Side.HUB, party.terms(str(line.peer)), party.ledger.record)
+    return Channel(line, Side.HUB, party.terms(str(line.peer)), party.traffic.record)
 
 
-def seat(
-    party: Seated,
+def admit_spoke(
+    party: PartyContext,
     channel: Channel,
     session: bytes,
     arrived: dict[str, Channel],
-    offers: dict[str, Held],
+    offers: dict[str, CheckpointOffer],
 ) -> None:
-    """Seat a spoke; the older of two processes of one party is sent away, and the run goes on."""
+    """Carry out the hub's side of the handshake and add the spoke to ``arrived`` and ``offers``.
+
+    A broken line and an older process of a party that has a newer one are refused with a warning;
+    the hub continues.
+
+    Args:
+        party: this party, the hub.
+        channel: the new spoke's channel.
+        session: 16 bytes that name the session.
+        arrived: channels of admitted spokes, by name.
+        offers: checkpoints that admitted spokes can resume from, by name.
+    """
     name = channel.terms.peer
     before = arrived.get(name)
     arrived[name] = channel
     try:
-        offers[name] = _greeted(party, channel, session, before)
-    except (Superseded, LineBroken) as error:  # it may come again
-        channel.abort(*at_the_door(error))
+        offers[name] = _exchange_proofs(party, channel, session, before)
+    except (Superseded, LineBroken) as error:  # the party may connect again
+        channel.abort(*abort_reason_before_proof(error))
         channel.close()
-        party.watch.warn(str(error))
+        party.progress.warn(str(error))
         del arrived[name]
         if before is not None:
             arrived[name] = before
 
 
-def _greeted(party: Seated, channel: Channel, session: bytes, before: Channel | None) -> Held:
+def _exchange_proofs(
+    party: PartyContext, channel: Channel, session: bytes, before: Channel | None
+) -> CheckpointOffer:
     patience = party.agreement.limits.step_seconds
     hello = channel.receive(patience).expect(vfl_pb2.Hello)
     if before is not None and (channel.incarnation or 0) < (before.incarnation or 0):
         raise Superseded(
-            f"start {channel.incarnation} of {channel.terms.peer} came after its start "
+            f"start {channel.incarnation} of {channel.terms.peer} connected after its start "
             f"{before.incarnation}",
-            "one process a seat: end the older one",
+            "run one process per party: end the older process",
         )
     _check_hello(party, channel, hello)
     channel.session, nonce = session, party.entropy(NONCE)
-    bound = _bound(party.purpose, channel, party.name, channel.terms.peer, hello.nonce, nonce)
+    signed = _signed_fields(
+        party.purpose, channel, party.name, channel.terms.peer, hello.nonce, nonce
+    )
     channel.send(
         vfl_pb2.Welcome(
             nonce=nonce,
             clock=party.now().timestamp(),
-            software=software(),
+            software=software_version(),
             certificate=party.keyring.identity.der,
-            signature=party.keyring.identity.sign("welcome", *bound),
+            signature=party.keyring.identity.sign("welcome", *signed),
         )
     )
     accept = channel.receive(patience).expect(vfl_pb2.Accept)
-    signer = verify(
-        party.trust, accept.certificate, accept.signature, party.now(), "accept", *bound
+    signer = verify_signature(
+        party.trust, accept.certificate, accept.signature, party.now(), "accept", *signed
     )
     if signer != channel.terms.peer:
         raise IdentityError(f"{signer} signed in the place of {channel.terms.peer}")
-    return Held(hello.run, tuple(hello.checkpoints))
+    return CheckpointOffer(hello.run, tuple(hello.checkpoints))
 
 
-def _check_hello(party: Seated, channel: Channel, hello: vfl_pb2.Hello) -> None:
+def _check_hello(party: PartyContext, channel: Channel, hello: vfl_pb2.Hello) -> None:
     peer = channel.terms.peer
     if len(hello.nonce) != NONCE:
         raise RemoteProtocolError(f"{peer} sent a nonce of {len(hello.nonce)} bytes, not {NONCE}")
-    if not hello.oldest_version <= VERSION <= hello.newest_version:
+    if not hello.oldest_version <= PROTOCOL_VERSION <= hello.newest_version:
         raise RemoteProtocolError(
-            f"{peer} speaks versions {hello.oldest_version} to {hello.newest_version}, "
-            f"{party.name} version {VERSION}",
-            "install the same version of vfl at both",
+            f"{peer} supports protocol versions {hello.oldest_version} to {hello.newest_version}, "
+            f"{party.name} version {PROTOCOL_VERSION}",
+            "install the same version of vfl at both parties",
         )
-    _same_purpose(party, peer, hello.prediction.run)
+    _check_purpose(party, peer, hello.prediction.run)
     try:
-        found = differences(party.canonical, hello.agreement)
+        found = agreement_differences(party.canonical_agreement, hello.agreement)
     except ConfigError as error:
         raise RemoteProtocolError(f"{peer}: {error}") from error
     if found:
         listed = "; ".join(
-            f"{printable(field, 120)} is {_short(ours)} at {party.name} "
-            f"and {_short(theirs)} at {peer}"
+            f"{printable(field, 120)} is {_shortened(ours)} at {party.name} "
+            f"and {_shortened(theirs)} at {peer}"
             for field, ours, theirs in found[:10]
         )
-        raise RemoteProtocolError(f"the agreements differ: {listed}", "start from the same file")
+        raise RemoteProtocolError(
+            f"the agreements differ: {listed}", "use the same agreement file at both parties"
+        )
     _compare_clocks(party, peer, hello.clock, monotonic() - channel.line.since)
     _compare_software(party, peer, hello.software)
 
 
-def _same_purpose(party: Seated, peer: str, theirs: bytes) -> None:
-    """Both train, or both predict with halves of one model."""
-    if bool(theirs) is not bool(party.predicts):
-        ours, other = ("predicts", "trains") if party.predicts else ("trains", "predicts")
+def _check_purpose(party: PartyContext, peer: str, theirs: bytes) -> None:
+    """Check that both parties train, or that both predict with the model of one run."""
+    if bool(theirs) is not bool(party.model_run):
+        ours, other = ("predicts", "trains") if party.model_run else ("trains", "predicts")
         raise RemoteProtocolError(
             f"{party.name} {ours}, {peer} {other}", "start both with the same command"
         )
-    if theirs != party.predicts:
+    if theirs != party.model_run:
         raise RemoteProtocolError(
-            f"the halves are of different models: {party.name} has that of run "
-            f"{party.predicts.hex()}, {peer} that of run {theirs[:16].hex()}",
-            "each needs what it kept of the same training run",
+            f"the local models are of different runs: {party.name} has that of run "
+            f"{party.model_run.hex()}, {peer} that of run {theirs[:16].hex()}",
+            "give both parties the files of the same training run",
         )
 
 
-def _compare_software(party: Seated, peer: str, theirs: str) -> None:
-    if theirs != software():
-        party.watch.warn(f"{peer} runs {theirs[:40]!r}, {party.name} {software()!r}")
+def _compare_software(party: PartyContext, peer: str, theirs: str) -> None:
+    if theirs != software_version():
+        party.progress.warn(f"{peer} runs {theirs[:40]!r}, {party.name} {software_version()!r}")
 
 
-def _compare_clocks(party: Seated, peer: str, theirs: float, waited: float = 0.0) -> None:
-    """``theirs`` was said up to ``waited`` seconds ago."""
+def _compare_clocks(party: PartyContext, peer: str, theirs: float, waited: float = 0.0) -> None:
+    """Compare our clock with ``theirs``, which was read up to ``waited`` seconds ago."""
     ahead = theirs - party.now().timestamp()
-    apart = max(ahead, -ahead - waited, 0.0)  # what is no number stays so, as it is the first
+    apart = max(ahead, -ahead - waited, 0.0)  # NaN as first argument stays NaN, and is refused
     if not apart <= CLOCK_LIMIT:
         raise ClocksApart(
             f"the clocks of {party.name} and {peer} are {apart:.0f} s apart, "
             f"more than {CLOCK_LIMIT:.0f} s",
-            "set both by a time server",
+            "synchronise both clocks with a time server",
         )
     if apart > CLOCK_WARNING:
-        party.watch.warn(f"the clocks of {party.name} and {peer} are {apart:.0f} s apart")
+        party.progress.warn(f"the clocks of {party.name} and {peer} are {apart:.0f} s apart")
 
 
-def _bound(
-    purpose: bytes, channel: Channel, hub: str, spoke: str, nonce: bytes, answer: bytes
+def _signed_fields(
+    purpose: bytes, channel: Channel, hub: str, spoke: str, spoke_nonce: bytes, hub_nonce: bytes
 ) -> tuple[bytes, ...]:
-    """What both signatures of a greeting cover."""
-    return channel.session or b"", purpose, hub.encode(), spoke.encode(), nonce, answer
+    """Return the fields that the signatures of Welcome and Accept cover."""
+    return channel.session or b"", purpose, hub.encode(), spoke.encode(), spoke_nonce, hub_nonce
 
 
-def _short(value: object) -> str:
+def _shortened(value: object) -> str:
     return f"{value!r:.60}"

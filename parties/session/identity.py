@@ -1,4 +1,4 @@
-"""Who we are and whom we believe: certificates, pins and denied keys, before any row is read."""
+"""Identity of a party: its key, certificates, pins and denied keys, checked before data is read."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,82 +8,90 @@ from typing import Protocol
 
 from cryptography import x509
 
-from configs.seat import Chair
-from configs.shared import Shared
+from configs.party_settings import PartySettingsBase
+from configs.shared import AnyAgreement
 from protocol.credentials import Trust
 from protocol.errors import IdentityError
-from protocol.keyring import Keyring, days_left, read_keyring, trust
+from protocol.keyring import Keyring, certificate_days_left, make_trust, read_keyring
 
-ENDS_SOON = (1, 7, 14, 30)  # days before a certificate's end at which a start warns
+ENDS_SOON = (1, 7, 14, 30)  # a start warns if the certificate ends within so many days
 
 
-class Named(Protocol):
+class AnyConfig(Protocol):
     """A config of any mode."""
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """Return the path of the config file."""
 
     @property
-    def agreement(self) -> Shared:
-        """What all share."""
+    def agreement(self) -> AnyAgreement:
+        """Return the shared agreement."""
 
-    def seat(self, name: str) -> Chair:
-        """What one party keeps to itself."""
+    def settings(self, name: str) -> PartySettingsBase:
+        """Return the settings of one party."""
 
 
 @dataclass(frozen=True, slots=True)
-class Identified:
-    """A party's identity, and what is legal about it but deserves a word."""
+class PartyIdentity:
+    """A party's key and certificates, its rules for peers' certificates, and warnings."""
 
     keyring: Keyring
     trust: Trust
     warnings: tuple[str, ...]
 
 
-def identify(config: Named, name: str, certificates: Path | None, now: datetime) -> Identified:
-    """Read and check what proves us; ``certificates`` wins over the seat's folder.
+def load_identity(
+    config: AnyConfig, name: str, certificates: Path | None, now: datetime
+) -> PartyIdentity:
+    """Read a party's key and certificate, and check them by the rules that its peers apply.
 
-    Our own certificate must pass the rules that our peers will hold it to.
+    Args:
+        config: a config of any mode.
+        name: the party.
+        certificates: folder of the key and certificates; default that of the party settings.
+        now: present time.
 
     Raises:
-        IdentityError: the first rule that is broken; in a strict seat also the first warning.
+        IdentityError: the first rule that is broken; with strict = true also the first warning.
     """
-    agreement, seat, beside = config.agreement, config.seat(name), config.path.parent
-    keyring = read_keyring(certificates or beside / seat.certificates, name)
+    agreement, settings, beside = config.agreement, config.settings(name), config.path.parent
+    keyring = read_keyring(certificates or beside / settings.certificates, name)
     pins: dict[str, Sequence[str]] = {
         peer: plan.pins for peer, plan in agreement.parties.items() if plan.pins
     }
-    denied_file = beside / seat.denied_file if seat.denied_file else None
-    trusted = trust(keyring, agreement.federation, pins, seat.denied, denied_file)
+    denied_file = beside / settings.denied_file if settings.denied_file else None
+    trusted = make_trust(keyring, agreement.federation, pins, settings.denied, denied_file)
     certificate = keyring.identity.certificate
     named = trusted.check(certificate, now)
     if named != name:
         raise IdentityError(
-            f"the certificate of {name} names {named}", "every party has a certificate of its own"
+            f"the certificate of {name} names {named}", "each party needs its own certificate"
         )
-    misgivings = list(_misgivings(certificate, now, pinned=bool(pins)))
-    if seat.strict and misgivings:
-        warning, cure = misgivings[0]
-        raise IdentityError(f"{warning}, and this seat is strict", cure)
-    return Identified(keyring, trusted, tuple(f"{warning}: {cure}" for warning, cure in misgivings))
+    warnings = list(_warnings(certificate, now, pinned=bool(pins)))
+    if settings.strict and warnings:
+        warning, hint = warnings[0]
+        raise IdentityError(f"{warning}, and this party's settings have strict = true", hint)
+    return PartyIdentity(
+        keyring, trusted, tuple(f"{warning}: {hint}" for warning, hint in warnings)
+    )
 
 
-def _misgivings(
+def _warnings(
     certificate: x509.Certificate, now: datetime, *, pinned: bool
 ) -> Iterator[tuple[str, str]]:
-    """What is legal about identities and deserves a word all the same, and the cure for it."""
-    left = days_left(certificate, now)
+    """Yield warning and hint for each legal but risky setting."""
+    left = certificate_days_left(certificate, now)
     within = next((days for days in ENDS_SOON if left <= days), None)
     if within is not None:
         end = certificate.not_valid_after_utc
         yield (
             f"our certificate ends within {within} day{'s' * (within > 1)}, "
             f"on {end:%Y-%m-%d %H:%M} UTC",
-            "renew it before a run lasts longer",
+            "renew it, or a longer run will fail",
         )
     if not pinned:
         yield (
-            "the agreement pins no keys, so whoever the authority certified is believed",
+            "the agreement pins no keys, so any certificate of the authority is accepted",
             "add the pins that vfl certs prints to [parties.NAME]",
         )

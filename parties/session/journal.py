@@ -1,8 +1,8 @@
-"""The journal: what the active party's program has found out so far, so that it can go on.
+"""Journal: recorded results of the hub's program, from which an interrupted run resumes.
 
-A run that resumes tells its story from the beginning again, but what the journal knows is not done
-a second time: the program passes over it and takes the recorded result. Where the journal ends the
-work begins. So no algorithm knows of crashes, and what a checkpoint holds is enough to go on.
+A resumed program runs from its beginning. For each piece of work that the journal has recorded, it
+takes the recorded result and does not repeat the work. After the last entry it does new work and
+records the results. So the algorithms need no code for crashes.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,80 +10,96 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from parties.common.errors import IntegrityError
-from parties.common.json_codec import Tensors, from_plain, to_plain
-from parties.session.checkpoint import Content
+from parties.common.json_codec import Tensors, from_json_value, to_json_value
+from parties.session.checkpoint import CheckpointContent
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One finished piece of work."""
+class JournalEntry:
+    """The recorded result of one piece of work.
+
+    Attributes:
+        name: name of the work.
+        value: the result as JSON, with names in place of tensors.
+        diverged: whether training was no longer finite after the work.
+        tensors: the tensors of the result by name, ``[...]`` of any shape.
+    """
 
     name: str
-    value: Any  # plain
-    diverged: bool  # whether the numbers were no longer finite after it
+    value: Any
+    diverged: bool
     tensors: Tensors = field(default_factory=dict)
 
 
 class Journal:
-    """Finished pieces of work in their order, and how many of them the program has passed."""
+    """Recorded results in their order, and how many of them the program has replayed.
 
-    def __init__(self, entries: Sequence[Entry] = ()) -> None:
-        self._entries, self._passed = list(entries), 0
-        self.grown = False  # since it was read or last written
+    Attributes:
+        has_new_entries: whether entries were added since the journal was read or last written.
+    """
+
+    def __init__(self, entries: Sequence[JournalEntry] = ()) -> None:
+        self._entries, self._replayed = list(entries), 0
+        self.has_new_entries = False
 
     @classmethod
-    def read(cls, content: Content) -> "Journal":
-        """The journal that a checkpoint holds."""
+    def read(cls, content: CheckpointContent) -> "Journal":
+        """Return the journal of a checkpoint."""
         written: list[list[Any]] = content.values["journal"]
         return cls(
             [
-                Entry(name, value, diverged, content.tensors[f"entry {place}"])
-                for place, (name, value, diverged) in enumerate(written)
+                JournalEntry(name, value, diverged, content.tensors[f"entry {number}"])
+                for number, (name, value, diverged) in enumerate(written)
             ]
         )
 
     @property
-    def entries(self) -> Sequence[Entry]:
-        """All that is known."""
+    def entries(self) -> Sequence[JournalEntry]:
+        """Return all entries."""
         return self._entries
 
     @property
     def replaying(self) -> bool:
-        """Whether the program is still being told what it found out before."""
-        return self._passed < len(self._entries)
+        """Return whether entries are left that the program has not replayed."""
+        return self._replayed < len(self._entries)
 
-    def passed(self, name: str) -> Entry | None:
-        """The entry ``name``, if it is the next that was recorded."""
-        if not self.replaying or self._entries[self._passed].name != name:
+    def replay(self, name: str) -> JournalEntry | None:
+        """Return the next entry and advance, if its name is ``name``; else None."""
+        if not self.replaying or self._entries[self._replayed].name != name:
             return None
-        self._passed += 1
-        return self._entries[self._passed - 1]
+        self._replayed += 1
+        return self._entries[self._replayed - 1]
 
-    def work(self, name: str, work: Callable[[], T], diverged: Callable[[], bool]) -> T:
-        """Do it and take it down, in place of the smaller pieces that it was made of.
+    def record(self, name: str, work: Callable[[], T], diverged: Callable[[], bool]) -> T:
+        """Do ``work`` and record its result; the entry replaces those of the work's own parts.
+
+        Args:
+            name: name of the work.
+            work: does the work and returns its result.
+            diverged: returns whether training is no longer finite.
 
         Raises:
-            IntegrityError: the journal is of another program.
+            IntegrityError: the journal has entries that ``work`` did not replay.
         """
-        start = self._passed
+        start = self._replayed
         value = work()
         if self.replaying:
             raise IntegrityError(
-                f"the checkpoint knows {self._entries[self._passed].name!r}, "
-                f"which does not belong to {name!r}",
-                "it was written by another version of vfl; begin anew with --begin fresh",
+                f"the checkpoint has an entry {self._entries[self._replayed].name!r}, "
+                f"which is no part of {name!r}",
+                "another version of vfl wrote the checkpoint; start again with --begin fresh",
             )
         tensors: Tensors = {}
-        entry = Entry(name, to_plain(value, tensors), diverged(), tensors)
+        entry = JournalEntry(name, to_json_value(value, tensors), diverged(), tensors)
         self._entries[start:] = [entry]
-        self._passed = len(self._entries)
-        self.grown = True
+        self._replayed = len(self._entries)
+        self.has_new_entries = True
         return value
 
 
-def told(entry: Entry, kind: type[T]) -> T:
-    """What an entry recorded."""
-    found: T = from_plain(kind, entry.value, entry.tensors)
-    return found
+def recorded_value(entry: JournalEntry, kind: type[T]) -> T:
+    """Return the result of type ``kind`` that ``entry`` recorded."""
+    value: T = from_json_value(kind, entry.value, entry.tensors)
+    return value

@@ -1,4 +1,4 @@
-"""A port inside this process: spokes arrive over memory lines, for debugging and tests."""
+"""Port inside one process: spokes connect over memory lines, for --in-process and tests."""
 
 from queue import Empty, Queue
 
@@ -7,20 +7,24 @@ from protocol.line import Line, MemoryLine, memory_lines
 
 
 class MemoryPort:
-    """Where the spokes of one process meet their hub."""
+    """Connects the spokes of one process with their hub."""
 
     def __init__(self) -> None:
         self._arrivals: Queue[MemoryLine] = Queue()
 
     def connect(self, name: str) -> Line:
-        """The spoke's end of a new line."""
+        """Return the spoke's end of a new line; ``name`` is the spoke's."""
         hub, spoke = memory_lines(name)
         self._arrivals.put(hub)
         return spoke
 
     def accept(self, timeout: float) -> Line:
-        """The hub's end of the next line; raises ``PeerSilent`` when none comes."""
+        """Return the hub's end of the next line.
+
+        Raises:
+            PeerSilent: no spoke connected within ``timeout`` seconds.
+        """
         try:
             return self._arrivals.get(timeout=timeout)
         except Empty:
-            raise PeerSilent(f"nobody came for {timeout:g} s") from None
+            raise PeerSilent(f"no spoke connected for {timeout:g} s") from None

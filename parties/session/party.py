@@ -1,72 +1,69 @@
-"""One party at run time: what every role program has at hand."""
+"""Party context: settings, identity, clock, progress and traffic of one party at run time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import torch
-
-from configs.agreement import Agreement
-from configs.schema import canonical, digest
-from configs.seat import Chair, Seat
-from configs.shared import Shared
-from parties.common.progress import Watch
-from parties.common.traffic import Ledger
-from parties.data.holding import Holding
+from configs.party_settings import PartySettingsBase
+from configs.schema import agreement_digest, canonical_agreement
+from configs.shared import AnyAgreement
+from parties.common.progress import ProgressReporter
+from parties.common.traffic import TrafficCounter
 from protocol.credentials import Trust
-from protocol.envelope import Terms
+from protocol.envelope import ChannelTerms
 from protocol.keyring import Keyring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seated:
-    """A seat taken, in any mode: settings, identity and the means to act on them."""
+class PartyContext:
+    """A party on this machine, in any mode.
+
+    Attributes:
+        name: name of the party in the agreement.
+        agreement: the shared agreement.
+        settings: the party's own settings.
+        keyring: the party's key and certificates.
+        trust: rules by which peers' certificates are checked.
+        state: the party's own folder of the run.
+        incarnation: number of this start of the party.
+        now: returns the present time.
+        entropy: returns a number of random bytes.
+        progress: reports progress and warnings.
+        traffic: counts messages.
+        model_run: the run whose model is used for prediction, 16 bytes; empty for training.
+    """
 
     name: str
-    agreement: Shared
-    seat: Chair
+    agreement: AnyAgreement
+    settings: PartySettingsBase
     keyring: Keyring
     trust: Trust
-    state: Path  # this party's own folder of the run
+    state: Path
     incarnation: int
     now: Callable[[], datetime]
     entropy: Callable[[int], bytes]
-    watch: Watch
-    ledger: Ledger
-    predicts: bytes = b""  # the run whose model we predict with; empty: we train
+    progress: ProgressReporter
+    traffic: TrafficCounter
+    model_run: bytes = b""
 
     @property
     def digest(self) -> bytes:
-        """The digest of our agreement."""
-        return digest(self.agreement)
+        """Return the digest of the agreement, 32 bytes."""
+        return agreement_digest(self.agreement)
 
     @property
     def purpose(self) -> bytes:
-        """What a greeting is signed for: our agreement and, for prediction, the model's run."""
-        return self.digest + self.predicts
+        """Return the purpose that a handshake signs: the agreement and the model's run, if any."""
+        return self.digest + self.model_run
 
     @property
-    def canonical(self) -> str:
-        """Our agreement as the peers may read it."""
-        return canonical(self.agreement)
+    def canonical_agreement(self) -> str:
+        """Return the agreement as canonical JSON, as Hello holds it."""
+        return canonical_agreement(self.agreement)
 
-    def terms(self, peer: str) -> Terms:
-        """The terms of our channel to ``peer``."""
-        return Terms(
+    def terms(self, peer: str) -> ChannelTerms:
+        """Return the terms of the channel to ``peer``."""
+        return ChannelTerms(
             self.name, peer, self.digest, self.incarnation, self.agreement.limits.magnitude
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Party(Seated):
-    """A party of a vertical run, with its data."""
-
-    agreement: Agreement
-    seat: Seat
-    holding: Holding
-
-    @property
-    def device(self) -> torch.device:
-        """Where our half of the model is computed; ``take_seat`` has seen that it is there."""
-        return torch.device(self.seat.device)

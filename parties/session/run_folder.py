@@ -1,4 +1,4 @@
-"""The folder of a run: apart from the data, writable, and held by one process at a time."""
+"""Folder of a run: outside the data folder, and locked by one process at a time."""
 
 import fcntl
 import os
@@ -12,14 +12,14 @@ LOCK = ".lock"
 _HINT = "choose another --out folder"
 
 
-def check_apart(out: Path, data: Path | None) -> None:
-    """Refuse an output folder that nobody can mean.
+def check_run_folder(out: Path, data: Path | None) -> None:
+    """Check the folder of the runs.
 
     Raises:
-        StorageError: it climbs with ``..``, is a file, or lies where the data lies.
+        StorageError: the path contains ``..``, is a file, or lies inside the data folder.
     """
     if ".." in out.parts:
-        raise StorageError(f"{out} climbs with ..", f"write where it leads: --out {out.resolve()}")
+        raise StorageError(f"{out} contains ..", f"give the resolved path: --out {out.resolve()}")
     if out.exists() and not out.is_dir():
         raise StorageError(f"{out} is a file", _HINT)
     if data is not None and out.resolve().is_relative_to(data.resolve()):
@@ -27,11 +27,11 @@ def check_apart(out: Path, data: Path | None) -> None:
 
 
 @contextmanager
-def alone(state: Path) -> Iterator[None]:
-    """Hold a party's own folder against every other process; it is made where it is absent.
+def lock_run_folder(state: Path) -> Iterator[None]:
+    """Lock a party's own folder while the body runs; create the folder if it is absent.
 
     Raises:
-        StorageError: another process holds it, or it cannot be used.
+        StorageError: another process holds the lock, or the folder cannot be used.
     """
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -39,19 +39,20 @@ def alone(state: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"cannot use {state}: {error.strerror}", _HINT) from error
     try:
-        _hold(lock, state)
+        _acquire(lock, state)
         yield
     finally:
-        os.close(lock)  # the file stays: to remove it would let two processes hold two files
+        os.close(lock)  # the file stays: if removed, two processes could lock two files
 
 
-def _hold(lock: int, state: Path) -> None:
+def _acquire(lock: int, state: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         holder = os.read(lock, 20).decode(errors="replace").strip()
         raise StorageError(
-            f"{state} is held by process {holder}", "one process a seat: wait for it, or end it"
+            f"{state} is in use by process {holder}",
+            "run one process per party: wait for that process, or end it",
         ) from error
     except OSError as error:
         raise StorageError(f"cannot lock {state}: {error.strerror}", _HINT) from error

@@ -1,4 +1,4 @@
-"""A whole federation on this machine, every seat its own process over loopback with mutual TLS."""
+"""Simulation: all parties on this machine, one process each, over loopback with mutual TLS."""
 
 import json
 import socket
@@ -18,20 +18,28 @@ from cryptography import x509
 
 from configs.any_file import read_any
 from configs.federated_file import FederatedConfig
-from configs.schema import Config
-from parties.cli.options import Begin
+from configs.schema import VerticalConfig
 from parties.common.errors import Failed
-from parties.common.progress import Event, Listener
+from parties.common.progress import Event, ProgressListener
 from parties.report import METRICS
+from parties.session.setup import Begin
 from protocol.credentials import fingerprint
-from protocol.keyring import issue, make_authority
+from protocol.keyring import issue_certificate, make_authority
 
-GRACE = 5.0  # seconds that the others get to end by themselves once one has failed
+GRACE = 5.0  # after a failure of one party, seconds until the other processes are killed
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is simulated, and where."""
+class SimulationPlan:
+    """Options of a simulation.
+
+    Attributes:
+        config: file with the agreement and the settings of all parties.
+        changes: changed settings, as ``--set`` gives them.
+        out: folder of the runs.
+        data: folder in which relative data paths begin.
+        begin: use of the checkpoints of an unfinished run.
+    """
 
     config: Path
     changes: tuple[str, ...]
@@ -41,8 +49,14 @@ class Plan:
 
 
 @contextmanager
-def certified(plan: Plan) -> Iterator[tuple[Config | FederatedConfig, tuple[str, ...], Path]]:
-    """The config with every party's key pinned, the changes that pin it, and the key folder."""
+def trial_certificates(
+    plan: SimulationPlan,
+) -> Iterator[tuple[VerticalConfig | FederatedConfig, tuple[str, ...], Path]]:
+    """Make temporary keys and certificates for all parties.
+
+    Yields:
+        The config with each party's key pinned, all changed settings, the folder of the keys.
+    """
     config = read_any(plan.config, plan.changes)
     federation = config.agreement.federation
     with TemporaryDirectory(prefix="vfl-certs-") as folder:
@@ -50,25 +64,25 @@ def certified(plan: Plan) -> Iterator[tuple[Config | FederatedConfig, tuple[str,
         make_authority(keys, federation)
         pins = []
         for name in config.agreement.parties:
-            issue(keys, federation, name)
-            pins.append(pinned(keys, name))
+            issue_certificate(keys, federation, name)
+            pins.append(pin_override(keys, name))
         changes = (*plan.changes, *pins)
         yield read_any(plan.config, changes), changes, keys
 
 
-def pinned(keys: Path, name: str) -> str:
-    """The change of a config that pins a party's key."""
+def pin_override(keys: Path, name: str) -> str:
+    """Return the ``--set`` option that pins the key of party ``name``."""
     leaf = x509.load_pem_x509_certificate((keys / f"{name}.pem").read_bytes())
     return f'parties.{name}.pins=["{fingerprint(leaf)}"]'
 
 
-def processes(plan: Plan, listener: Listener) -> dict[str, Any]:
-    """Run every seat as its own process over loopback with mutual TLS; the metrics of the run.
+def simulate_processes(plan: SimulationPlan, listener: ProgressListener) -> dict[str, Any]:
+    """Run each party as a process over loopback with mutual TLS; return the metrics of the run.
 
     Raises:
-        Failed: a party failed; the others were ended.
+        Failed: a party failed; all processes have ended.
     """
-    with certified(plan) as (config, changes, keys), reserved_port() as port:
+    with trial_certificates(plan) as (config, changes, keys), reserved_port() as port:
         address = f"127.0.0.1:{port}"
         events: Queue[Event | None] = Queue()
         children = {
@@ -90,7 +104,7 @@ def processes(plan: Plan, listener: Listener) -> dict[str, Any]:
 
 
 def _end(children: Iterable[subprocess.Popen[str]], readers: Iterable[Thread]) -> None:
-    """Nobody runs on, and no pipe stays open."""
+    """Kill all processes and close their pipes."""
     ended = list(children)
     for child in ended:
         child.kill()
@@ -103,9 +117,9 @@ def _end(children: Iterable[subprocess.Popen[str]], readers: Iterable[Thread]) -
 
 
 def _start(
-    plan: Plan, name: str, changes: Sequence[str], keys: Path, address: str, role: str
+    plan: SimulationPlan, name: str, changes: Sequence[str], keys: Path, address: str, role: str
 ) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "parties", "--role", role, "--seat", name]
+    command = [sys.executable, "-m", "parties", "--role", role, "--party", name]
     command += ["--config", str(plan.config), "--out", str(plan.out), "--format", "json"]
     command += ["--certificates", str(keys), "--hub", address]
     command += ["--begin", plan.begin.value]
@@ -116,7 +130,7 @@ def _start(
 
 
 def _read(child: subprocess.Popen[str], events: Queue[Event | None]) -> None:
-    """Move one child's events into the queue; None says that it has ended."""
+    """Put the events of one process into the queue, and None when the process has ended."""
     for line in child.stdout or ():
         if line.startswith("{"):
             events.put(json.loads(line))
@@ -125,9 +139,11 @@ def _read(child: subprocess.Popen[str], events: Queue[Event | None]) -> None:
 
 
 def _follow(
-    events: Queue[Event | None], children: dict[str, subprocess.Popen[str]], listener: Listener
+    events: Queue[Event | None],
+    children: dict[str, subprocess.Popen[str]],
+    listener: ProgressListener,
 ) -> Failed | None:
-    """Pass events on until every child has ended; the failure that began it, if any."""
+    """Pass events to ``listener`` until all processes have ended; return the first failure."""
     failure: Failed | None = None
     running, deadline = len(children), float("inf")
     while running:
@@ -137,9 +153,9 @@ def _follow(
             event = {"event": "nothing"}
         if event is None:
             running -= 1
-            failure = failure or _unsaid(children)
+            failure = failure or _unreported_failure(children)
         elif event["event"] == "error":
-            failure = _graver(failure, event)
+            failure = _first_cause(failure, event)
         elif event["event"] != "nothing":
             listener(event)
         deadline = min(deadline, monotonic() + GRACE) if failure else deadline
@@ -149,35 +165,35 @@ def _follow(
     return failure
 
 
-def _graver(failure: Failed | None, event: Event) -> Failed:
-    """The first failure, but one that had its own cause rather than an echo of it."""
-    said = f"{event['party']}: {event['message']}"
-    found = Failed(said, event["hint"], event["exit"], echo=event["echo"])
-    return found if failure is None or (failure.echo and not found.echo) else failure
+def _first_cause(failure: Failed | None, event: Event) -> Failed:
+    """Return the first failure; a failure with its own cause takes precedence over an echo."""
+    text = f"{event['party']}: {event['message']}"
+    latest = Failed(text, event["hint"], event["exit"], echo=event["echo"])
+    return latest if failure is None or (failure.echo and not latest.echo) else failure
 
 
-def _unsaid(children: dict[str, subprocess.Popen[str]]) -> Failed | None:
-    """A child that ended badly without a word."""
+def _unreported_failure(children: dict[str, subprocess.Popen[str]]) -> Failed | None:
+    """Return the failure of a process that ended without an error event, if there is one."""
     for name, child in children.items():
         if child.poll():
             killed = child.returncode < 0
             how = f"signal {-child.returncode}" if killed else f"exit code {child.returncode}"
-            hint = "the same command goes on from the last checkpoint" if killed else ""
+            hint = "run the same command to resume from the last checkpoint" if killed else ""
             return Failed(f"{name}: ended with {how}", hint, 1)
     return None
 
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A TCP port of the loopback for a process that is about to be started.
+    """Reserve a TCP port of the loopback for a process that is about to be started.
 
-    It stays bound here, not listening: the kernel gives it to nobody else meanwhile, as the source
-    of a connection neither, and lets a server listen on it that sets SO_REUSEADDR, as gRPC's do.
+    A socket of this process stays bound to the port, without listening. Linux then gives the port
+    to no other process, and lets a server with SO_REUSEADDR, such as gRPC's, listen on it.
     """
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        port: int = held.getsockname()[1]
-        if sys.platform != "linux":  # other systems let nobody listen on a port that is bound
-            held.close()
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port: int = reserved.getsockname()[1]
+        if sys.platform != "linux":  # other systems let no process listen on a bound port
+            reserved.close()
         yield port

@@ -1,1 +1,1 @@
-"""Vertical mode: split models over parties with different columns."""
+"""Vertical mode: a split model over parties that have different columns of the same rows."""

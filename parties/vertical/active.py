@@ -1,4 +1,4 @@
-"""The active party's role program: it holds the labels, leads every step and writes the report."""
+"""The active party's role program: it has the labels, drives every step and returns the metrics."""
 
 import platform
 from collections.abc import Callable, Mapping
@@ -9,28 +9,36 @@ from typing import Any
 
 import numpy as np
 
-from parties.common.errors import StorageError, exit_code, public
+from parties.common.errors import StorageError, abort_reason, exit_code
 from parties.common.shared_randomness import Index
 from parties.report import VERSION
-from parties.session import handshake as join
-from parties.session.checkpoint_offer import Held
-from parties.session.party import Party
-from parties.vertical.engine.plant import plant
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import Epoch, accuracy, best_epoch, early_epoch
-from parties.vertical.evaluation.compare import compare
-from parties.vertical.evaluation.metrics import nothing, record
-from parties.vertical.evaluation.row_groups import ground
-from parties.vertical.methods.method import ORIGINAL
-from parties.vertical.methods.registry import method
-from parties.vertical.privacy.claims import claims, summary
-from parties.vertical.privacy.ledger import Spent
-from parties.vertical.privacy.spending import account
-from parties.vertical.purge import purge, search
-from parties.vertical.requests import Chosen, choose
-from parties.vertical.resume import Losses, begin, newest
-from parties.vertical.saved_model import save_half
-from parties.vertical.training_run import train
+from parties.session import handshake
+from parties.session.checkpoint import CheckpointOffer
+from parties.session.reconnect import Reconnect
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.requests import (
+    RequestRows,
+    plant_in_training_rows,
+    select_request_rows,
+)
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import (
+    EpochResult,
+    accuracy_on_rows,
+    best_epoch,
+    early_copy_epoch,
+    train_model,
+)
+from parties.vertical.evaluation.compare import compare_methods
+from parties.vertical.evaluation.metrics import empty_request_record, request_record
+from parties.vertical.evaluation.row_groups import select_row_groups
+from parties.vertical.methods.registry import vertical_method
+from parties.vertical.privacy.claims import claims_summary, collect_spending, privacy_claims
+from parties.vertical.privacy.ledger import PrivacySpending
+from parties.vertical.purge import purge_request, search_residues
+from parties.vertical.resume import newest_checkpoint, start_split_model
+from parties.vertical.saved_model import save_local_model
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 from protocol.hub import Hub
@@ -38,147 +46,153 @@ from protocol.hub import Hub
 Publish = Callable[[dict[str, Any]], None]
 FITTED = (
     "preprocessing statistics, where a party has any, were fitted with the forgotten rows: "
-    "only Retrain fits them anew"
+    "only Retrain fits them again"
 )
-COPY = "a copy of the model from early in this unlearning, at which the next request begins"
+COPY = "a copy of the model from early in this unlearning, from which the next request starts"
 KEPT = (
     "the number of epochs and the hyper-parameters were chosen with the forgotten rows",
-    "every party's own source data, from which each must delete the rows itself",
+    "every party's own source data, from which each party must delete the rows itself",
 )
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn", "grpcio", "protobuf", "cryptography")
 
 
-def run_active(party: Party, port: join.Port, publish: Publish) -> dict[str, Any]:
-    """Join, align or go on, train, carry out every request; the metrics of the run.
+def run_active(party: VerticalParty, port: handshake.SpokePort, publish: Publish) -> dict[str, Any]:
+    """Run the active party: accept the spokes, align or resume, train, carry out all requests.
 
-    ``publish`` gets them before the others are let go, and what there is of them after a failure.
+    Args:
+        party: the active party.
+        port: accepts the passive parties' lines.
+        publish: receives the metrics before the goodbye, or the partial metrics after a failure.
+
+    Returns:
+        The metrics of the run.
     """
-    losses = Losses(party, partial(newest, party))
+    reconnect = Reconnect(party, partial(newest_checkpoint, party))
     while True:
-        hub, offers = losses.retry(partial(join.welcome, party, port))
+        hub, offers = reconnect.join(partial(handshake.accept_spokes, party, port))
         try:
-            return _session(party, hub, offers, publish)
+            return _run_session(party, hub, offers, publish)
         except ProtocolError as error:
-            losses.bear(error)
+            reconnect.wait_or_raise(error)
 
 
-def _session(
-    party: Party, hub: Hub, offers: Mapping[str, Held], publish: Publish
+def _run_session(
+    party: VerticalParty, hub: Hub, offers: Mapping[str, CheckpointOffer], publish: Publish
 ) -> dict[str, Any]:
     try:
-        return _lead(begin(party, hub, offers), publish)
+        return _run(start_split_model(party, hub, offers), publish)
     except Exception as error:
-        hub.abort(*public(error))
+        hub.abort(*abort_reason(error))
         raise
     finally:
         hub.close()
 
 
-def _lead(federation: Federation, publish: Publish) -> dict[str, Any]:
-    party = federation.party
+def _run(split_model: SplitModel, publish: Publish) -> dict[str, Any]:
+    party = split_model.party
     metrics: dict[str, Any] = {
         "version": VERSION,
-        "run": _run(federation),
+        "run": _run_record(split_model),
         "training": None,
         "requests": [],
         "failure": None,
     }
     try:
-        _story(federation, metrics)
+        _train_and_unlearn(split_model, metrics)
     except Exception as error:
-        known = exit_code(error) is not None
-        metrics["failure"] = str(error) if known else f"unexpected {type(error).__name__}"
-        _publish_partial(party, publish, metrics | _sums(party))
+        expected = exit_code(error) is not None
+        metrics["failure"] = str(error) if expected else f"unexpected {type(error).__name__}"
+        _publish_partial(party, publish, metrics | _traffic(party))
         raise
-    metrics["run"]["privacy"] = _privacy(federation, account(federation))
-    metrics |= _sums(party)
-    metrics["run"]["seconds"] = party.ledger.elapsed
-    save_half(party, federation.state, federation.run)
+    metrics["run"]["privacy"] = _privacy_record(split_model, collect_spending(split_model))
+    metrics |= _traffic(party)
+    metrics["run"]["seconds"] = party.traffic.elapsed
+    save_local_model(party, split_model.state, split_model.run)
     publish(metrics)
-    federation.goodbye()
+    split_model.goodbye()
     return metrics
 
 
-def _publish_partial(party: Party, publish: Publish, metrics: dict[str, Any]) -> None:
-    """What there is; that it cannot be written must not hide why the run failed."""
+def _publish_partial(party: VerticalParty, publish: Publish, metrics: dict[str, Any]) -> None:
+    """Publish partial metrics; an error here must not hide why the run failed."""
     try:
         publish(metrics)
     except (StorageError, ValueError) as error:
-        party.watch.warn(f"no partial report: {error}")
+        party.progress.warn(f"no partial report: {error}")
 
 
-def _sums(party: Party) -> dict[str, Any]:
-    """What crossed, by phase and by peer."""
-    return {"traffic": party.ledger.by_phase(), "peers": party.ledger.by_peer()}
+def _traffic(party: VerticalParty) -> dict[str, Any]:
+    """The traffic by phase and by peer."""
+    return {"traffic": party.traffic.by_phase(), "peers": party.traffic.by_peer()}
 
 
-def _story(federation: Federation, metrics: dict[str, Any]) -> None:
-    """Train, then carry out every request; ``metrics`` grows on the way."""
-    chosen = federation.once("requests", list[Chosen], lambda: _choose(federation))
-    plant(federation, chosen)
+def _train_and_unlearn(split_model: SplitModel, metrics: dict[str, Any]) -> None:
+    """Train, then carry out every request; ``metrics`` are completed on the way."""
+    chosen = split_model.once("requests", list[RequestRows], lambda: _select_rows(split_model))
+    plant_in_training_rows(split_model, chosen)
     planted = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
-    early = early_epoch(federation.agreement)
-    epochs = train(federation, vfl_pb2.LEARN, ORIGINAL, "training", early)
-    metrics["training"] = _training(federation, epochs)
-    tested = federation.once("test", float, lambda: accuracy(federation, vfl_pb2.TEST))
-    metrics["run"]["test_accuracy"] = tested
-    federation.checkpoint()
+    early = early_copy_epoch(split_model.agreement)
+    epochs = train_model(split_model, vfl_pb2.TRAIN_ROWS, ORIGINAL, "training", early)
+    metrics["training"] = _training_record(split_model, epochs)
+    accuracy = split_model.once("test", float, lambda: accuracy_on_rows(split_model, vfl_pb2.TEST))
+    metrics["run"]["test_accuracy"] = accuracy
+    split_model.checkpoint()
     while chosen:
-        metrics["requests"].append(_carry_out(federation, chosen.pop(0), planted))
+        metrics["requests"].append(_carry_out(split_model, chosen.pop(0), planted))
 
 
-def _choose(federation: Federation) -> list[Chosen]:
-    rows = federation.state.features.rows
-    return choose(federation.party, rows, federation.rows, federation.labels)
+def _select_rows(split_model: SplitModel) -> list[RequestRows]:
+    rows = split_model.state.features.rows
+    return select_request_rows(split_model.party, rows, split_model.rows, split_model.labels)
 
 
-def _carry_out(federation: Federation, chosen: Chosen, planted: Index) -> dict[str, Any]:
-    before = federation.rows
+def _carry_out(split_model: SplitModel, chosen: RequestRows, planted: Index) -> dict[str, Any]:
+    before = split_model.rows
     if len(chosen.rows):
-        federation.forget(chosen.rows)
-    rows = federation.rows
+        split_model.forget(chosen.rows)
+    rows = split_model.rows
     dropped = {
         "validation": len(before.validation) - len(rows.validation),
         "test": len(before.test) - len(rows.test),
     }
     name = chosen.request.name
     if len(rows.forgotten):
-        work = partial(_figures, federation, chosen, planted)
-        figures = federation.once(f"figures of {name}", dict, work)
+        work = partial(_measure, split_model, chosen, planted)
+        record = split_model.once(f"figures of {name}", dict, work)
     else:
-        figures = nothing(federation, chosen)
+        record = empty_request_record(split_model, chosen)
     return {
-        **figures,
+        **record,
         "dropped": dropped,
-        "purged": purge(federation, name) if len(chosen.rows) else {},
-        "remains": _remains(federation, name) if len(chosen.rows) else {},
-        "kept": _kept(federation),
+        "purged": purge_request(split_model, name) if len(chosen.rows) else {},
+        "remains": _search(split_model, name) if len(chosen.rows) else {},
+        "kept": _remaining_state(split_model),
     }
 
 
-def _remains(federation: Federation, name: str) -> dict[str, list[str]]:
-    """Where parties still find rows of the request after its purge, in memory and in files."""
-    look = partial(search, federation)
-    return federation.once(f"search after {name}", dict, look, durable=False)
+def _search(split_model: SplitModel, name: str) -> dict[str, list[str]]:
+    """The places where parties still find rows of the request after its purge."""
+    search = partial(search_residues, split_model)
+    return split_model.once(f"search after {name}", dict, search, durable=False)
 
 
-def _kept(federation: Federation) -> list[str]:
-    """What still remembers the rows."""
-    fitted = [FITTED] if federation.agreement.preprocessing == "fitted" else []
-    early = [COPY] if early_epoch(federation.agreement) else []
+def _remaining_state(split_model: SplitModel) -> list[str]:
+    """State that still depends on the forgotten rows, for the report."""
+    fitted = [FITTED] if split_model.agreement.preprocessing == "fitted" else []
+    early = [COPY] if early_copy_epoch(split_model.agreement) else []
     return [*fitted, *early, *KEPT]
 
 
-def _figures(federation: Federation, chosen: Chosen, planted: Index) -> dict[str, Any]:
-    """Compare and measure; the logits of the compared models live no longer than this call."""
-    where = ground(federation, chosen, planted)
-    found = compare(federation, chosen.request)
-    federation.party.watch.phase("audit")
-    return record(federation, chosen, where, found)
+def _measure(split_model: SplitModel, chosen: RequestRows, planted: Index) -> dict[str, Any]:
+    """Run and measure all methods; the models' logits are deleted afterwards."""
+    groups = select_row_groups(split_model, chosen, planted)
+    comparison = compare_methods(split_model, chosen.request)
+    split_model.party.progress.phase("audit")
+    return request_record(split_model, chosen, groups, comparison)
 
 
-def _training(federation: Federation, epochs: list[Epoch]) -> dict[str, Any]:
-    stops_early = federation.agreement.training.patience is not None
+def _training_record(split_model: SplitModel, epochs: list[EpochResult]) -> dict[str, Any]:
+    stops_early = split_model.agreement.training.patience is not None
     return {
         "stream": ORIGINAL,
         "epochs": [asdict(epoch) for epoch in epochs],
@@ -186,18 +200,20 @@ def _training(federation: Federation, epochs: list[Epoch]) -> dict[str, Any]:
     }
 
 
-def _privacy(federation: Federation, spent: Mapping[str, Spent]) -> dict[str, Any]:
-    """What may be claimed of each party's features and labels, and why no more."""
-    found = claims(federation.agreement, spent)
-    return {"summary": summary(found), "claims": [asdict(each) for each in found]}
+def _privacy_record(
+    split_model: SplitModel, spent: Mapping[str, PrivacySpending]
+) -> dict[str, Any]:
+    """Privacy claims per party, with reasons."""
+    comparison = privacy_claims(split_model.agreement, spent)
+    return {"summary": claims_summary(comparison), "claims": [asdict(each) for each in comparison]}
 
 
-def _run(federation: Federation) -> dict[str, Any]:
-    party, rows = federation.party, federation.start
+def _run_record(split_model: SplitModel) -> dict[str, Any]:
+    party, rows = split_model.party, split_model.start
     agreement = party.agreement
     return {
         "federation": agreement.federation,
-        "session": federation.run.hex(),
+        "session": split_model.run.hex(),
         "agreement": party.digest.hex(),
         "seed": agreement.seed,
         "software": {name: version(name) for name in LIBRARIES}
@@ -207,20 +223,20 @@ def _run(federation: Federation) -> dict[str, Any]:
                 "name": name,
                 "role": each.role,
                 "width": each.width,
-                "threads": party.seat.threads if name == party.name else None,
+                "threads": party.settings.threads if name == party.name else None,
             }
             for name, each in agreement.parties.items()
         ],
-        "common_rows": len(federation.labels),
+        "common_rows": len(split_model.labels),
         "psi": {"security": agreement.psi.security},
         "rows": {
-            "learn": len(rows.learn),
+            "learn": len(rows.train),
             "validation": len(rows.validation),
             "test": len(rows.test),
         },
         "overlap": agreement.training.overlap,
-        "guarantee": method(agreement.unlearning.method).guarantee.value,
-        "privacy": _privacy(federation, {}),
+        "guarantee": vertical_method(agreement.unlearning.method).guarantee.value,
+        "privacy": _privacy_record(split_model, {}),
         "test_accuracy": None,
         "seconds": None,
     }

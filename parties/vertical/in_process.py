@@ -1,47 +1,54 @@
-"""A whole federation inside this process: threads and memory lines, for debugging and tests."""
+"""A vertical run in this process: parties in threads, connected by memory lines."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from configs.errors import ConfigError
-from configs.schema import Config
-from parties.common.progress import Listener
+from configs.schema import VerticalConfig
+from parties.common.progress import ProgressListener
 from parties.session.memory_port import MemoryPort
-from parties.session.setup import Place, take_seat
-from parties.session.simulation import Plan, certified
-from parties.vertical.resume import prepare
-from parties.vertical.run_party import play_in_process
+from parties.session.setup import StartOptions
+from parties.session.simulation import SimulationPlan, trial_certificates
+from parties.vertical.resume import prepare_start
+from parties.vertical.run_party import run_party_in_process
+from parties.vertical.setup import set_up_party
 from protocol.errors import Aborted
 
 
-def in_process(plan: Plan, listener: Listener) -> dict[str, Any]:
-    """Run every role in a thread of this process; the metrics of the run.
+def run_in_process(plan: SimulationPlan, listener: ProgressListener) -> dict[str, Any]:
+    """Run every party in a thread of this process, for debugging and tests.
+
+    Returns:
+        The metrics of the run.
 
     Raises:
+        ConfigError: the config is of a horizontal run.
+        RuntimeError: the active party returned no metrics.
         Exception: the failure of a party, as it was raised.
     """
-    with certified(plan) as (config, _, keys):
-        if not isinstance(config, Config):
+    with trial_certificates(plan) as (config, _, keys):
+        if not isinstance(config, VerticalConfig):
             raise ConfigError(
-                "a horizontal run has no --in-process: simulated clients share a pool"
+                "--in-process is for vertical runs; this config is of a horizontal run",
+                "remove --in-process",
             )
-        place, port = Place(plan.out, plan.data, keys, plan.begin), MemoryPort()
+        options, port = StartOptions(plan.out, plan.data, keys, plan.begin), MemoryPort()
 
-        # All seats before any thread: what a party cannot read ends the run at once.
-        seated = {
-            name: take_seat(config, name, place, listener) for name in config.agreement.parties
+        # Set up all parties before any thread starts, so that unreadable data ends the run at once.
+        ready = {
+            name: set_up_party(config, name, options, listener) for name in config.agreement.parties
         }
-        for each in seated.values():
-            prepare(each, plan.begin)
+        for each in ready.values():
+            prepare_start(each, plan.begin)
 
         def play(name: str) -> dict[str, Any] | None:
-            return play_in_process(seated[name], port, lambda: port.connect(name), plan.out)
+            return run_party_in_process(ready[name], port, lambda: port.connect(name), plan.out)
 
-        with ThreadPoolExecutor(len(seated)) as pool:
-            runs = {name: pool.submit(play, name) for name in seated}
+        with ThreadPoolExecutor(len(ready)) as pool:
+            runs = {name: pool.submit(play, name) for name in ready}
         failures = [error for error in (run.exception() for run in runs.values()) if error]
         for error in sorted(failures, key=lambda error: isinstance(error, Aborted)):
-            raise error  # who only heard of another's failure comes last
+            raise error  # the first failure; parties that were aborted by it come last
         metrics = runs[config.agreement.active].result()
     if metrics is None:
         raise RuntimeError("the active party returned no metrics")

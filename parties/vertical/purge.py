@@ -1,41 +1,115 @@
-"""The end of a request: every party drops what remembers its rows, and looks for what is left."""
+"""The end of a request: purge its rows at all parties, and search for residues.
 
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.residue_check import remains
+A cache, copy or checkpoint that the purge missed would restore the rows.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parties.common.shared_randomness import Index
+from parties.session.checkpoint import CheckpointContent, Checkpoints
+from parties.vertical.engine.local_model import EARLY
+from parties.vertical.engine.party_state import PartyState
+from parties.vertical.engine.split_model import SplitModel
 from protocol import vfl_pb2
 
 
-def purge(federation: Federation, name: str) -> dict[str, list[str]]:
-    """Have every party drop all that remembers the forgotten rows of request ``name``.
+def purge_request(split_model: SplitModel, name: str) -> dict[str, list[str]]:
+    """Let every party delete the state that depends on the rows of the request ``name``.
 
     Returns:
-        What each party dropped.
+        What each party deleted.
     """
-    before = federation.replaying
-    purged = federation.once(f"purge of {name}", dict, lambda: _purge(federation), durable=False)
-    if before:
-        federation.state.forgotten_for_good()
-    federation.settle()
+    replayed = split_model.replaying
+    purged = split_model.once(f"purge of {name}", dict, lambda: _purge(split_model), durable=False)
+    if replayed:
+        split_model.state.without_forgotten()
+    split_model.prune_checkpoints()
     return purged
 
 
-def search(federation: Federation) -> dict[str, list[str]]:
-    """Where parties still find rows of the last request, in memory and in their files.
+def search_residues(split_model: SplitModel) -> dict[str, list[str]]:
+    """The places where each party still finds rows of the last request, in memory and in files.
 
-    Only within ``once``, since all answer.
+    Call it within ``once`` only, because it sends messages.
     """
-    done = federation.tell(vfl_pb2.UNLEARN, vfl_pb2.Arrange(search=vfl_pb2.Search()))
-    gone = federation.state.dropped
-    ours = remains(federation.state, federation.checkpoints) + federation.passes.remains(gone)
-    ours += federation.used_labels.remains(gone)
-    return {federation.party.name: ours} | {name: list(each.left) for name, each in done.items()}
+    replies = split_model.send_to_passive(
+        vfl_pb2.UNLEARN, vfl_pb2.ModelCommand(search_residue=vfl_pb2.SearchResidue())
+    )
+    forgotten = split_model.state.requested_rows
+    own = residues(split_model.state, split_model.checkpoints) + split_model.loop.residues(
+        forgotten
+    )
+    own += split_model.used_labels.residues(forgotten)
+    return {split_model.party.name: own} | {
+        name: list(each.residue) for name, each in replies.items()
+    }
 
 
-def _purge(federation: Federation) -> dict[str, list[str]]:
-    done = federation.tell(vfl_pb2.UNLEARN, vfl_pb2.Purge())
-    dropped = federation.state.dropped
-    ours = federation.state.purge()
-    ours += federation.passes.forget(dropped) + federation.used_labels.forget(dropped)
-    ours.append(f"row map, features and labels of {len(dropped)} rows")
-    ours.append("checkpoints from before")
-    return {federation.party.name: ours} | {name: list(each.purged) for name, each in done.items()}
+def _purge(split_model: SplitModel) -> dict[str, list[str]]:
+    replies = split_model.send_to_passive(vfl_pb2.UNLEARN, vfl_pb2.Purge())
+    forgotten = split_model.state.requested_rows
+    own = split_model.state.purge()
+    own += split_model.loop.forget(forgotten) + split_model.used_labels.forget(forgotten)
+    own.append(f"row map, features and labels of {len(forgotten)} rows")
+    own.append("checkpoints from before")
+    return {split_model.party.name: own} | {
+        name: list(each.purged) for name, each in replies.items()
+    }
+
+
+def residues(state: PartyState, checkpoints: Checkpoints) -> list[str]:
+    """The places of one party that still hold rows of the last request; empty after its purge."""
+    return [*_in_memory(state), *_in_files(checkpoints, state.requested_rows)]
+
+
+def _in_memory(state: PartyState) -> Iterator[str]:
+    forgotten = state.requested_rows
+    if (state.features.rows[forgotten] >= 0).any():
+        yield "row map"
+    rows = state.rows  # its ``initial_train`` may keep indices: they only fix the batch order
+    parts = (rows.train, rows.validation, rows.test, rows.forgotten)
+    if any(np.isin(forgotten, part).any() for part in parts):
+        yield "row sets"
+    if any(
+        bool(each.values[forgotten].any())
+        for each in state.features.all_inputs(state.inputs_in_use)
+    ):
+        yield "features"
+    stale = _stale_copies(state.local_model.slots, state.local_model.ensemble)
+    yield from (f"copy {slot!r} of the model" for slot in stale)
+    if state.trigger is not None:
+        yield "trigger"
+
+
+def _in_files(checkpoints: Checkpoints, forgotten: Index) -> Iterator[str]:
+    for number in checkpoints.offer().numbers:
+        for place in _in_checkpoint(checkpoints.read(number), forgotten):
+            yield f"{place} in checkpoint {number}"
+
+
+def _in_checkpoint(content: CheckpointContent, forgotten: Index) -> Iterator[str]:
+    rows = torch.from_numpy(forgotten)
+    if (content.tensors["rows"]["map"][rows] >= 0).any():
+        yield "row map"
+    labels = content.tensors.get("labels")
+    if labels is not None and (labels["labels"][rows] >= 0).any():
+        yield "labels"
+    if _stale_copies(content.values["slots"], content.values["members"]):
+        yield "copies of the model"
+    entries = {name: each for name, each in content.tensors.items() if name.startswith("entry ")}
+    if any(_is_output(tensor) for each in entries.values() for tensor in each.values()):
+        yield "outputs in the journal"
+
+
+def _stale_copies(slots: Iterable[str], members: Iterable[str]) -> list[str]:
+    """Copies besides the present model and the start of the next request."""
+    return [slot for slot in slots if slot not in {*members, EARLY}]
+
+
+def _is_output(tensor: Tensor) -> bool:
+    """Whether a tensor holds values of rows, not indices of rows."""
+    return tensor.is_floating_point()

@@ -1,186 +1,156 @@
-"""Going on: from the newest checkpoint that all parties hold, and after one of them was lost."""
+"""Start of a vertical run: resume the newest common checkpoint, or align the rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
 from shutil import rmtree
-from typing import TypeVar
 
-from configs.schema import canonical
-from parties.cli.options import Begin
-from parties.common.errors import ABSENT
+from configs.schema import canonical_agreement
 from parties.common.shared_randomness import Index
-from parties.session.checkpoint import Checkpoints
-from parties.session.checkpoint_offer import Held
-from parties.session.party import Party, Seated
-from parties.vertical.alignment.align import follow, lead
+from parties.session.checkpoint import CheckpointOffer, Checkpoints
+from parties.session.setup import Begin
+from parties.vertical.alignment.align import align_active, align_passive
 from parties.vertical.alignment.differencing import refuse_small_change
 from parties.vertical.alignment.psi_input import PSI
-from parties.vertical.engine.party_state import Build, State
-from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party_state import NetworkBuilder, PartyState
+from parties.vertical.engine.split_model import SplitModel
 from protocol import vfl_pb2
 from protocol.channel import Channel
-from protocol.errors import Aborted, LineBroken, PeerSilent, RemoteProtocolError
+from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
 from psi.alignment import alignment_digest
-from psi.ids import fingerprints
+from psi.ids import fingerprint_ids
 
-T = TypeVar("T")
-FRUITLESS = 3  # losses without a new checkpoint between them, after which a party gives up
 _PLACE = vfl_pb2.Place(task=vfl_pb2.CHECKPOINT, epoch=0, step=0, microbatch=0)
 
 
-def checkpoints(party: Party) -> Checkpoints:
-    """Where ``party`` keeps what it can go on from."""
+def party_checkpoints(party: VerticalParty) -> Checkpoints:
+    """The checkpoints of a party; they are valid for one agreement and one data set."""
     plan = party.agreement
     bare = {name: each.model_copy(update={"pins": ()}) for name, each in plan.parties.items()}
-    agreement = canonical(plan.model_copy(update={"parties": bare}))
+    agreement = canonical_agreement(plan.model_copy(update={"parties": bare}))
     folder = party.state / "checkpoints"
     return Checkpoints(
         folder, party=party.name, agreement=agreement, data=party.holding.digest.hex()
     )
 
 
-def prepare(party: Party, how: Begin) -> None:
-    """Look at what an unfinished run left, before anybody is dialled.
+def prepare_start(party: VerticalParty, begin: Begin) -> None:
+    """Delete, keep or require the checkpoints of an unfinished run, before any party is contacted.
 
     Raises:
-        StorageError: there is nothing to go on from, or it is of another agreement.
-        IntegrityError: what there is cannot be used.
+        StorageError: a checkpoint is required, but there is none for this agreement.
+        IntegrityError: the checkpoints are damaged.
     """
-    ours = checkpoints(party)
-    if how is Begin.FRESH:
-        ours.clear()
+    checkpoints = party_checkpoints(party)
+    if begin is Begin.FRESH:
+        checkpoints.clear()
         rmtree(party.state / PSI, ignore_errors=True)
-    if how is Begin.RESUME:
-        ours.require()
+    if begin is Begin.RESUME:
+        checkpoints.require()
 
 
-def newest(party: Party) -> int:
-    """The number of our newest checkpoint; 0 without any."""
-    return max(checkpoints(party).held().numbers, default=0)
+def newest_checkpoint(party: VerticalParty) -> int:
+    """The number of the party's newest checkpoint; 0 without a checkpoint."""
+    return max(party_checkpoints(party).offer().numbers, default=0)
 
 
-def begin(party: Party, hub: Hub, offers: Mapping[str, Held]) -> Federation:
-    """Go on from the newest checkpoint that all hold, or find the common rows.
+def start_split_model(
+    party: VerticalParty, hub: Hub, offers: Mapping[str, CheckpointOffer]
+) -> SplitModel:
+    """Resume the newest checkpoint that all parties have, or align the rows.
 
     Raises:
-        RemoteProtocolError: a party holds other common rows than we do.
+        RemoteProtocolError: a party's checkpoint has other common rows.
     """
-    ours = checkpoints(party)
-    held = ours.held()
-    number = _newest(held, offers)
+    checkpoints = party_checkpoints(party)
+    offer = checkpoints.offer()
+    number = _newest_common(offer, offers)
     if number is None:
-        _tell_what_is_lost(party, held, offers)
-        ours.clear()
-        rows = lead(party, hub).rows
+        _warn_of_restart(party, offer, offers)
+        checkpoints.clear()
+        rows = align_active(party, hub).rows
         refuse_small_change(party, len(rows))
-        federation = Federation(party, hub, rows, ours)
-        federation.checkpoint()
-        return federation
+        split_model = SplitModel(party, hub, rows, checkpoints)
+        split_model.checkpoint()
+        return split_model
     hub.move_to(_PLACE)
     hub.broadcast(vfl_pb2.Resume(checkpoint=number))
-    ours.settle(number, number)
-    federation = Federation.resume(party, hub, ours, number, held.run)
-    digest = _digest(party, federation.state.features.rows, next(iter(hub.channels.values())))
-    for name, said in hub.gather(federation.patience).items():
-        _same(name, digest, said.expect(vfl_pb2.Resumed).digest)
-    party.watch.note(f"going on from checkpoint {number}")
-    return federation
+    checkpoints.prune(number, number)
+    split_model = SplitModel.resume(party, hub, checkpoints, number, offer.run)
+    digest = _digest(party, split_model.state.features.rows, next(iter(hub.channels.values())))
+    for name, message in hub.gather(split_model.time_limit).items():
+        _require_same(name, digest, message.expect(vfl_pb2.Resumed).digest)
+    party.progress.note(f"resumed checkpoint {number}")
+    return split_model
 
 
-def join_in(party: Party, channel: Channel, ours: Checkpoints, build: Build) -> tuple[State, bytes]:
-    """A passive party's side of ``begin``: its state, and the run that it is of."""
-    said = channel.receive(party.agreement.limits.idle_seconds)
-    if not isinstance(said.body, vfl_pb2.Resume):
-        if ours.held().numbers:
+def start_party_state(
+    party: VerticalParty, channel: Channel, checkpoints: Checkpoints, build: NetworkBuilder
+) -> tuple[PartyState, bytes]:
+    """Start as a passive party: resume the hub's checkpoint, or align the rows.
+
+    Returns:
+        The state of the party, and 16 bytes that name the run.
+
+    Raises:
+        RemoteProtocolError: the hub resumes a checkpoint that was not offered.
+    """
+    message = channel.receive(party.agreement.limits.idle_seconds)
+    if not isinstance(message.body, vfl_pb2.Resume):
+        if checkpoints.offer().numbers:
             hub = channel.terms.peer
-            party.watch.warn(f"{hub} begins anew: our checkpoints of an unfinished run are removed")
-        ours.clear()
-        rows = follow(party, channel, said.expect(vfl_pb2.Open)).rows
+            party.progress.warn(
+                f"{hub} starts a new run: the checkpoints of the unfinished run are deleted"
+            )
+        checkpoints.clear()
+        rows = align_passive(party, channel, message.expect(vfl_pb2.StartAlignment)).rows
         refuse_small_change(party, len(rows))
-        return State(party, rows, build, None), channel.session or b""
-    number, held = said.body.checkpoint, ours.held()
-    if number not in held.numbers:
+        return PartyState(party, rows, build, None), channel.session or b""
+    number, offer = message.body.checkpoint, checkpoints.offer()
+    if number not in offer.numbers:
         raise RemoteProtocolError(f"resumes checkpoint {number}, which was not offered")
-    ours.settle(number, number)
-    content = ours.read(number)
-    state = State.read(party, content, build)
-    party.ledger.carry(content.values["ledger"])
+    checkpoints.prune(number, number)
+    content = checkpoints.read(number)
+    state = PartyState.from_content(party, content, build)
+    party.traffic.restore(content.values["traffic"])
     channel.send(vfl_pb2.Resumed(digest=_digest(party, state.features.rows, channel)))
-    party.watch.note(f"going on from checkpoint {number}")
-    return state, held.run
+    party.progress.note(f"resumed checkpoint {number}")
+    return state, offer.run
 
 
-def _newest(held: Held, offers: Mapping[str, Held]) -> int | None:
-    common = set(held.numbers)
+def _newest_common(own: CheckpointOffer, offers: Mapping[str, CheckpointOffer]) -> int | None:
+    common = set(own.numbers)
     for offer in offers.values():
-        common &= set(offer.numbers) if offer.run == held.run else set()
+        common &= set(offer.numbers) if offer.run == own.run else set()
     return max(common, default=None)
 
 
-def _tell_what_is_lost(party: Party, held: Held, offers: Mapping[str, Held]) -> None:
-    all_held = {party.name: held, **offers}
-    without = [name for name, each in all_held.items() if each.run != held.run or not each.numbers]
-    if any(each.numbers for each in all_held.values()):
-        party.watch.warn(
-            f"the run begins anew: {', '.join(without) or 'nobody'} cannot go on from the "
-            "checkpoints that the others hold"
+def _warn_of_restart(
+    party: VerticalParty, own: CheckpointOffer, offers: Mapping[str, CheckpointOffer]
+) -> None:
+    every = {party.name: own, **offers}
+    without = [name for name, each in every.items() if each.run != own.run or not each.numbers]
+    if any(each.numbers for each in every.values()):
+        party.progress.warn(
+            "the run starts from the beginning: no checkpoint is common to all parties"
+            + (f"; {', '.join(without)} cannot resume one" if without else "")
         )
 
 
-def _digest(party: Party, rows: Index, channel: Channel) -> bytes:
-    """The digest of the common rows that are left, under the present session."""
+def _digest(party: VerticalParty, rows: Index, channel: Channel) -> bytes:
+    """A digest of the remaining common rows, bound to the session."""
     live = rows >= 0
     ids = (party.holding.ids[row] for row in rows[live].tolist())
-    divided = sha256(live.tobytes() + party.holding.in_test[rows[live]].tobytes()).digest()
-    prints = fingerprints(ids, party.digest)
-    return alignment_digest(prints, channel.session or b"", party.digest + divided)
+    test_split = sha256(live.tobytes() + party.holding.in_test[rows[live]].tobytes()).digest()
+    prints = fingerprint_ids(ids, party.digest)
+    return alignment_digest(prints, channel.session or b"", party.digest + test_split)
 
 
-def _same(name: str, ours: bytes, theirs: bytes) -> None:
-    if not compare_digest(ours, theirs):
+def _require_same(name: str, checkpoints: bytes, peer_digest: bytes) -> None:
+    if not compare_digest(checkpoints, peer_digest):
         raise RemoteProtocolError(
-            f"{name} holds a checkpoint of other common rows",
-            "begin anew with --begin fresh at both",
+            f"{name} has a checkpoint with other common rows",
+            "start all parties with --begin fresh",
         )
-
-
-class Losses:
-    """How often a party lost another one, and how long it waits for it to come back."""
-
-    def __init__(self, party: Seated, progress: Callable[[], int]) -> None:
-        """``progress`` grows with what was done: losses with some between them do not add up."""
-        self._party, self._progress = party, progress
-        self._fruitless, self._newest = 0, -1
-        self._lost: Exception | None = None
-
-    def retry(self, join: Callable[[float], T]) -> T:
-        """Join, the first time or again; a party that does not come back is the one to name."""
-        limits = self._party.agreement.limits
-        if self._lost is None:
-            return join(limits.join_seconds)
-        try:
-            return join(limits.rejoin_seconds)
-        except (LineBroken, PeerSilent) as error:
-            raise self._lost from error
-
-    def bear(self, error: Exception) -> None:
-        """Go on waiting after ``error``, or raise it: not every error passes by waiting."""
-        seconds = self._party.agreement.limits.rejoin_seconds
-        if not passes(error) or not seconds:
-            raise error
-        done = self._progress()
-        self._fruitless = 1 if done > self._newest else self._fruitless + 1
-        self._newest = max(done, self._newest)
-        if self._fruitless > FRUITLESS:
-            raise error
-        self._lost = error
-        self._party.watch.warn(f"{error}; waiting up to {seconds:g} s for it to come back")
-
-
-def passes(error: Exception) -> bool:
-    """Whether ``error`` says that a party was lost, which may come back."""
-    if isinstance(error, Aborted):
-        return error.code == ABSENT
-    return isinstance(error, LineBroken | PeerSilent)

@@ -1,73 +1,80 @@
-"""Playing a role: one party's whole run, over gRPC or over memory lines.
+"""One party's whole vertical run, over gRPC or over memory lines.
 
-What only the active party needs (audits, plots) is imported where it plays.
+The modules that only the active party needs (audits, plots) are imported when it runs.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from configs.schema import Config
-from parties.common.atomic_file import write
+from configs.schema import VerticalConfig
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
-from parties.common.json_files import canonical
-from parties.common.progress import Listener
+from parties.common.json_files import canonical_json
+from parties.common.progress import ProgressListener
 from parties.report import METRICS, PARTIAL, PARTIAL_REPORT, REPORT
-from parties.session.handshake import Port
-from parties.session.party import Party
-from parties.session.setup import Place, admit, hub_address, take_seat
+from parties.session.handshake import SpokePort
+from parties.session.setup import StartOptions, hub_address
+from parties.vertical.engine.party import VerticalParty
 from parties.vertical.passive import run_passive
-from parties.vertical.resume import prepare
+from parties.vertical.resume import prepare_start
+from parties.vertical.setup import admit_passive_party, set_up_party
 from protocol.errors import LineBroken
-from protocol.grpc_line import Server, dial
+from protocol.grpc_line import LineServer, dial_hub
 from protocol.line import Line
 
 
-def play(
-    config: Config, name: str, place: Place, address: str | None, listener: Listener
+def run_vertical_party(
+    config: VerticalConfig,
+    name: str,
+    options: StartOptions,
+    address: str | None,
+    listener: ProgressListener,
 ) -> dict[str, Any] | None:
-    """Run one party over gRPC; the active party's metrics are returned and written."""
-    party = take_seat(config, name, place, listener)
-    prepare(party, place.begin)
-    where = hub_address(party.seat, name, address)
+    """Run one party over gRPC; the active party writes its report and returns its metrics."""
+    party = set_up_party(config, name, options, listener)
+    prepare_start(party, options.begin)
+    where = hub_address(party.settings, name, address)
     if config.agreement.parties[name].role == "passive":
-        run_passive(party, lambda: dial(where, party.keyring, config.agreement.active))
+        run_passive(party, lambda: dial_hub(where, party.keyring, config.agreement.active))
         return None
-    with listen(party, where) as server:
-        return lead(party, server, place.out)
+    with open_line_server(party, where) as server:
+        return run_active_and_report(party, server, options.out)
 
 
-def listen(party: Party, address: str) -> Server:
-    """The active party's port; raises ``StorageError`` when it cannot be had."""
-    seats = len(party.agreement.passive)
+def open_line_server(party: VerticalParty, address: str) -> LineServer:
+    """Open the active party's port; raises ``StorageError`` if the address cannot be used."""
+    spokes = len(party.agreement.passive)
     try:
-        return Server(address, party.keyring, lambda leaf: admit(party, leaf), seats)
+        return LineServer(
+            address, party.keyring, lambda leaf: admit_passive_party(party, leaf), spokes
+        )
     except LineBroken as error:
         raise StorageError(str(error), error.hint) from error
 
 
-def play_in_process(
-    party: Party, port: Port, connect: Callable[[], Line], out: Path
+def run_party_in_process(
+    party: VerticalParty, port: SpokePort, connect: Callable[[], Line], out: Path
 ) -> dict[str, Any] | None:
-    """Run one party over memory lines."""
+    """Run one party over memory lines; the active party returns its metrics."""
     if party.name == party.agreement.active:
-        return lead(party, port, out)
+        return run_active_and_report(party, port, out)
     run_passive(party, connect)
     return None
 
 
-def lead(party: Party, port: Port, out: Path) -> dict[str, Any]:
+def run_active_and_report(party: VerticalParty, port: SpokePort, out: Path) -> dict[str, Any]:
     """Run the active party and write its report."""
-    from parties.report.page import page
+    from parties.report.page import vertical_page
     from parties.vertical.active import run_active
 
     folder = out / party.agreement.federation
 
     def publish(metrics: dict[str, Any]) -> None:
-        """A run that failed leaves the report of an earlier one alone, and one of its own."""
+        """Write the report; a failed run writes a partial report and keeps an earlier report."""
         names = [METRICS, REPORT] if metrics["failure"] is None else [PARTIAL, PARTIAL_REPORT]
-        write(folder / names[0], canonical(metrics))
-        write(folder / names[1], page(metrics).encode())
+        write_atomically(folder / names[0], canonical_json(metrics))
+        write_atomically(folder / names[1], vertical_page(metrics).encode())
         if metrics["failure"] is None:
             for name in (PARTIAL, PARTIAL_REPORT):
                 (folder / name).unlink(missing_ok=True)

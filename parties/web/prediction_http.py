@@ -11,16 +11,16 @@ from typing import Any
 
 from configs.errors import ConfigError
 from parties.common.errors import DataError, PartyError, StorageError
-from parties.data.asked_ids import by_caller, id_columns
+from parties.data.requested_ids import parse_ids, id_columns
 from parties.data.predictions import Predictions
-from parties.web.prediction_service import Service, Unavailable
+from parties.web.prediction_service import PredictionService, Unavailable
 
 MAX_BODY = 1 << 20  # bytes
 PATIENCE = 30.0  # seconds that a caller may keep a connection idle, or take to say a request
 LOOPBACK = "127.0.0.1"
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is not answered; the HTTP status says why."""
 
     def __init__(self, status: int, message: str, hint: str = "") -> None:
@@ -28,7 +28,7 @@ class Refused(Exception):
         self.status, self.hint = status, hint
 
 
-def where(text: str) -> tuple[str, int]:
+def parse_serve_address(text: str) -> tuple[str, int]:
     """Host and port of ``--serve``: this machine alone, unless another host is named.
 
     Raises:
@@ -41,7 +41,7 @@ def where(text: str) -> tuple[str, int]:
 
 
 @contextmanager
-def listening(address: tuple[str, int], service: Service) -> Iterator[int]:
+def serve_http(address: tuple[str, int], service: PredictionService) -> Iterator[int]:
     """Answer callers at ``address`` while the body runs; gives the port.
 
     Raises:
@@ -67,7 +67,7 @@ def listening(address: tuple[str, int], service: Service) -> Iterator[int]:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], service: Service) -> None:
+    def __init__(self, address: tuple[str, int], service: PredictionService) -> None:
         self.service = service
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, _Handler)
@@ -97,11 +97,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _guard(self, path: str, answer: Callable[[], dict[str, Any]]) -> None:
         try:
             if self.headers.get("Origin"):  # a page in some browser must not ask for people
-                raise Refused(403, "not for web pages")
+                raise RequestRefused(403, "not for web pages")
             if self.path != path:
-                raise Refused(404, "nothing here", "POST /predict, GET /health")
+                raise RequestRefused(404, "nothing here", "POST /predict, GET /health")
             self._say(200, answer())
-        except Refused as error:
+        except RequestRefused as error:
             self.close_connection = True  # its body may not have been read
             self._fail(error.status, error)
         except DataError as error:
@@ -113,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _predict(self) -> dict[str, Any]:
         started, service = perf_counter(), self.server.service
-        asked = by_caller(self._ids(), id_columns(service.data))
+        asked = parse_ids(self._ids(), id_columns(service.data))
         found = service.probabilities(asked.ids)
         answer = {"predictions": Predictions(asked.texts, service.classes, found).as_json()}
         service.latencies.add(perf_counter() - started, len(asked))
@@ -122,16 +122,18 @@ class _Handler(BaseHTTPRequestHandler):
     def _ids(self) -> list[str]:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
-            raise Refused(411, "a request without Content-Length")
+            raise RequestRefused(411, "a request without Content-Length")
         if int(length) > MAX_BODY:
-            raise Refused(413, f"a body of {length} bytes; at most {MAX_BODY}", "ask in parts")
+            raise RequestRefused(
+                413, f"a body of {length} bytes; at most {MAX_BODY}", "ask in parts"
+            )
         try:
             content = json.loads(self.rfile.read(int(length)))
         except (ValueError, RecursionError):
             content = None
         ids = content.get("ids") if isinstance(content, dict) and len(content) == 1 else None
         if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
-            raise Refused(400, "no list of IDs", '{"ids": ["...", "..."]}')
+            raise RequestRefused(400, "no list of IDs", '{"ids": ["...", "..."]}')
         return ids
 
     def _fail(self, status: int, error: Exception, **more: Any) -> None:

@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from configs.seat import Data
+from configs.party_settings import Data
 from parties.common.errors import PartyError
 from parties.data.predictions import Probabilities
-from parties.session import handshake as join
-from parties.session.party import Party
-from parties.vertical.prediction.ask import Predictor
-from parties.vertical.prediction.trained import Trained
+from parties.session import handshake
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.prediction.active import Predictor
+from parties.vertical.prediction.setup import TrainedNetwork
 from protocol.errors import PeerSilent, ProtocolError
 from protocol.hub import Hub
 from protocol.line import Line
 
 TICK = 0.25  # seconds between two looks at whether we should stop and everybody is there
-WAITING = 64  # requests that may wait for their turn
-REMEMBERED = 10_000  # latencies
+MAX_WAITING = 64  # requests that may wait for their turn
+MAX_LATENCIES = 10_000  # latencies
 
 
-class Stopped(ProtocolError):
+class ServiceStopped(ProtocolError):
     """The operator ends the service; peers that have just joined may know."""
 
 
@@ -47,7 +47,7 @@ class Latencies:
     """How long the latest requests took."""
 
     def __init__(self) -> None:
-        self._seconds: deque[float] = deque(maxlen=REMEMBERED)
+        self._seconds: deque[float] = deque(maxlen=MAX_LATENCIES)
         self._lock = Lock()
         self.requests = self.rows = 0
 
@@ -78,7 +78,7 @@ class _Job:
 class _Doorman:
     """The port while we serve: waits as long as we do, and knows who is here."""
 
-    def __init__(self, port: join.Port, stopped: Event) -> None:
+    def __init__(self, port: handshake.SpokePort, stopped: Event) -> None:
         self._port, self._stopped = port, stopped
         self._lines: list[Line] = []
 
@@ -88,7 +88,7 @@ class _Doorman:
         return {str(line.peer) for line in self._lines}
 
     def accept(self, timeout: float) -> Line:  # noqa: ARG002  ours is not to be late for a date
-        """The next spoke's line, however late; raises ``Stopped`` when the service ends."""
+        """The next spoke's line, however late; raises ``ServiceStopped`` when the service ends."""
         while not self._stopped.is_set():
             try:
                 line = self._port.accept(TICK)
@@ -96,7 +96,7 @@ class _Doorman:
                 continue
             self._lines.append(line)
             return line
-        raise Stopped("stopped serving")
+        raise ServiceStopped("stopped serving")
 
     def farewell(self) -> None:
         """Close every line, so that its party may dial again."""
@@ -105,7 +105,7 @@ class _Doorman:
             line.close()
 
 
-class Service:
+class PredictionService:
     """Predictions for callers in other threads.
 
     Attributes:
@@ -114,12 +114,12 @@ class Service:
         failure: what ended the worker other than ``stopped``.
     """
 
-    def __init__(self, party: Party, trained: Trained, port: join.Port) -> None:
+    def __init__(self, party: VerticalParty, trained: TrainedNetwork, port: handshake.SpokePort) -> None:
         self.stopped, self.latencies = Event(), Latencies()
         self.failure: Exception | None = None
         self._party, self._trained = party, trained
         self._doorman = _Doorman(port, self.stopped)
-        self._jobs: Queue[_Job] = Queue(WAITING)
+        self._jobs: Queue[_Job] = Queue(MAX_WAITING)
         self._queueing = Lock()  # no request is queued after those that waited were turned away
         self._common: int | None = None  # rows that all hold, while all are here
         self._left: set[str] = set()  # who ended the last conversation
@@ -133,8 +133,8 @@ class Service:
 
     @property
     def data(self) -> Data:
-        """The seat's description of its data, which names the ID columns."""
-        return self._party.seat.data
+        """The party's data settings, which name the ID columns."""
+        return self._party.settings.data
 
     def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
         """[ids, classes], NaN where not all parties hold the row.
@@ -172,7 +172,7 @@ class Service:
                 self._jobs.put_nowait(job)
             except Full:
                 raise Unavailable(
-                    f"{WAITING} requests wait already", "ask for more rows in one request"
+                    f"{MAX_WAITING} requests wait already", "ask for more rows in one request"
                 ) from None
 
     def _absent(self) -> list[str]:
@@ -201,11 +201,11 @@ class Service:
         while not self.stopped.is_set():
             try:
                 self._converse()
-            except Stopped:
+            except ServiceStopped:
                 return
             except ProtocolError as error:
                 self._left = {error.peer} - {""}
-                self._party.watch.warn(str(error))
+                self._party.progress.warn(str(error))
             except Exception as error:  # noqa: BLE001  handed to the thread that waits for us
                 self.failure = error
                 self.stopped.set()
@@ -214,16 +214,16 @@ class Service:
 
     def _converse(self) -> None:
         """One conversation with all parties."""
-        hub, _ = join.welcome(self._party, self._doorman)
+        hub, _ = handshake.accept_spokes(self._party, self._doorman)
         try:
             predictor = self._aligned(hub)
-            self._party.watch.phase("serving")
+            self._party.progress.phase("serving")
             self._common, self._left = len(predictor), set()
             while not self.stopped.is_set():
                 self._work(predictor)
             predictor.goodbye()
         except Exception as error:
-            join.dismiss(hub, error, getattr(error, "peer", ""))
+            handshake.abort_channels(hub, error, getattr(error, "peer", ""))
             raise
 
     def _aligned(self, hub: Hub) -> Predictor:

@@ -38,7 +38,7 @@ from steps import steps  # noqa: E402
 from trajectory import trajectory  # noqa: E402
 from transport import transport  # noqa: E402
 
-from parties.experiments.bench.record import merge  # noqa: E402
+from parties.experiments.bench.record import merge_rows  # noqa: E402
 
 ROOT = HERE.parents[1]
 FORGETTING = ("certified", "shards", "cost")  # sections whose rows are those of docs/fedora.json
@@ -97,11 +97,11 @@ def main() -> None:
 def _keep(section: str, rows: list[Row]) -> None:
     """Write a section's rows to the file in which they stand."""
     if section in FORGETTING:
-        merge(ROOT / "docs" / "fedora.json", [asdict(row) for row in rows])
+        merge_rows(ROOT / "docs" / "fedora.json", [asdict(row) for row in rows])
     elif section in HORIZONTAL:
-        merge(ROOT / "docs" / "horizontal.json", [asdict(row) for row in rows])
+        merge_rows(ROOT / "docs" / "horizontal.json", [asdict(row) for row in rows])
     elif section == "language models":
-        merge(ROOT / "docs" / "llm.json", [asdict(row) for row in rows])
+        merge_rows(ROOT / "docs" / "llm.json", [asdict(row) for row in rows])
     else:
         write({section: rows}, ROOT / "docs" / "bench.json")
 

@@ -18,17 +18,17 @@ from many_clients import Many
 from numpy.typing import NDArray
 
 from models.server_optimisers import FedAvg
-from parties.horizontal.engine.cohort import Member, Summing
+from parties.horizontal.engine.cohort import Member, WeightedMean
 from parties.horizontal.engine.hub_cohort import HubCohort
-from parties.horizontal.local.local_task import Learned, Lesson
-from parties.horizontal.local.networks import fresh
+from parties.horizontal.local.local_task import LocalTask, LocalUpdate
+from parties.horizontal.local.networks import initial_parameters
 from protocol import vfl_pb2
 from protocol.channel import Channel
-from protocol.envelope import Digest
+from protocol.envelope import FrameDigest
 
 CLIENTS, ROUNDS = 100, 9
 MANY, ENTRIES = 1000, 2000  # of made vectors
-LESSON = Lesson(stream="aggregating", batch=40, learning_rate=0.05, steps=1)
+LESSON = LocalTask(stream="aggregating", batch=40, learning_rate=0.05, steps=1)
 CONFIG = f"""
 federation = "hundred"
 mode = "horizontal"
@@ -39,14 +39,14 @@ labels = {{ classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"] }}
 model = {{ kind = "mlp", hidden = [400, 400] }}
 partition = {{ kind = "dirichlet", concentration = 0.5 }}
 
-[seats.server]
+[settings.server]
 listen = "127.0.0.1:7711"
 
-[seats.client.data]
+[settings.client.data]
 kind = "idx"
 images = "fashion-mnist/train-images-idx3-ubyte.gz"
 labels = "fashion-mnist/train-labels-idx1-ubyte.gz"
-sample = {{ keep = 0.2 }}
+sample = {{ fraction = 0.2 }}
 """
 
 
@@ -55,19 +55,19 @@ def aggregating(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
     with TemporaryDirectory() as name:
         path = Path(name) / "hundred.toml"
         path.write_text(CONFIG)
-        tell("aggregating: taking the clients' seats")
+        tell("aggregating: setting up the clients")
         many = Many.read(path, Path(name), data)
-        model = fresh(many.config.agreement, "original")
+        model = initial_parameters(many.config.agreement, "original")
         members = [Member(each) for each in many.config.agreement.spokes]
         with many.cohort() as cohort:
             tell("aggregating: what the clients learn")
-            updates = dict(cohort.each(members, LESSON, {"model": model}))
+            updates = dict(cohort.updates(members, LESSON, {"model": model}))
             tell("aggregating: by math.fsum")
             yield from _exactness(updates)
             yield from _time(cohort, model.clone, updates, tell)
 
 
-def _exactness(updates: dict[Member, Learned]) -> Iterator[Row]:
+def _exactness(updates: dict[Member, LocalUpdate]) -> Iterator[Row]:
     name = "horizontal: weighted mean of"
     yield at_most(f"{name} {CLIENTS} clients' updates beside math.fsum's, entry by entry",
                   _apart(list(updates.values())), 1e-12, "relative, largest")  # fmt: skip
@@ -77,32 +77,32 @@ def _exactness(updates: dict[Member, Learned]) -> Iterator[Row]:
         for _ in range(MANY)
     ]
     made = [
-        Learned(torch.from_numpy(each.astype(np.float32)), int(random.integers(1, 10_000)), 0.0, 1)
+        LocalUpdate(torch.from_numpy(each.astype(np.float32)), int(random.integers(1, 10_000)), 0.0, 1)
         for each in wide
     ]
     title = f"{name} {MANY} vectors over nine decades, which cancel, beside math.fsum's"
     yield shown(f"{title}, entry by entry", _apart(made), "relative, largest")
 
 
-def _apart(updates: Sequence[Learned]) -> float:
+def _apart(updates: Sequence[LocalUpdate]) -> float:
     """The largest distance of an entry of the server's mean, relative to the exact one's size."""
-    total, members = Summing(), [Member(f"client-{place}") for place in range(len(updates))]
+    total, members = WeightedMean(), [Member(f"client-{place}") for place in range(len(updates))]
     for member, learned in zip(members, updates, strict=True):
         total.add(member, learned)
-    found, wanted = total.mean(members, 1.0).change.numpy(), _by_fsum(updates)
+    found, wanted = total.result(members, 1.0).delta.numpy(), _by_fsum(updates)
     there = wanted != 0
     if found[~there].any():
         return math.inf
     return float((np.abs(found - wanted)[there] / np.abs(wanted[there])).max())
 
 
-def _by_fsum(updates: Sequence[Learned]) -> NDArray[np.float64]:
+def _by_fsum(updates: Sequence[LocalUpdate]) -> NDArray[np.float64]:
     """The mean by rows, each entry a sum that is rounded once.
 
     A product of a float32 and a number of rows below 2^29 is exact in float64.
     """
     rows = [each.rows for each in updates]
-    weighted = np.stack([each.change.numpy().astype(np.float64) for each in updates], axis=1)
+    weighted = np.stack([each.delta.numpy().astype(np.float64) for each in updates], axis=1)
     weighted *= np.array(rows, np.float64)
     return np.array([math.fsum(entry) for entry in weighted.tolist()]) / sum(rows)
 
@@ -110,18 +110,18 @@ def _by_fsum(updates: Sequence[Learned]) -> NDArray[np.float64]:
 def _time(
     cohort: HubCohort,
     model: Callable[[], Any],
-    updates: dict[Member, Learned],
+    updates: dict[Member, LocalUpdate],
     tell: Callable[[str], None],
 ) -> Iterator[Row]:
-    members, arrays = list(updates), [each.change.numpy() for each in updates.values()]
+    members, arrays = list(updates), [each.delta.numpy() for each in updates.values()]
     parts: list[dict[str, float]] = []
     sums: dict[str, list[float]] = {"float64": [], "float32": [], "np.sum": []}
     for number in range(ROUNDS):
         tell(f"aggregating: round {number + 1} of {ROUNDS}")
         start = model()  # nobody holds it yet: it is sent
         with _clocked() as clock:
-            mean = cohort.mean(members, LESSON, {"model": start})
-            FedAvg().step(start, mean.change.to(start.dtype))
+            mean = cohort.mean_update(members, LESSON, {"model": start})
+            FedAvg().step(start, mean.delta.to(start.dtype))
         parts.append(clock.spent)
         sums["float64"].append(_summed(arrays, np.float64))
         sums["float32"].append(_summed(arrays, np.float32))
@@ -188,7 +188,7 @@ class _Clock:
         def clocked(*given: Any, **named: Any) -> Any:
             if get_ident() != self.thread:  # a client's
                 done = work(*given, **named)
-                if name == "sending" and isinstance(given[1], vfl_pb2.Learned):
+                if name == "sending" and isinstance(given[1], vfl_pb2.LocalUpdate):
                     self.answers.release()
                 return done
             self.turn()
@@ -215,7 +215,7 @@ def _clocked() -> Iterator[_Clock]:
     places: list[tuple[type, str, str]] = [
         (Channel, "send", "sending"),
         (Channel, "receive", "taking in"),
-        (Digest, "value", "hashing"),
+        (FrameDigest, "value", "hashing"),
     ]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
     for owner, name, part in places:

@@ -13,19 +13,19 @@ import torch
 from client_processes import SERVER, Wood
 from kills import Running
 from ledger import Row, shown
+from local_cohort import LocalCohort
 from torch import Tensor
 
-from parties.horizontal.admission import Door
-from parties.horizontal.engine.cohort import Cohort, Mean, Member
-from parties.horizontal.engine.hub_cohort import HubCohort, Manner
-from parties.horizontal.engine.rounds import Round, run
-from parties.horizontal.local.learner import Learner
-from parties.horizontal.local.networks import build, fresh
-from parties.horizontal.registry import training
-from parties.horizontal.run_party import listen
-from parties.horizontal.setup import take_horizontal_seat
-from parties.horizontal.simulation.local_cohort import LocalCohort
-from parties.session.setup import Place
+from parties.horizontal.admission import Admission
+from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member
+from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
+from parties.horizontal.engine.rounds import RoundResult, run_rounds
+from parties.horizontal.local.network_client import NetworkClientTask
+from parties.horizontal.local.networks import build_whole_network, initial_parameters
+from parties.horizontal.registry import network_training_plan
+from parties.horizontal.run_party import listen_for_clients
+from parties.horizontal.setup import set_up_horizontal_party
+from parties.session.setup import StartOptions
 
 KILLS = 10
 PATIENCE = 120.0  # seconds for a client to come back, however loaded the machine is
@@ -72,14 +72,14 @@ class _Told:
 class _Rounds:
     """A server's rounds in this process, each compared with the same clients in one process."""
 
-    def __init__(self, wood: Wood, cohort: HubCohort, own: dict[str, Learner]) -> None:
+    def __init__(self, wood: Wood, cohort: HubCohort, own: dict[str, NetworkClientTask]) -> None:
         self._agreement, self._cohort, self._own = wood.config.agreement, cohort, own
-        self._model, self._number = fresh(self._agreement, "original"), 0
+        self._model, self._number = initial_parameters(self._agreement, "original"), 0
         self._members = [Member(name) for name in self._agreement.spokes]
 
     def one(self) -> _Told:
         """The next round."""
-        began, means = monotonic(), list[Mean]()
+        began, means = monotonic(), list[MeanUpdate]()
         after = self._after(self._cohort, means)
         seconds, absent = monotonic() - began, [each.client for each in means[0].absent]
         alone = LocalCohort(self._own, 0.0, lambda member, _: member.client not in absent)
@@ -92,39 +92,39 @@ class _Rounds:
         """A round once everybody is back; whether all took part, and it was what it must be."""
         names = self._agreement.spokes
         deadline = monotonic() + PATIENCE
-        while len(self._cohort.read(names, "held", self._model)) < len(names):
+        while len(self._cohort.evaluate(names, "test", self._model)) < len(names):
             if monotonic() > deadline:
                 return False
             sleep(0.2)
         told = self.one()
         return told.sound and not told.absent
 
-    def _after(self, cohort: Cohort, means: list[Mean]) -> Tensor:
+    def _after(self, cohort: Cohort, means: list[MeanUpdate]) -> Tensor:
         """The model after the round that is next."""
-        course = training(self._agreement, "original")
-        course = replace(course, first=self._number, rounds=self._number + 1)
+        round_plan = network_training_plan(self._agreement, "original")
+        round_plan = replace(round_plan, first=self._number, rounds=self._number + 1)
 
-        def watch(each: Round) -> None:
+        def watch(each: RoundResult) -> None:
             means.append(each.mean)
 
-        return run(cohort, self._model, self._members, course, watch)
+        return run_rounds(cohort, self._model, self._members, round_plan, watch)
 
 
 @contextmanager
 def _rounds(wood: Wood) -> Iterator[tuple[_Rounds, dict[str, Running]]]:
     """A server that all clients have joined, and the clients."""
     config = wood.config
-    place, names = Place(wood.out, None, wood.keys), wood.clients
-    party = take_horizontal_seat(config, SERVER, place, lambda _: None)
-    network = build(config.agreement, "shape")
+    place, names = StartOptions(wood.out, None, wood.keys), wood.clients
+    party = set_up_horizontal_party(config, SERVER, place, lambda _: None)
+    network = build_whole_network(config.agreement, "shape")
     own = {}
     for name in names:
         apart = replace(place, out=wood.folder / "apart")
-        seat = take_horizontal_seat(config, name, apart, lambda _: None)
-        own[name] = Learner(name, network, seat.shelf, config.agreement.seed)
-    with listen(party, wood.address) as port, wood.all(*names) as running:
-        door = Door(party, port)
-        manner = Manner(config.agreement.training.quorum, config.agreement.limits.idle_seconds)
+        settings = set_up_horizontal_party(config, name, apart, lambda _: None)
+        own[name] = NetworkClientTask(name, network, settings.shelf, config.agreement.seed)
+    with listen_for_clients(party, wood.address) as port, wood.all(*names) as running:
+        door = Admission(party, port)
+        manner = CohortSettings(config.agreement.training.quorum, config.agreement.limits.idle_seconds)
         cohort = HubCohort(names, door.open(), door.arrivals, manner, lambda _: None)
         try:
             yield _Rounds(wood, cohort, own), running

@@ -10,8 +10,8 @@ from ledger import Row, at_least, at_most, shown
 from never_saw import digests, saw_and_never
 from one_head import bounds
 
-from parties.session.simulation import Plan, processes
-from parties.vertical.in_process import in_process
+from parties.session.simulation import SimulationPlan, simulate_processes
+from parties.vertical.in_process import run_in_process
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "vertical"
 PROBLEMS = 50
@@ -78,6 +78,6 @@ def _methods(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def _run(name: str, data: Path, tell: Tell, *changes: str) -> dict[str, Any]:
     tell(f"{name} {' '.join(changes)}")
     with TemporaryDirectory() as out:
-        plan = Plan(CONFIGS / f"{name}.toml", changes, Path(out), data)
-        together = in_process if changes else processes  # the same numbers, with less to start
+        plan = SimulationPlan(CONFIGS / f"{name}.toml", changes, Path(out), data)
+        together = run_in_process if changes else simulate_processes  # the same numbers, with less to start
         return together(plan, lambda event: None)

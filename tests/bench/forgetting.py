@@ -11,8 +11,9 @@ import numpy as np
 from ledger import Row, at_least, at_most, below, shown
 from one_process import one_process
 
-from parties.session.simulation import Plan, processes
-from unlearning.audit.divergence import JsRatio, ratio_over_seeds
+from parties.session.simulation import SimulationPlan, simulate_processes
+from unlearning.audit.divergence import JsRatio
+from unlearning.audit.intervals import ConfidenceInterval
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "vertical"
 Tell = Callable[[str], None]
@@ -87,14 +88,14 @@ def cost(data: Path, tell: Tell) -> Iterator[Row]:
 def _run(name: str, data: Path, seed: int, tell: Tell, *changes: str) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         settings = (f"seed={seed}", *changes)
-        plan = Plan(CONFIGS / f"{name}.toml", settings, Path(folder), data)
+        plan = SimulationPlan(CONFIGS / f"{name}.toml", settings, Path(folder), data)
 
         def listen(event: dict[str, Any]) -> None:
             if event.get("event") == "progress" and event["total"]:
                 part = f"{event['done']}/{event['total']}"
                 tell(f"{name}, seed {seed}: {event['phase']} {part}")
 
-        return processes(plan, listen)
+        return simulate_processes(plan, listen)
 
 
 def _of(run: dict[str, Any], name: str) -> dict[str, Any]:
@@ -119,7 +120,19 @@ def _interval(runs: Sequence[dict[str, Any]], name: str, part: str) -> Any:
     """Ratio of means over seeds."""
     found = [_of(run, name)["divergence"][part] for run in runs]
     ratios = [JsRatio(each["js"], each["js"] / (each["ratio"] or math.inf)) for each in found]
-    return ratio_over_seeds(ratios, np.random.default_rng(0))
+    return _ratio_over_seeds(ratios, np.random.default_rng(0))
+
+
+def _ratio_over_seeds(
+    ratios: Sequence[JsRatio], generator: np.random.Generator, resamples: int = 2000
+) -> ConfidenceInterval:
+    """Return the ratio of means over seeds; the interval resamples seeds."""
+    pairs = np.array([(ratio.to_retrain, ratio.between_retrains) for ratio in ratios])
+    drawn = generator.integers(len(pairs), size=(resamples, len(pairs)))
+    means = pairs[drawn].mean(axis=1)
+    low, high = np.quantile(means[:, 0] / means[:, 1], [0.025, 0.975])
+    over, under = pairs.mean(axis=0)
+    return ConfidenceInterval(float(over / under), float(low), float(high), len(pairs))
 
 
 def _canary_ratio(runs: Sequence[dict[str, Any]], name: str) -> float:

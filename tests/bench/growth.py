@@ -9,12 +9,12 @@ from time import perf_counter
 import numpy as np
 import pandas as pd
 from ledger import Row, at_most, shown
-from steps import federation
+from steps import open_split_model
 from torch.nn.functional import cross_entropy
 
-from parties.vertical.engine.batch import Batch, Use
-from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import DESCEND
+from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from protocol import vfl_pb2
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -30,7 +30,7 @@ checkpoint_seconds = 1e6
 join_seconds = 600
 [parties.hub]
 role = "active"
-[seats.hub.data]
+[settings.hub.data]
 kind = "csv"
 path = "hub.csv"
 id = {{ columns = ["id"] }}
@@ -42,7 +42,7 @@ PASSIVE = """
 role = "passive"
 width = 16
 bottom = {{ kind = "mlp", hidden = [32] }}
-[seats.p{number}.data]
+[settings.p{number}.data]
 kind = "csv"
 path = "features.csv"
 id = {{ columns = ["id"] }}
@@ -73,24 +73,24 @@ def _measured(rows: int, passives: int, tell: Callable[[str], None]) -> tuple[fl
     tell(f"growth: {rows} rows, {passives} passive parties")
     with TemporaryDirectory() as name, TemporaryDirectory() as out:
         config = write(Path(name), rows, passives)
-        with federation(config, Path(name), (), Path(out)) as (leading, children):
-            leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-            epochs = max(1, LEAST_STEPS * BATCH // len(leading.rows.learn))
+        with open_split_model(config, Path(name), (), Path(out)) as (leading, children):
+            leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+            epochs = max(1, LEAST_STEPS * BATCH // len(leading.rows.train))
             times = [_epoch(leading, epoch) for epoch in range(1, 3 + epochs)]
             return median(times[1:]), _peak(children[0])
 
 
-def _epoch(leading: Federation, number: int) -> float:
+def _epoch(leading: SplitModel, number: int) -> float:
     """Seconds of a step, drawing the epoch's order included."""
     steps = 0
 
-    def act(batch: Batch) -> Use:
+    def act(batch: TrainingBatch) -> BatchLoss:
         nonlocal steps
         steps += 1
-        return Use(cross_entropy(batch.logits, batch.labels), DESCEND)
+        return BatchLoss(cross_entropy(batch.logits, batch.labels), DESCEND)
 
     started = perf_counter()
-    leading.passes.descend(vfl_pb2.TRAIN, vfl_pb2.LEARN, number, BATCH, act)
+    leading.loop.run_epoch(vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, number, BATCH, act)
     return (perf_counter() - started) / steps
 
 

@@ -14,11 +14,18 @@ import numpy as np
 from hardened_run import parties, random_case
 from ledger import Row, at_least, at_most, shown
 
-from parties.common.workers import workers
-from parties.session.simulation import Plan, processes
-from psi.blind import blinded
-from psi.group import UNIFORM_BYTES, added, hashed_point, multiplied, random_point, random_scalar
-from psi.spread import PIECE, alone
+from parties.common.workers import parallel_workers
+from parties.session.simulation import SimulationPlan, simulate_processes
+from psi.group import (
+    UNIFORM_BYTES,
+    add_points,
+    hash_to_point,
+    multiply_point,
+    point_from_uniform,
+    scalar_from_uniform,
+)
+from psi.hardened_oprf import blind_ids
+from psi.parallel import CHUNK_POINTS, serial_map
 
 Clock = Callable[[], float]
 CASES, IDS, RUNS, ROUNDS, TRIALS = 200, 20_000, 3, 15, 2000
@@ -36,13 +43,13 @@ security = "hardened"
 [training]
 epochs = 1
 batch = 8192
-[seats.hub.data]
+[settings.hub.data]
 kind = "csv"
 path = "hub.csv"
 id = { columns = ["id"] }
 label = "label"
 numeric = []
-[seats.shop.data]
+[settings.shop.data]
 kind = "csv"
 path = "shop.csv"
 id = { columns = ["id"] }
@@ -84,12 +91,12 @@ def _work() -> Iterator[Row]:
         return result
 
     shares = {"shop": shop.start()}
-    asks = timed("leader", lambda: list(leader.ask()))
-    timed("member", lambda: [shop.asked(block) for block in asks])
-    answers = timed("member", lambda: list(shop.answer(shares)))
-    timed("leader", lambda: [leader.answered("shop", block) for block in answers])
-    timed("leader", leader.prove, "shop", *timed("member", shop.prove))
-    timed("leader", leader.store, "shop", timed("member", shop.store))
+    blinded = timed("leader", lambda: list(leader.blind()))
+    timed("member", lambda: [shop.receive_blinded(block) for block in blinded])
+    evaluated = timed("member", lambda: list(shop.evaluate(shares)))
+    timed("leader", lambda: [leader.receive_evaluated("shop", block) for block in evaluated])
+    timed("leader", leader.verify_proof, "shop", *timed("member", shop.prove))
+    timed("leader", leader.receive_store, "shop", timed("member", shop.make_store))
     assert len(leader.finish().rows) == IDS // 2
     hashing, product, addition = (median(each) for each in zip(*costs, strict=True))
     for side, bound in (
@@ -128,21 +135,21 @@ def _run() -> dict[str, Any]:
         data = Path(folder) / "data"
         data.mkdir()
         _write(data)
-        plan = Plan(data / "people.toml", (), Path(folder) / "runs", data)
-        metrics = processes(plan, lambda event: None)
+        plan = SimulationPlan(data / "people.toml", (), Path(folder) / "runs", data)
+        metrics = simulate_processes(plan, lambda event: None)
     assert metrics["run"]["common_rows"] == IDS // 2
     return next(each for each in metrics["traffic"] if each["phase"] == "psi")
 
 
 def _primitives(clock: Clock = perf_counter) -> tuple[float, float, float]:
     """Seconds of one hash into the group, one multiplication and one addition, on one core."""
-    points = [random_point(urandom(UNIFORM_BYTES)) for _ in range(TRIALS)]
-    scalars = [random_scalar(urandom(UNIFORM_BYTES)) for _ in range(TRIALS)]
+    points = [point_from_uniform(urandom(UNIFORM_BYTES)) for _ in range(TRIALS)]
+    scalars = [scalar_from_uniform(urandom(UNIFORM_BYTES)) for _ in range(TRIALS)]
     texts = [sha512(point).digest() for point in points]
     return (
-        _each(clock, hashed_point, texts),
-        _each(clock, multiplied, scalars, points),
-        _each(clock, added, points, points[1:] + points[:1]),
+        _each(clock, hash_to_point, texts),
+        _each(clock, multiply_point, scalars, points),
+        _each(clock, add_points, points, points[1:] + points[:1]),
     )
 
 
@@ -155,31 +162,31 @@ def _each(clock: Clock, work: Callable[..., bytes], *arguments: list[bytes]) -> 
 
 def _second_worker() -> float:
     """The best of several interleaved rounds with one, over that with two."""
-    ids = [b"person %d" % number for number in range(32 * PIECE)]
+    ids = [b"person %d" % number for number in range(32 * CHUNK_POINTS)]
     best = {1: float("inf"), 2: float("inf")}
-    with workers(1, int) as one, workers(2, int) as two:
-        blinded(ids[: 4 * PIECE], b"session", urandom, two)  # until both have started
+    with parallel_workers(1, int) as one, parallel_workers(2, int) as two:
+        blind_ids(ids[: 4 * CHUNK_POINTS], b"session", urandom, two)  # until both have started
         for _ in range(ROUNDS):
-            for count, spread in ((1, one), (2, two)):
+            for count, parallel_map in ((1, one), (2, two)):
                 started = perf_counter()
-                blinded(ids, b"session", urandom, spread)
+                blind_ids(ids, b"session", urandom, parallel_map)
                 best[count] = min(best[count], perf_counter() - started)
     return best[1] / best[2]
 
 
 def _longest_way() -> float:
     """As if two cores were free: what this process does, and half of what the workers do."""
-    ids = [b"person %d" % number for number in range(64 * PIECE)]
+    ids = [b"person %d" % number for number in range(64 * CHUNK_POINTS)]
 
     def spent(count: int) -> tuple[float, float]:
         ours, theirs = process_time(), _of_children()
-        with workers(2, int) as spread:
-            blinded(ids[:count], b"session", urandom, spread)
+        with parallel_workers(2, int) as parallel_map:
+            blind_ids(ids[:count], b"session", urandom, parallel_map)
         return process_time() - ours, _of_children() - theirs
 
-    start = 4 * PIECE  # enough work that both workers start
+    start = 4 * CHUNK_POINTS  # enough work that both workers start
     started = process_time()
-    blinded(ids[start:], b"session", urandom, alone)
+    blind_ids(ids[start:], b"session", urandom, serial_map)
     one = process_time() - started
     ours, theirs = (
         whole - before for whole, before in zip(spent(len(ids)), spent(start), strict=True)

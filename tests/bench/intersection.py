@@ -10,16 +10,26 @@ from time import perf_counter
 from typing import Any
 
 import psi_process
-import trio
+import three_parties
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from ledger import Row, at_most, shown
-from psi_run import absorbed, parties, random_case
+from psi_run import parties, random_case, run_until_stores
 
-from parties.common.traffic import Ledger
+from parties.common.traffic import TrafficCounter
 from parties.session.simulation import reserved_port
 
 CASES, PAIRWISE, FORGOTTEN = 1000, 2000, 1000
-WORDS = ("Open", "Share", "Shares", "Offer", "Answer", "Matrix", "Store", "Matches", "Aligned")
+WORDS = (
+    "StartAlignment",
+    "KeyShare",
+    "KeyShares",
+    "OtOffer",
+    "OtAnswer",
+    "OprfMatrix",
+    "KeyValueStore",
+    "MatchTags",
+    "Aligned",
+)
 Tell = Callable[[str], None]
 
 
@@ -134,8 +144,8 @@ def _residue() -> Row:
     shared = [b"shared-%d" % number for number in range(PAIRWISE)]
     other = [b"other-%d" % number for number in range(PAIRWISE)]
     leader, members = parties(shared, {"one": shared, "two": other})
-    absorbed(leader, members)
-    leader.store("one", members["one"].store())
+    run_until_stores(leader, members)
+    leader.receive_store("one", members["one"].make_store())
     traces = int((~leader._residual.any(axis=1)).sum())
     name = f"PSI: traces of {PAIRWISE} IDs that only two of three parties hold"
     return Row(name, traces, "", "0", traces == 0)
@@ -143,18 +153,21 @@ def _residue() -> Row:
 
 def _forgetting() -> Iterator[Row]:
     """Rows that must go are named by their aligned index: no new intersection."""
-    with TemporaryDirectory() as folder, trio.federation(Path(folder), rows=4000) as (leading, _):
-        before = _messages(leading.party.ledger)
+    with (
+        TemporaryDirectory() as folder,
+        three_parties.open_split_model(Path(folder), rows=4000) as (leading, _),
+    ):
+        before = _messages(leading.party.traffic)
         started = perf_counter()
-        trio.forget_some(leading, FORGOTTEN)
+        three_parties.forget_some(leading, FORGOTTEN)
         seconds = perf_counter() - started
-        more = _messages(leading.party.ledger) - before
+        more = _messages(leading.party.traffic) - before
     name = f"PSI: forgetting {FORGOTTEN} of 4,000 rows, three parties"
     yield Row(f"{name}: messages of the intersection", more, "", "0", more == 0)
     yield at_most(f"{name}: until all know", seconds * 1e3, 10, "ms")
 
 
-def _messages(ledger: Ledger) -> int:
+def _messages(ledger: TrafficCounter) -> int:
     return sum(ledger.total(word).messages for word in WORDS)
 
 

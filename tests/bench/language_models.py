@@ -16,14 +16,15 @@ from typing import Any
 
 from ledger import Row, at_most, shown
 
-from models.language.lora_counts import lora_count, public_configs
+from models.language.adapters import AdapterSettings
+from models.language.memory import TrainingLoad, estimate_training
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.local.local_task import Lesson
-from parties.horizontal.local.text_task import TextLesson
-from parties.horizontal.simulation.simulate import simulate
-from parties.language.engine.tiny_base import Recipe, make_tiny
-from parties.session.simulation import Plan
-from tests.parties.horizontal.language.ferries import at_lines, with_keys
+from parties.horizontal.local.local_task import LocalTask, TextTask
+from parties.horizontal.simulation.simulate import simulate_federated
+from parties.language.engine.tiny_base import TinyBasePlan, build_tiny_base
+from parties.session.simulation import SimulationPlan
+from tests.models.language.llama_configs import paper_configs
+from tests.parties.horizontal.language.ferries import connected_cohort, prepare_federation
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs" / "llm" / "tofu.toml"
@@ -43,7 +44,8 @@ Models = Mapping[str, Mapping[str, float]]
 def language_models(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
     """Counts, then the run."""
     for name, wanted in COUNTS.items():
-        count = lora_count(public_configs()[name], 32).adapters
+        load = TrainingLoad(batch=1, length=1, lora=AdapterSettings(rank=32))
+        count = estimate_training(paper_configs()[name], load).gradients // 4  # float32
         title = f"llm: adapters of rank 32 on the seven projections of {name}"
         yield Row(title, count, "numbers", f"exactly {wanted}", count == wanted)
     yield _crossed()
@@ -56,11 +58,11 @@ def language_models(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
 
 def _crossed() -> Row:
     """A round of three clients with adapters, counted at the codec beside the formula."""
-    with TemporaryDirectory() as folder, at_lines(*with_keys(Path(folder))) as (cohort, server):
-        model, names = server.room.start, cohort.clients
-        lesson = Lesson(aim="text", stream="bytes", batch=8, learning_rate=0.01, text=TextLesson())
+    with TemporaryDirectory() as folder, connected_cohort(*prepare_federation(Path(folder))) as (cohort, server):
+        model, names = server.base_model.initial, cohort.clients
+        task = LocalTask(aim="text", stream="bytes", batch=8, learning_rate=0.01, text=TextTask())
         before = server.ledger.total().payload
-        cohort.mean([Member(name) for name in names], lesson, {"model": model})
+        cohort.mean_update([Member(name) for name in names], task, {"model": model})
         crossed = server.ledger.total().payload - before
     wanted = 2 * 4 * len(model) * len(names)
     title = "llm: bytes of a round of three clients with adapters, payload"
@@ -119,13 +121,13 @@ def _run(data: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], float
         place = Path(folder)
         copytree(data / "tofu", place / "tofu")
         tell("llm: pre-training the tiny base")
-        recipe = Recipe(place / "tofu", CLIENTS, (), EPOCHS, 0, 1)
-        make_tiny(place / "tiny", recipe, lambda _: None)
+        recipe = TinyBasePlan(place / "tofu", CLIENTS, (), EPOCHS, 0, 1)
+        build_tiny_base(place / "tiny", recipe, lambda _: None)
         minutes = (monotonic() - began) / 60
 
         def hear(event: dict[str, Any]) -> None:
             if event["event"] == "progress":
                 tell(f"llm: {event['phase']}, {event['done']} of {event['total'] or '?'}")
 
-        metrics = simulate(Plan(CONFIG, ATTACKED, place / "runs", place), hear)
+        metrics = simulate_federated(SimulationPlan(CONFIG, ATTACKED, place / "runs", place), hear)
     return metrics, minutes

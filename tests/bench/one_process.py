@@ -9,14 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 from configs.schema import read_config
-from models.seeded import seeded
-from parties.common.shared_randomness import key, torch_seed
+from models.initialisation import build_seeded
+from parties.common.shared_randomness import derive_key, torch_seed
 from parties.data.holding import Holding, preprocess, read_holding
-from parties.vertical.engine.active_network import ActiveNetwork
-from parties.vertical.engine.bottom import build_bottom
-from parties.vertical.engine.rows import RowSets, split
+from parties.vertical.engine.networks import ActiveNetwork, build_bottom
+from parties.vertical.engine.rows import RowSets, split_rows
 from protocol import vfl_pb2
 from psi.alignment import common_order, order_words
 from psi.id_list import IdList
@@ -26,7 +25,7 @@ from psi.id_list import IdList
 class OneProcess:
     """All parties' networks and features as one model."""
 
-    agreement: Agreement
+    agreement: VerticalAgreement
     rows: RowSets
     inputs: Mapping[str, Tensor]
     labels: Tensor
@@ -50,7 +49,7 @@ class OneProcess:
         descent = kind(parameters, plan.learning_rate, weight_decay=plan.weight_decay, **extra)
         best, best_epoch, kept = float("inf"), 0, []
         for epoch in range(1, plan.epochs + 1):
-            order = self.rows.shuffled(vfl_pb2.LEARN, "original", epoch)
+            order = self.rows.shuffled(vfl_pb2.TRAIN_ROWS, "original", epoch)
             for start in range(0, len(order), plan.batch):
                 batch = order[start : start + plan.batch]
                 descent.zero_grad()
@@ -84,7 +83,7 @@ def one_process(config: Path, data: Path, changes: tuple[str, ...] = ()) -> OneP
     agreement = read.agreement
     holdings = {
         name: read_holding(
-            read.seat(name).data,
+            read.settings(name).data,
             folder=data,
             classes=agreement.labels.classes,
             active=name == agreement.active,
@@ -95,7 +94,7 @@ def one_process(config: Path, data: Path, changes: tuple[str, ...] = ()) -> OneP
     place = {name: _common_rows(agreement, each, common) for name, each in holdings.items()}
     ours = holdings[agreement.active]
     at = place[agreement.active]
-    rows = split(agreement, [ours.ids[row] for row in at], ours.in_test[at])
+    rows = split_rows(agreement, [ours.ids[row] for row in at], ours.in_test[at])
     inputs = {
         name: _features(holdings[name], place[name], rows) for name in agreement.feature_parties
     }
@@ -103,23 +102,23 @@ def one_process(config: Path, data: Path, changes: tuple[str, ...] = ()) -> OneP
     return OneProcess(agreement, rows, inputs, torch.from_numpy(ours.labels[at]), networks)
 
 
-def _common_rows(agreement: Agreement, holding: Holding, common: set[bytes]) -> np.ndarray:
+def _common_rows(agreement: VerticalAgreement, holding: Holding, common: set[bytes]) -> np.ndarray:
     rows = np.array([row for row, name in enumerate(holding.ids) if name in common])
-    secret = key(agreement.seed, "order", agreement.federation)
+    secret = derive_key(agreement.seed, "order", agreement.federation)
     ids = IdList.of(holding.ids)
     return rows[common_order(lambda part: order_words(ids, rows, secret, part))]
 
 
 def _features(holding: Holding, place: np.ndarray, rows: RowSets) -> Tensor:
-    fitted = preprocess.fit(holding, place[rows.learn])
+    fitted = preprocess.fit(holding, place[rows.train])
     return torch.from_numpy(np.asarray(fitted.transform(holding, place))).float()
 
 
-def _network(agreement: Agreement, name: str, features: Tensor | None) -> nn.Module:
+def _network(agreement: VerticalAgreement, name: str, features: Tensor | None) -> nn.Module:
     def build() -> nn.Module:
         bottom = None
         if features is not None:
             bottom = build_bottom(agreement.parties[name], None, tuple(features.shape[1:]))
         return ActiveNetwork(agreement, bottom) if name == agreement.active else bottom
 
-    return seeded(torch_seed(agreement.seed, "weights", "original", name), build)
+    return build_seeded(torch_seed(agreement.seed, "weights", "original", name), build)

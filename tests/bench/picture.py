@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from configs.schema import read_config
-from parties.cli.progress_view import View
-from parties.report.terminal import WIDE, table
-from parties.session.simulation import Plan, processes
+from parties.cli.progress_view import ProgressView
+from parties.report.terminal import FULL_WIDTH, vertical_tables
+from parties.session.simulation import SimulationPlan, simulate_processes
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
@@ -24,9 +24,9 @@ MOMENT = "retrain-2"
 
 def main() -> None:
     """Run, look once in the middle, and draw."""
-    console = Console(record=True, width=WIDE, file=StringIO(), force_terminal=True)
+    console = Console(record=True, width=FULL_WIDTH, file=StringIO(), force_terminal=True)
     parties = read_config(DIGITS).agreement.parties
-    view = View(console, {name: party.role for name, party in parties.items()})
+    view = ProgressView(console, {name: party.role for name, party in parties.items()})
     moments: list[Any] = []
 
     def look(event: dict[str, Any]) -> None:
@@ -36,11 +36,11 @@ def main() -> None:
             moments.append(view._table())
 
     with TemporaryDirectory() as folder:
-        metrics = processes(Plan(DIGITS, (), Path(folder), None), look)
+        metrics = simulate_processes(SimulationPlan(DIGITS, (), Path(folder), None), look)
     console.print("[dim]$[/] make demo\n")
     console.print(moments[0])
     console.print("\n")
-    console.print(table(metrics, WIDE))
+    console.print(vertical_tables(metrics, FULL_WIDTH))
     drawn = console.export_svg(title="make demo", theme=MONOKAI)
     own = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # nothing from elsewhere
     (ROOT / "docs" / "demo.svg").write_text(own.replace("Fira Code,", ""))

@@ -25,7 +25,7 @@ def resume(tell: Callable[[str], None]) -> Iterator[Row]:
             tell(f"resume: kill {number + 1} of {KILLS}, {victim} in {phase}")
             notes = runs.killed(folder / str(number), victim, phase, Random(number))
             same += digests(folder / str(number)) == wanted
-            gone_on += any(note.startswith("going on from checkpoint") for note in notes)
+            gone_on += any(note.startswith("resumed checkpoint") for note in notes)
     title = f"resume: of {KILLS} kills -9 at random moments, runs that end bit-identical"
     yield Row(title, same, "", f"{KILLS}", same == KILLS)
     title = "resume: of these, runs that went on from a checkpoint"

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 from ledger import Row, at_most, shown
 
-from parties.horizontal.simulation.pool import SHARED
+from parties.horizontal.simulation.pool import SHARED_MEMORY
 
 ROOT = Path(__file__).parents[2]
 ALL, FEW, AT_ONCE, WORKERS, ROUNDS = 1000, 100, 100, 2, 3
@@ -29,10 +29,10 @@ training = {{ rounds = {rounds}, share = {share}, batch = 40, learning_rate = 0.
 simulation = {{ workers = {workers} }}
 {personal}
 
-[seats.server]
+[settings.server]
 listen = "127.0.0.1:7711"
 
-[seats.client.data]
+[settings.client.data]
 kind = "idx"
 images = "fashion-mnist/train-images-idx3-ubyte.gz"
 labels = "fashion-mnist/train-labels-idx1-ubyte.gz"
@@ -80,7 +80,7 @@ class Peak:
         """Look once at a process, all that it began, and the files in memory."""
         for process in _tree(first):
             self.processes[process] = max(self.processes.get(process, 0), _highest(process))
-        boards = set(SHARED.glob("vfl-board-*")) - before
+        boards = set(SHARED_MEMORY.glob("vfl-vectors-*")) - before
         self.board = max(self.board, sum(_size(each) for each in boards))
 
 
@@ -100,7 +100,7 @@ def _peak(data: Path, clients: int, personal: str) -> Peak:
         ]
         command += [str(path)]
         command += ["--data", str(data), "--out", str(out), "--format", "json"]
-        before = set(SHARED.glob("vfl-board-*"))
+        before = set(SHARED_MEMORY.glob("vfl-vectors-*"))
         with (Path(name) / "said").open("w") as said:
             run = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, cwd=ROOT)
             while run.poll() is None:

@@ -12,14 +12,15 @@ from ledger import Row, at_least, shown
 from one_process import OneProcess, one_process
 from torch.nn.functional import cross_entropy
 
-from parties.session import handshake as join
-from parties.session.setup import Place, take_seat
-from parties.session.simulation import Plan, _start, certified, reserved_port
-from parties.vertical.engine.batch import Batch, Use
-from parties.vertical.engine.split_model import Federation
+from parties.session import handshake
+from parties.session.setup import StartOptions
+from parties.session.simulation import SimulationPlan, _start, reserved_port, trial_certificates
+from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import ACCUMULATE, DESCEND
-from parties.vertical.resume import begin
-from parties.vertical.run_party import listen
+from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
+from parties.vertical.resume import start_split_model
+from parties.vertical.run_party import open_line_server
+from parties.vertical.setup import set_up_party
 from protocol import vfl_pb2
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,10 @@ def _config(folder: Path, passives: int) -> Path:
     """
     text = INCOME.read_text().replace("hidden = [256]", "hidden = [64]")
     if passives == 1:
-        for table, following in (("parties", "[parties.registry]"), ("seats", "[seats.registry")):
+        for table, following in (
+            ("parties", "[parties.registry]"),
+            ("settings", "[settings.registry"),
+        ):
             start = text.index(f"[{table}.employer")
             text = text[:start] + text[text.index(following) :]
         own = '"capital-gain", "capital-loss"'
@@ -76,8 +80,8 @@ def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, f
     alone = one_process(config, data, tuple(changes))
     parameters = [p for net in alone.networks.values() for p in net.parameters()]
     descent = torch.optim.Adam(parameters)
-    with TemporaryDirectory() as out, federation(config, data, changes, Path(out)) as (leading, _):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+    with TemporaryDirectory() as out, open_split_model(config, data, changes, Path(out)) as (leading, _):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         rates: dict[str, list[float]] = {"ours": [], "one": [], "two": []}
         for number in range(1, ROUNDS + 1):
             rates["ours"].append(_ours(leading, number))
@@ -89,22 +93,22 @@ def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, f
     return found["ours"], max(found["one"], found["two"])
 
 
-def _ours(leading: Federation, epoch: int) -> float:
+def _ours(leading: SplitModel, epoch: int) -> float:
     done = [0]
 
-    def act(batch: Batch) -> Use:
+    def act(batch: TrainingBatch) -> BatchLoss:
         loss = cross_entropy(batch.logits, batch.labels)
         loss.item()
         done[0] += batch.last
-        return Use(loss * batch.share, DESCEND if batch.last else ACCUMULATE)
+        return BatchLoss(loss * batch.share, DESCEND if batch.last else ACCUMULATE)
 
     started = perf_counter()
-    leading.passes.descend(vfl_pb2.TRAIN, vfl_pb2.LEARN, epoch, BATCH, act)
+    leading.loop.run_epoch(vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epoch, BATCH, act)
     return done[0] / (perf_counter() - started)
 
 
 def _alone(model: OneProcess, descent: torch.optim.Optimizer, epoch: int) -> float:
-    order = model.rows.shuffled(vfl_pb2.LEARN, "original", epoch)
+    order = model.rows.shuffled(vfl_pb2.TRAIN_ROWS, "original", epoch)
     started, count = perf_counter(), 0
     for start in range(0, len(order), BATCH):
         batch = order[start : start + BATCH]
@@ -118,22 +122,22 @@ def _alone(model: OneProcess, descent: torch.optim.Optimizer, epoch: int) -> flo
 
 
 @contextmanager
-def federation(
+def open_split_model(
     config: Path, data: Path, changes: Sequence[str], out: Path
-) -> Iterator[tuple[Federation, list[int]]]:
+) -> Iterator[tuple[SplitModel, list[int]]]:
     """The active party in this process, the passive parties in others, whose numbers follow."""
-    plan = Plan(config, tuple(changes), out, data)
-    with certified(plan) as (read, pinned, keys), reserved_port() as port:
+    plan = SimulationPlan(config, tuple(changes), out, data)
+    with trial_certificates(plan) as (read, pinned, keys), reserved_port() as port:
         address = f"127.0.0.1:{port}"
         active = read.agreement.active
         children = [
             _start(plan, name, pinned, keys, address, "passive") for name in read.agreement.passive
         ]
-        us = take_seat(read, active, Place(out, data, keys), lambda event: None)
+        us = set_up_party(read, active, StartOptions(out, data, keys), lambda event: None)
         try:
-            with listen(us, address) as server:
-                hub, offers = join.welcome(us, server)
-                yield begin(us, hub, offers), [child.pid for child in children]
+            with open_line_server(us, address) as server:
+                hub, offers = handshake.accept_spokes(us, server)
+                yield start_split_model(us, hub, offers), [child.pid for child in children]
                 hub.abort("over", "measured")
                 hub.close()
         finally:

@@ -11,18 +11,19 @@ import torch
 from growth import BATCH, write
 from ledger import Row
 from one_process import OneProcess, one_process
-from steps import federation
+from steps import open_split_model
 from torch.nn.functional import cross_entropy
 
-from parties.session import handshake as join
+from parties.session import handshake
 from parties.session.memory_port import MemoryPort
-from parties.session.setup import Place, take_seat
-from parties.session.simulation import Plan, certified
-from parties.vertical.engine.batch import Batch, Use
-from parties.vertical.engine.split_model import Federation
+from parties.session.setup import StartOptions
+from parties.session.simulation import SimulationPlan, trial_certificates
+from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import DESCEND
+from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from parties.vertical.passive import run_passive
-from parties.vertical.resume import begin
+from parties.vertical.resume import start_split_model
+from parties.vertical.setup import set_up_party
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError
 
@@ -45,44 +46,44 @@ def trajectory(tell: Callable[[str], None]) -> Iterator[Row]:
 
 
 @contextmanager
-def _apart(config: Path, data: Path, out: Path) -> Iterator[Federation]:
-    with federation(config, data, (), out) as (leading, _):
+def _apart(config: Path, data: Path, out: Path) -> Iterator[SplitModel]:
+    with open_split_model(config, data, (), out) as (leading, _):
         yield leading
 
 
 @contextmanager
-def _in_memory(config: Path, data: Path, out: Path) -> Iterator[Federation]:
-    with certified(Plan(config, (), out, data)) as (read, _, keys):
-        place, port = Place(out, data, keys), MemoryPort()
+def _in_memory(config: Path, data: Path, out: Path) -> Iterator[SplitModel]:
+    with trial_certificates(SimulationPlan(config, (), out, data)) as (read, _, keys):
+        place, port = StartOptions(out, data, keys), MemoryPort()
 
         def answer(name: str) -> None:
-            us = take_seat(read, name, place, lambda event: None)
+            us = set_up_party(read, name, place, lambda event: None)
             with suppress(ProtocolError):  # what was to be measured is measured
                 run_passive(us, lambda: port.connect(name))
 
         threads = [Thread(target=answer, args=(name,)) for name in read.agreement.passive]
         for thread in threads:
             thread.start()
-        us = take_seat(read, read.agreement.active, place, lambda event: None)
-        hub, offers = join.welcome(us, port)
-        yield begin(us, hub, offers)
+        us = set_up_party(read, read.agreement.active, place, lambda event: None)
+        hub, offers = handshake.accept_spokes(us, port)
+        yield start_split_model(us, hub, offers)
         hub.abort("over", "measured")
         hub.close()
         for thread in threads:
             thread.join()
 
 
-def _losses(leading: Federation) -> list[float]:
+def _losses(leading: SplitModel) -> list[float]:
     losses: list[float] = []
 
-    def act(batch: Batch) -> Use:
+    def act(batch: TrainingBatch) -> BatchLoss:
         loss = cross_entropy(batch.logits, batch.labels)
         losses.append(loss.item())
-        return Use(loss, DESCEND)
+        return BatchLoss(loss, DESCEND)
 
-    leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+    leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
     for epoch in range(1, EPOCHS + 1):
-        leading.passes.descend(vfl_pb2.TRAIN, vfl_pb2.LEARN, epoch, BATCH, act)
+        leading.loop.run_epoch(vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epoch, BATCH, act)
     return losses
 
 
@@ -90,7 +91,7 @@ def _alone(model: OneProcess) -> list[float]:
     parameters = [p for network in model.networks.values() for p in network.parameters()]
     descent, losses = torch.optim.Adam(parameters), list[float]()
     for epoch in range(1, EPOCHS + 1):
-        order = model.rows.shuffled(vfl_pb2.LEARN, "original", epoch)
+        order = model.rows.shuffled(vfl_pb2.TRAIN_ROWS, "original", epoch)
         for batch in np.split(order, range(BATCH, len(order), BATCH)):
             descent.zero_grad()
             loss = cross_entropy(model.logits(batch), model.labels[batch])

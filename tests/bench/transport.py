@@ -20,15 +20,15 @@ from time import perf_counter
 import grpc
 import numpy as np
 from ledger import Row, at_least, at_most, shown
+from message_examples import AGREEMENT, ASK, DESCEND, HUB, PLACE, SESSION, SPOKE
 from relay import Relay
-from talk import AGREEMENT, ASK, DESCEND, HUB, PLACE, SESSION, SPOKE
 
-from protocol import vfl_pb2 as say
+from protocol import vfl_pb2 as pb
 from protocol.channel import Channel
-from protocol.envelope import Terms
+from protocol.envelope import ChannelTerms
 from protocol.frames import CHUNK
-from protocol.grpc_line import USUAL, Server, dial, options
-from protocol.keyring import Keyring, issue, make_authority, read_keyring, trust
+from protocol.grpc_line import DEFAULT_TIMEOUTS, LineServer, dial_hub, grpc_options
+from protocol.keyring import Keyring, issue_certificate, make_authority, make_trust, read_keyring
 from protocol.line import Line
 from protocol.phases import Phase, Side
 from protocol.tensors import Tensor
@@ -55,7 +55,7 @@ def transport(tell: Callable[[str], None]) -> Iterator[Row]:
             "bare": partial(ends.bare.load, chunks),
         }
         short, long = _by_turns(trips, TRIPS, tell), _by_turns(loads, LOADS, tell)
-        ends.ours.send(say.Goodbye())
+        ends.ours.send(pb.Goodbye())
         carried = _carried(ends.relayed, ends.relay, step) / (TRIPS * 2 * step.nbytes)
     yield from _rows(short, long, large.nbytes, carried)
 
@@ -98,7 +98,7 @@ def _seconds(act: Callable[[], object]) -> float:
 
 def _asked(channel: Channel, tensor: Tensor) -> None:
     """One step of training, but for the arithmetic."""
-    channel.send(say.Step(gradient=DESCEND, ask=ASK), tensor)
+    channel.send(pb.Step(gradient=DESCEND, next_batch=ASK), tensor)
     channel.receive(60)
 
 
@@ -108,7 +108,7 @@ def _carried(channel: Channel, relay: Relay, step: Tensor) -> int:
     before = relay.carried
     for _ in range(TRIPS):
         _asked(channel, step)
-    channel.send(say.Goodbye())
+    channel.send(pb.Goodbye())
     return relay.carried - before
 
 
@@ -124,7 +124,7 @@ class _Bare:
         )
         known_as = ("grpc.ssl_target_name_override", SPOKE)
         self._channel = grpc.secure_channel(
-            f"127.0.0.1:{port}", credentials, [*options(USUAL), known_as]
+            f"127.0.0.1:{port}", credentials, [*grpc_options(DEFAULT_TIMEOUTS), known_as]
         )
         self._out: SimpleQueue[bytes | None] = SimpleQueue()
         self._in = self._channel.stream_stream(_BARE)(iter(self._out.get, None))
@@ -165,11 +165,11 @@ def _both_ends() -> Iterator[Ends]:
         keys = Path(open_.enter_context(TemporaryDirectory()))
         make_authority(keys, "trial")
         for name in NAMES:
-            issue(keys, "trial", name)
+            issue_certificate(keys, "trial", name)
         ring = read_keyring(keys, HUB)
-        trusted = trust(ring, "trial", {})
+        trusted = make_trust(ring, "trial", {})
         server = open_.enter_context(
-            Server("127.0.0.1:0", ring, lambda leaf: trusted.check(leaf, datetime.now(UTC)), 2)
+            LineServer("127.0.0.1:0", ring, lambda leaf: trusted.check(leaf, datetime.now(UTC)), 2)
         )
         relay = open_.enter_context(Relay(server.port))
         peer = spawned.Process(
@@ -190,8 +190,8 @@ def _both_ends() -> Iterator[Ends]:
 
 def _channel(line: Line, side: Side, me: str, peer: str) -> Channel:
     """A channel amid training."""
-    made = Channel(line, side, Terms(me, peer, AGREEMENT), lambda crossing: None)
-    made._conversation.phase, made.session, made.place = Phase.EMBEDDED, SESSION, PLACE
+    made = Channel(line, side, ChannelTerms(me, peer, AGREEMENT), lambda crossing: None)
+    made._phases.phase, made.session, made.place = Phase.EMBEDDED, SESSION, PLACE
     return made
 
 
@@ -199,16 +199,16 @@ def _peer(keys: Path, hub: int, relay: int, tell: Connection) -> None:
     """The other process: it answers on both lines, and echoes."""
     first, second = NAMES[1:]
     lines = [
-        (name, dial(f"127.0.0.1:{port}", read_keyring(keys, name), HUB))
+        (name, dial_hub(f"127.0.0.1:{port}", read_keyring(keys, name), HUB))
         for name, port in ((first, hub), (second, relay))
     ]
     with _bare_server(read_keyring(keys, SPOKE)) as bare, _plain_server() as plain:
         tell.send((bare, plain))
         for name, line in lines:
             channel = _channel(line, Side.SPOKE, name, HUB)
-            while isinstance((said := channel.receive(600)).body, say.Step):
+            while isinstance((said := channel.receive(600)).body, pb.Step):
                 large = said.tensors[0].nbytes > CHUNK
-                channel.send(say.Embedding(), said.tensors[0][:1, :1] if large else said.tensors[0])
+                channel.send(pb.Embedding(), said.tensors[0][:1, :1] if large else said.tensors[0])
     tell.recv()  # until all is measured
 
 
@@ -219,7 +219,7 @@ def _bare_server(ring: Keyring) -> Iterator[int]:
             if len(frame) < CHUNK:
                 yield frame
 
-    server = grpc.server(ThreadPoolExecutor(2), options=options(USUAL))
+    server = grpc.server(ThreadPoolExecutor(2), options=grpc_options(DEFAULT_TIMEOUTS))
     handler = grpc.method_handlers_generic_handler(
         "bare.Echo", {"Echo": grpc.stream_stream_rpc_method_handler(echo)}
     )

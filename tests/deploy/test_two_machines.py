@@ -143,7 +143,7 @@ def test_the_guide_leads_two_machines_to_a_report(tmp_path: Path) -> None:
 def nowhere_at_the_shop(shop: Path) -> None:
     """Labels, metrics and report are the bank's."""
     names = {path.name for path in shop.rglob("*")}
-    assert not names & {"report.html", "metrics.json", "ca.key", "bank.key", "bank.seat.toml"}
+    assert not names & {"report.html", "metrics.json", "ca.key", "bank.key", "bank.party.toml"}
 
 
 def keys_are_at_home(bank: Path, shop: Path) -> None:

@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 from guide import GUIDE, ROOT
 
-from parties.cli.console import UNEXPECTED
-from parties.common.errors import EXIT_CODES, DataError, IdentityError, PolicyError, StorageError
+from parties.common.errors import (
+    EXIT_CODES,
+    UNEXPECTED,
+    DataError,
+    IdentityError,
+    PolicyError,
+    StorageError,
+)
 from protocol.errors import ProtocolError
 
 UNIT = ROOT / "docs" / "vfl-party@.service"

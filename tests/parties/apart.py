@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 from monolith import Fedora, Monolith
+from three_parties import PAPER, forget_some, inputs, networks, open_split_model
 from torch import nn
-from trio import PAPER, federation, forget_some, inputs, networks
 
-from parties.vertical.engine.active_network import build_active
-from parties.vertical.engine.batch import Batch, Use
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import HOLD, Plan, hold, learn
+from parties.vertical.engine.networks import build_active_network
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import HOLD, TrainingPlan, hold_forget_gradient, train_epochs
+from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from parties.vertical.methods import fedora
-from parties.vertical.passive import Answerer
+from parties.vertical.passive import PassiveSession
 from protocol import vfl_pb2
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import retain_steps
@@ -32,32 +32,34 @@ FEDORA = PAPER | {
     "primal_step": STEP,
     "dual_step": STEP,
     "proximal": 0.01,
-    "price_cap": 5.0,
+    "max_multiplier": 5.0,
     "adaptive": {
-        "slow": 0.8,
-        "fast": 1.5,
+        "beta": 0.8,
+        "alpha": 1.5,
         "growth": 1.1,
         "decay": 0.5,
         "largest": 2.0,
         "smallest": 0.1,
     },
 }
-Answerers = Mapping[str, Answerer]
+Answerers = Mapping[str, PassiveSession]
 
 
 def gradients_apart(folder: Path) -> float:
     """Largest difference in the gradients of L_r and S_u."""
-    with federation(folder) as (leading, answerers):
+    with open_split_model(folder) as (leading, answerers):
         forget_some(leading)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         model, rows = copied(leading, answerers), leading.rows.forgotten
-        hold(leading, vfl_pb2.ASCEND)
+        hold_forget_gradient(leading, vfl_pb2.GRADIENT_ASCENT)
         of_loss = _held_apart(leading, answerers, model.gradient(model.loss(rows)))
 
-        def score(batch: Batch) -> Use:
-            return Use(forgetting_scores(batch.logits, 2.0).mean(), HOLD)
+        def score(batch: TrainingBatch) -> BatchLoss:
+            return BatchLoss(forgetting_scores(batch.logits, 2.0).mean(), HOLD)
 
-        leading.passes.sweep(vfl_pb2.UNLEARN, leading.passes.parts(vfl_pb2.FORGOTTEN), score)
+        leading.loop.run_batches(
+            vfl_pb2.UNLEARN, leading.loop.pass_requests(vfl_pb2.FORGOTTEN), score
+        )
         of_score = _held_apart(leading, answerers, model.gradient(model.score(rows, 2.0)))
     return max(of_loss, of_score)
 
@@ -65,12 +67,14 @@ def gradients_apart(folder: Path) -> float:
 def training_apart(folder: Path, optimiser: str = "adam") -> tuple[int, float]:
     """Steps, and the largest difference in the parameters after them."""
     training = {"optimiser": optimiser, "learning_rate": 0.01, "batch": BATCH, "epochs": EPOCHS}
-    with federation(folder, training=training) as (leading, answerers):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+    with open_split_model(folder, training=training) as (leading, answerers):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         model, steps = copied(leading, answerers), 0
         descent = OPTIMISERS[optimiser](model.parameters, 0.01)
-        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, EPOCHS, BATCH))
-        for batch in islice(_batches(leading, vfl_pb2.LEARN), EPOCHS * _per_epoch(leading)):
+        train_epochs(
+            leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, EPOCHS, BATCH)
+        )
+        for batch in islice(_batches(leading, vfl_pb2.TRAIN_ROWS), EPOCHS * _per_epoch(leading)):
             descent.zero_grad()
             model.loss(batch).backward()
             descent.step()
@@ -85,18 +89,18 @@ def fedora_apart(
 
     ``changes`` are those of FedORA's settings, ``alone_with`` says the same to the one process.
     """
-    with federation(folder, unlearning={"fedora": FEDORA | changes}) as (leading, answerers):
+    with open_split_model(folder, unlearning={"fedora": FEDORA | changes}) as (leading, answerers):
         forget_some(leading)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 2, BATCH))
-        leading.keep("original", vfl_pb2.TRAIN)
-        leading.restore("original", "original", vfl_pb2.UNLEARN)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        train_epochs(leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 2, BATCH))
+        leading.keep_copy("original", vfl_pb2.TRAIN)
+        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
         model = copied(leading, answerers)
         if changes.get("start") == "shrink":
             shrunk(model, fresh(leading, answerers, "start of fedora"), 0.3, 1.0)
         settings = {"gamma": GAMMA, "tau": STEP, "sigma": STEP} | dict(alone_with or {})
         alone = Fedora(model, **settings)
-        went = fedora.unlearn(leading, settings["gamma"], 0.0)
+        went = fedora.run_fedora(leading, settings["gamma"], 0.0)
         batches = _batches(leading, vfl_pb2.RETAIN)
         share = changes.get("retain_share", SHARE)
         steps = retain_steps(share, len(leading.rows.retain), BATCH) if share else 0
@@ -106,27 +110,32 @@ def fedora_apart(
         return price, alone.price, furthest(leading, answerers, alone.model)
 
 
-def copied(leading: Federation, answerers: Answerers) -> Monolith:
+def copied(leading: SplitModel, answerers: Answerers) -> Monolith:
     """The present model in one process."""
     halves, features = networks(leading, answerers), inputs(leading, answerers)
     return Monolith.copy(halves, features, leading.labels.clone())
 
 
-def _held_apart(leading: Federation, answerers: Answerers, expected: list[torch.Tensor]) -> float:
-    leading.weigh(vfl_pb2.UNLEARN)  # a round trip: the passive parties have held theirs by now
-    halves = [leading.half, *(answerers[name]._state.half for name in ("left", "right"))]
-    held = [gradient for half in halves for gradient in half._work.held]
+def _held_apart(leading: SplitModel, answerers: Answerers, expected: list[torch.Tensor]) -> float:
+    leading.report_norms(
+        vfl_pb2.UNLEARN
+    )  # a round trip: the passive parties have held theirs by now
+    halves = [
+        leading.local_model,
+        *(answerers[name]._state.local_model for name in ("left", "right")),
+    ]
+    held = [gradient for half in halves for gradient in half._task.held]
     return max((a - b).abs().max().item() for a, b in zip(held, expected, strict=True))
 
 
-def fresh(leading: Federation, answerers: Answerers, stream: str) -> dict[str, nn.Module]:
+def fresh(leading: SplitModel, answerers: Answerers, stream: str) -> dict[str, nn.Module]:
     """The halves that ``stream`` draws."""
-    own = leading.half.model.inputs
+    own = leading.local_model.model.inputs
     found: dict[str, nn.Module] = {
-        name: each._network(stream, each._state.half.model.inputs)
+        name: each._network(stream, each._state.local_model.model.inputs)
         for name, each in answerers.items()
     }
-    return found | {"hub": build_active(leading.party, stream, own)}
+    return found | {"hub": build_active_network(leading.party, stream, own)}
 
 
 @torch.no_grad()
@@ -139,7 +148,7 @@ def shrunk(model: Monolith, other: Mapping[str, nn.Module], bottom: float, top: 
             ours.copy_((1 - share) * ours + share * theirs)
 
 
-def furthest(leading: Federation, answerers: Answerers, model: Monolith) -> float:
+def furthest(leading: SplitModel, answerers: Answerers, model: Monolith) -> float:
     """The largest difference in any parameter."""
     ours = networks(leading, answerers)
     return max(
@@ -149,7 +158,7 @@ def furthest(leading: Federation, answerers: Answerers, model: Monolith) -> floa
     )
 
 
-def _batches(leading: Federation, rows: vfl_pb2.Rows) -> Iterator[np.ndarray]:
+def _batches(leading: SplitModel, rows: vfl_pb2.Rows) -> Iterator[np.ndarray]:
     """Epoch after epoch, as the schedule has them."""
     epoch = 0
     while True:
@@ -159,5 +168,5 @@ def _batches(leading: Federation, rows: vfl_pb2.Rows) -> Iterator[np.ndarray]:
             yield order[start : start + BATCH]
 
 
-def _per_epoch(leading: Federation) -> int:
-    return -(-len(leading.rows.learn) // BATCH)
+def _per_epoch(leading: SplitModel) -> int:
+    return -(-len(leading.rows.train) // BATCH)

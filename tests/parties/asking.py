@@ -8,20 +8,20 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from trio import PARTIES, agreement, seats
+from three_parties import PARTIES, agreement, party_settings
 from whole_run import run
 
-from configs.agreement import Agreement
-from configs.schema import Config, validated
-from parties.data.asked_ids import Asked, all_held, by_caller
+from configs.agreement import VerticalAgreement
+from configs.schema import VerticalConfig, validate_table
 from parties.data.predictions import Predictions
+from parties.data.requested_ids import RequestedIds, all_ids, parse_ids
 from parties.session.memory_port import MemoryPort
-from parties.session.party import Party
-from parties.session.setup import Place
-from parties.vertical.prediction.answer import answer_predictions
-from parties.vertical.prediction.ask import predict
-from parties.vertical.prediction.trained import Trained, take_trained_seat
-from parties.web.prediction_service import Service
+from parties.session.setup import StartOptions
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.prediction.active import predict_vertical_rows
+from parties.vertical.prediction.passive import serve_predictions
+from parties.vertical.prediction.setup import TrainedNetwork, set_up_trained_party
+from parties.web.prediction_service import PredictionService
 from protocol.errors import ProtocolError
 
 PASSIVE = ("left", "right")
@@ -41,43 +41,45 @@ def add_giant(folder: Path) -> None:
             file.write(f"giant,{cells}\n")
 
 
-def config(folder: Path, plan: Mapping[str, Any]) -> Config:
+def config(folder: Path, plan: Mapping[str, Any]) -> VerticalConfig:
     """The trio's config."""
-    agreed = validated(Agreement, dict(plan), folder, "")
-    return Config(folder / "trio.toml", agreed, seats(folder))
+    agreed = validate_table(VerticalAgreement, dict(plan), folder, "")
+    return VerticalConfig(folder / "trio.toml", agreed, party_settings(folder))
 
 
-def seat(
+def party_of(
     folder: Path,
     name: str,
     plan: Mapping[str, Any] | None = None,
     asked: list[bytes] | None = None,
     events: list[Any] | None = None,
-) -> tuple[Party, Trained]:
-    """One seat with its trained half."""
-    place = Place(folder / "runs", folder, folder / "certs")
+) -> tuple[VerticalParty, TrainedNetwork]:
+    """One party with its trained model."""
+    place = StartOptions(folder / "runs", folder, folder / "certs")
     told = [] if events is None else events
-    return take_trained_seat(config(folder, plan or agreement()), name, place, told.append, asked)
+    return set_up_trained_party(
+        config(folder, plan or agreement()), name, place, told.append, asked
+    )
 
 
 def ask(
     folder: Path, ids: list[str] | None = None, plan: Mapping[str, Any] | None = None
 ) -> Predictions:
     """What the trio predicts for some IDs, or for every row of the active party."""
-    asked: Asked | None = None if ids is None else by_caller(ids, ("id",))
+    asked: RequestedIds | None = None if ids is None else parse_ids(ids, ("id",))
     taken = {
-        name: seat(folder, name, plan, asked.ids if asked and name == "hub" else None)
+        name: party_of(folder, name, plan, asked.ids if asked and name == "hub" else None)
         for name in PARTIES
     }
     port = MemoryPort()
 
     def answer(name: str) -> None:
-        answer_predictions(*taken[name], lambda: port.connect(name))
+        serve_predictions(*taken[name], lambda: port.connect(name))
 
     party, trained = taken["hub"]
     with ThreadPoolExecutor(3) as pool:
         leading = pool.submit(
-            predict, party, trained, port, asked or all_held(party.holding, ("id",))
+            predict_vertical_rows, party, trained, port, asked or all_ids(party.holding, ("id",))
         )
         answering = [pool.submit(answer, name) for name in PASSIVE]
         try:
@@ -95,7 +97,7 @@ class Spoke:
     ) -> None:
         self.lines: list[Any] = []
         self.failure: ProtocolError | None = None
-        party, self.trained = seat(folder, name, plan)
+        party, self.trained = party_of(folder, name, plan)
 
         def connect() -> Any:
             self.lines.append(port.connect(name))
@@ -103,7 +105,7 @@ class Spoke:
 
         def work() -> None:
             try:
-                answer_predictions(party, self.trained, connect)
+                serve_predictions(party, self.trained, connect)
             except ProtocolError as error:
                 self.failure = error
 
@@ -121,10 +123,10 @@ class Spoke:
 @contextmanager
 def service(
     folder: Path, plan: Mapping[str, Any] | None = None
-) -> Iterator[tuple[Service, MemoryPort, dict[str, Spoke]]]:
+) -> Iterator[tuple[PredictionService, MemoryPort, dict[str, Spoke]]]:
     """A service that is ready, its port and its passive parties."""
     port = MemoryPort()
-    serving = Service(*seat(folder, "hub", plan), port)
+    serving = PredictionService(*party_of(folder, "hub", plan), port)
     worker = Thread(target=serving.run)
     worker.start()
     spokes = {name: Spoke(folder, name, port, plan) for name in PASSIVE}

@@ -11,7 +11,7 @@ from kills import ROOT, Running
 
 from configs.federated_file import HorizontalConfig, read_horizontal
 from parties.session.simulation import reserved_port
-from protocol.keyring import issue, make_authority
+from protocol.keyring import issue_certificate, make_authority
 
 CLIENTS = ("ash", "elm", "fir", "oak", "yew")
 SERVER = "server"
@@ -32,14 +32,14 @@ checkpoint_seconds = 0.0
 [parties.server]
 role = "server"
 
-[seats.server]
+[settings.server]
 listen = "127.0.0.1:7719"
 """
 CLIENT = """
 [parties.{name}]
 role = "client"
 
-[seats.{name}.data]
+[settings.{name}.data]
 kind = "sklearn"
 name = "digits"
 label = true
@@ -56,7 +56,7 @@ class Wood:
         self.keys, self.out = folder / "certs", folder / "runs"
         make_authority(self.keys, "wood")
         for name in (SERVER, *clients):
-            issue(self.keys, "wood", name)
+            issue_certificate(self.keys, "wood", name)
         self._held = ExitStack()
         self.address = f"127.0.0.1:{self._held.enter_context(reserved_port())}"
 
@@ -68,7 +68,7 @@ class Wood:
     def start(self, name: str) -> Running:
         """One party's process."""
         role = "server" if name == SERVER else "client"
-        command = [sys.executable, "-m", "parties", "--role", role, "--seat", name]
+        command = [sys.executable, "-m", "parties", "--role", role, "--party", name]
         command += ["--config", str(self.path), "--out", str(self.out), "--format", "json"]
         command += ["--certificates", str(self.keys), "--hub", self.address]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)

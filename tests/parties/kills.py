@@ -15,7 +15,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from parties.session.simulation import reserved_port
-from protocol.keyring import issue, make_authority
+from protocol.keyring import issue_certificate, make_authority
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
@@ -57,11 +57,11 @@ class Runs:
         self._keys = folder / "certs"
         make_authority(self._keys, "digits")
         for name in PARTIES:
-            issue(self._keys, "digits", name)
+            issue_certificate(self._keys, "digits", name)
 
     def start(self, name: str, out: Path, port: int, *changes: str) -> Running:
         """One party's process."""
-        command = [sys.executable, "-m", "parties", "--role", PARTIES[name], "--seat", name]
+        command = [sys.executable, "-m", "parties", "--role", PARTIES[name], "--party", name]
         command += ["--config", str(DIGITS), "--out", str(out), "--format", "json"]
         command += ["--certificates", str(self._keys), "--hub", f"127.0.0.1:{port}"]
         for change in (*SHORT, *changes):

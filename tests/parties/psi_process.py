@@ -22,19 +22,19 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 
-from configs.agreement import Agreement  # noqa: E402
-from configs.schema import validated  # noqa: E402
-from configs.seat import Seat  # noqa: E402
-from parties.common.progress import Watch  # noqa: E402
-from parties.common.traffic import Ledger  # noqa: E402
+from configs.agreement import VerticalAgreement  # noqa: E402
+from configs.party_settings import VerticalPartySettings  # noqa: E402
+from configs.schema import validate_table  # noqa: E402
+from parties.common.progress import ProgressReporter  # noqa: E402
+from parties.common.traffic import TrafficCounter  # noqa: E402
 from parties.data.holding import Holding  # noqa: E402
-from parties.session import handshake as join
-from parties.session.party import Party  # noqa: E402
-from parties.vertical.alignment.align import Alignment, follow, lead  # noqa: E402
+from parties.session import handshake
+from parties.vertical.alignment.align import Alignment, align_active, align_passive  # noqa: E402
+from parties.vertical.engine.party import VerticalParty
 from protocol import vfl_pb2  # noqa: E402
 from protocol.errors import ProtocolError  # noqa: E402
-from protocol.grpc_line import Server, dial  # noqa: E402
-from protocol.keyring import issue, make_authority, read_keyring, trust  # noqa: E402
+from protocol.grpc_line import LineServer, dial_hub  # noqa: E402
+from protocol.keyring import issue_certificate, make_authority, make_trust, read_keyring  # noqa: E402
 from psi import buckets  # noqa: E402
 from psi.id_list import IdList  # noqa: E402
 
@@ -50,11 +50,16 @@ def certify(folder: Path, parties: int) -> None:
     """Certificates for all, once."""
     make_authority(folder / "certs", FEDERATION)
     for name in names(parties):
-        issue(folder / "certs", FEDERATION, name)
+        issue_certificate(folder / "certs", FEDERATION, name)
 
 
 def start(
-    folder: Path, name: str, parties: int, count: int, port: int, bucket: int = buckets.SMALLEST
+    folder: Path,
+    name: str,
+    parties: int,
+    count: int,
+    port: int,
+    bucket: int = buckets.MIN_BUCKET_IDS,
 ) -> subprocess.Popen[str]:
     """Start one party; the same command after a crash goes on where it was."""
     numbers = map(str, (parties, count, port, bucket))
@@ -73,7 +78,7 @@ def events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
     process.wait()
 
 
-def agreement(parties: int, **changes: Any) -> Agreement:
+def agreement(parties: int, **changes: Any) -> VerticalAgreement:
     """Nothing but an intersection is made of it."""
     plan = {name: {"role": "passive", "width": 1} for name in names(parties)}
     plan[HUB] = {"role": "active"}
@@ -85,7 +90,7 @@ def agreement(parties: int, **changes: Any) -> Agreement:
         "limits": {"join_seconds": 300.0, "step_seconds": 60.0},
         **changes,
     }
-    return validated(Agreement, content, ROOT, "")
+    return validate_table(VerticalAgreement, content, ROOT, "")
 
 
 def people(number: int, count: int) -> IdList:
@@ -98,44 +103,44 @@ def people(number: int, count: int) -> IdList:
     return IdList.of(b"person-%d" % who for part in parts for who in part)
 
 
-def take_part(folder: Path, name: str, parties: int, ids: Sequence[bytes]) -> Party:
-    """A seat taken with ``ids`` and no other data."""
+def take_part(folder: Path, name: str, parties: int, ids: Sequence[bytes]) -> VerticalParty:
+    """A party with ``ids`` and no other data."""
     keyring = read_keyring(folder / "certs", name)
     data = {"kind": "csv", "path": "unread.csv", "id": {"columns": ["id"]}}
-    watch = Watch(name, lambda event: print(json.dumps(event), flush=True))
-    return Party(
+    watch = ProgressReporter(name, lambda event: print(json.dumps(event), flush=True))
+    return VerticalParty(
         name=name,
         agreement=agreement(parties),
-        seat=validated(Seat, {"data": data}, folder, ""),
+        settings=validate_table(VerticalPartySettings, {"data": data}, folder, ""),
         holding=Holding(ids=ids, in_test=np.zeros(len(ids), np.bool_)),
         keyring=keyring,
-        trust=trust(keyring, FEDERATION, {}, ()),
+        trust=make_trust(keyring, FEDERATION, {}, ()),
         state=folder / name,
         incarnation=1,
         now=lambda: datetime.now(UTC),
         entropy=os.urandom,
-        watch=watch,
-        ledger=Ledger(watch.crossed),
+        progress=watch,
+        traffic=TrafficCounter(watch.add_bytes),
     )
 
 
-def align(party: Party, port: int) -> Alignment:
+def align(party: VerticalParty, port: int) -> Alignment:
     """Join and intersect, at once and no more."""
     address = f"127.0.0.1:{port}"
     if party.name != HUB:
-        channel = join.greet(party, lambda: dial(address, party.keyring, HUB))
-        opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.Open)
-        found = follow(party, channel, opened)
+        channel = handshake.join_hub(party, lambda: dial_hub(address, party.keyring, HUB))
+        opened = channel.receive(party.agreement.limits.idle_seconds).expect(vfl_pb2.StartAlignment)
+        found = align_passive(party, channel, opened)
         channel.receive(60).expect(vfl_pb2.Goodbye)  # closing at once might overtake what we said
         channel.close()
         return found
-    seats = len(party.agreement.passive)
-    with Server(
-        address, party.keyring, lambda leaf: party.trust.check(leaf, party.now()), seats
+    spokes = len(party.agreement.passive)
+    with LineServer(
+        address, party.keyring, lambda leaf: party.trust.check(leaf, party.now()), spokes
     ) as server:
-        hub, _ = join.welcome(party, server)
+        hub, _ = handshake.accept_spokes(party, server)
         try:
-            found = lead(party, hub)
+            found = align_active(party, hub)
             hub.move_to(vfl_pb2.Place(task=vfl_pb2.CLOSE, epoch=0, step=0, microbatch=0))
             hub.broadcast(vfl_pb2.Goodbye())
             return found
@@ -146,7 +151,7 @@ def align(party: Party, port: int) -> Alignment:
 def main() -> None:
     """Take part, and print the figures."""
     folder, name, parties, count, port, bucket = sys.argv[1:]
-    buckets.SMALLEST, buckets.UNCUT = int(bucket), 2 * int(bucket)
+    buckets.MIN_BUCKET_IDS, buckets.MAX_UNCUT_IDS = int(bucket), 2 * int(bucket)
     number = names(int(parties)).index(name)
     party = take_part(Path(folder), name, int(parties), people(number, int(count)))
     try:
@@ -154,7 +159,7 @@ def main() -> None:
     except ProtocolError as error:
         print(json.dumps({"event": "error", "party": name, "message": str(error)}), flush=True)
         sys.exit(1)
-    psi = next(each for each in party.ledger.by_phase() if each["phase"] == "psi")
+    psi = next(each for each in party.traffic.by_phase() if each["phase"] == "psi")
     ids = b"\n".join(party.holding.ids[row] for row in found.rows[:1000].tolist())
     used = resource.getrusage(resource.RUSAGE_SELF)
     # Not used.ru_maxrss, which is at least that of the process that started this one.
@@ -165,7 +170,7 @@ def main() -> None:
         "order": hashlib.sha256(ids).hexdigest(),
         "seconds": psi["seconds"],
         "bytes": psi["bytes"],
-        "stores": party.ledger.total("Store").messages,
+        "stores": party.traffic.total("KeyValueStore").messages,
         "rss": int(status["VmHWM"].split()[0]) * 1024,
         "cpu": used.ru_utime + used.ru_stime,  # with making the IDs
     }

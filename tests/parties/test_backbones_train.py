@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import three_parties
 import torch
-import trio
-from trio import LIMITS, TRAIN, UNLEARN, federation, forget_some, networks
+from three_parties import LIMITS, TRAIN, UNLEARN, forget_some, networks, open_split_model
 
-from configs.schema import validated
-from configs.seat import Seat
+from configs.party_settings import VerticalPartySettings
+from configs.schema import validate_table
 from models import arithmetic
-from parties.vertical.engine.party_state import State
-from parties.vertical.engine.train import Plan, learn
-from parties.vertical.methods.fedora import unlearn
-from parties.vertical.passive import Answerer
+from parties.vertical.engine.party_state import PartyState
+from parties.vertical.engine.train import TrainingPlan, train_epochs
+from parties.vertical.methods.fedora import run_fedora
+from parties.vertical.passive import PassiveSession
 from protocol import vfl_pb2
 from unlearning import thresholds
 
@@ -35,13 +35,15 @@ def write_images(folder: Path, rows: int = ROWS) -> None:
     np.savez(folder / "images.npz", **arrays)
 
 
-def image_seats(folder: Path, requests: Iterable[str] = ()) -> dict[str, Seat]:
+def image_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, VerticalPartySettings]:
     """Labels at the hub, half of each image at the others."""
     data: dict[str, Any] = {"kind": "medmnist", "path": "images.npz", "test": None}
     plan = {name: {**data, "part": {"columns": span}} for name, span in HALVES.items()}
     plan["hub"] = {**data, "features": False, "label": True}
     return {
-        name: validated(Seat, {"folder": str(folder), "data": each}, folder, "")
+        name: validate_table(
+            VerticalPartySettings, {"folder": str(folder), "data": each}, folder, ""
+        )
         for name, each in plan.items()
     }
 
@@ -63,30 +65,30 @@ def parties(kind: str) -> dict[str, Any]:
 def test_backbone_learns_and_unlearns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, overlap: str, share: float
 ) -> None:
-    monkeypatch.setattr(trio, "write_data", write_images)
-    monkeypatch.setattr(trio, "seats", image_seats)
+    monkeypatch.setattr(three_parties, "write_data", write_images)
+    monkeypatch.setattr(three_parties, "party_settings", image_settings)
     changes: dict[str, Any] = {
         "dtype": "float32",
         "parties": parties(kind),
         "labels": {"classes": CLASSES},
         "limits": LIMITS | {"checkpoint_seconds": 1e6, "step_seconds": 60.0},
         "training": {"learning_rate": 1e-4, "batch": 5, "epochs": 2, "overlap": overlap},
-        "unlearning": {"fedora": trio.PAPER | {
+        "unlearning": {"fedora": three_parties.PAPER | {
             "policy": "uniform", "iterations": 2, "batch": 12, "primal_step": 0.01,
             "retain_share": share,
             "dual_step": 1.0, "check_every": 9, "utility_loss": 1.0,
         }},
     }  # fmt: skip
-    with federation(tmp_path, ROWS, **changes) as (leading, answerers):
-        leading.fresh("stream", vfl_pb2.LEARN, TRAIN)
-        epochs = learn(leading, Plan("training", TRAIN, vfl_pb2.LEARN, 2, 5))
+    with open_split_model(tmp_path, ROWS, **changes) as (leading, answerers):
+        leading.initialise("stream", vfl_pb2.TRAIN_ROWS, TRAIN)
+        epochs = train_epochs(leading, TrainingPlan("training", TRAIN, vfl_pb2.TRAIN_ROWS, 2, 5))
         assert epochs[-1].loss < epochs[0].loss
         whole = networks(leading, answerers)
         before = {name: arithmetic.snapshot(each.parameters()) for name, each in whole.items()}
-        leading.keep("trained", TRAIN)
+        leading.keep_copy("trained", TRAIN)
         forget_some(leading, 4)
-        leading.restore("trained", "stream", UNLEARN)
-        found = unlearn(leading, thresholds.uniform(2, 2.0), 0.0)
+        leading.restore_copy("trained", "stream", UNLEARN)
+        found = run_fedora(leading, thresholds.uniform_threshold(2, 2.0), 0.0)
         first, last = found.iterations[0], found.iterations[-1]
         assert last.forgetting > first.forgetting
         for name, network in whole.items():
@@ -99,10 +101,12 @@ def test_backbone_learns_and_unlearns(
                 assert_same_after_reading(answerer)
 
 
-def assert_same_after_reading(answerer: Answerer) -> None:
+def assert_same_after_reading(answerer: PassiveSession) -> None:
     """The newest checkpoint gives back every parameter, bit by bit."""
-    ours, here = answerer._checkpoints, answerer._state.half.model.network
-    content = ours.read(ours.held().numbers[-1])
-    read = State.read(answerer._party, content, answerer._network).half.model.network
+    ours, here = answerer._checkpoints, answerer._state.local_model.model.network
+    content = ours.read(ours.offer().numbers[-1])
+    read = PartyState.from_content(
+        answerer._party, content, answerer._network
+    ).local_model.model.network
     pairs = zip(here.parameters(), read.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)

@@ -11,15 +11,15 @@ import torch
 from own_net import Bottom
 from whole_run import run
 
-from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom, Party
+from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom, PartyEntry
 from configs.errors import ConfigError
-from parties.session.simulation import Plan
-from parties.vertical.engine.bottom import build_bottom, source_digest
-from parties.vertical.in_process import in_process
+from parties.session.simulation import SimulationPlan
+from parties.vertical.engine.networks import build_bottom, module_source_digest
+from parties.vertical.in_process import run_in_process
 
 
-def plan(bottom) -> Party:
-    return Party(role="passive", width=5, bottom=bottom)
+def plan(bottom) -> PartyEntry:
+    return PartyEntry(role="passive", width=5, bottom=bottom)
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_a_strip_too_narrow_for_a_densenet_is_refused() -> None:
     assert "larger part" in caught.value.hint
 
 
-def own(source: str) -> Party:
+def own(source: str) -> PartyEntry:
     return plan(ModuleBottom(kind="module", source=source))
 
 
 def test_a_party_s_own_module_is_built() -> None:
-    network = build_bottom(own(source_digest(Bottom)), "own_net:Bottom", (3,))
+    network = build_bottom(own(module_source_digest(Bottom)), "own_net:Bottom", (3,))
     assert isinstance(network, Bottom)
     assert network(torch.zeros(2, 3)).shape == (2, 5)
 
@@ -67,12 +67,12 @@ def test_a_module_other_than_agreed_is_refused() -> None:
 @pytest.mark.parametrize("path", ["nowhere:Bottom", "own_net:Top", "own_net:WIDTH"])
 def test_a_module_that_cannot_be_had_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match=r"cannot import|is no nn\.Module"):
-        build_bottom(own(source_digest(Bottom)), path, (3,))
+        build_bottom(own(module_source_digest(Bottom)), path, (3,))
 
 
-def test_a_seat_that_does_not_name_its_module_is_refused() -> None:
+def test_settings_that_do_not_name_the_module_are_refused() -> None:
     with pytest.raises(ConfigError, match="kind 'module'"):
-        build_bottom(own(source_digest(Bottom)), None, (3,))
+        build_bottom(own(module_source_digest(Bottom)), None, (3,))
 
 
 def test_a_run_with_the_sum_of_votes(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_a_run_on_image_halves_with_cnns(tmp_path: Path) -> None:
     )  # fmt: skip
     text = config.read_text().replace("fashion-mnist/", "")
     (tmp_path / "images.toml").write_text(text)
-    run_plan = Plan(tmp_path / "images.toml", changes, tmp_path / "runs", tmp_path)
-    metrics = in_process(run_plan, lambda event: None)
+    run_plan = SimulationPlan(tmp_path / "images.toml", changes, tmp_path / "runs", tmp_path)
+    metrics = run_in_process(run_plan, lambda event: None)
     assert metrics["run"]["common_rows"] == 160
     losses = [epoch["loss"] for epoch in metrics["training"]["epochs"]]
     assert losses[-1] < losses[0]
@@ -117,4 +117,4 @@ def test_a_run_on_image_halves_with_cnns(tmp_path: Path) -> None:
 def test_a_module_that_keeps_statistics_or_draws_is_refused(name: str) -> None:
     found = getattr(own_net, name)
     with pytest.raises(ConfigError, match=r"BatchNorm1d|Dropout"):
-        build_bottom(own(source_digest(found)), f"own_net:{name}", (3,))
+        build_bottom(own(module_source_digest(found)), f"own_net:{name}", (3,))

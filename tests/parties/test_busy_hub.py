@@ -7,11 +7,11 @@ from time import sleep
 from typing import Any
 
 import pytest
-from seats import meeting, party
+from handshake_parties import meeting, party
 
-from parties.session import handshake as join
-from parties.session.checkpoint_offer import NOTHING
-from parties.session.handshake import greet, welcome
+from parties.session import handshake
+from parties.session.checkpoint import NO_CHECKPOINTS
+from parties.session.handshake import accept_spokes, join_hub
 from protocol.errors import PeerSilent
 from protocol.phases import Phase
 from tests.conftest import HUB, SPOKE
@@ -22,15 +22,15 @@ def test_who_is_told_that_it_is_busy_greets_again_until_it_is_heard(
     keys: Path, tmp_path: Path, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that lost its line in a long round is greeted after it, by a greeting of then."""
-    monkeypatch.setattr(join, "FRESH", 0.1)
+    monkeypatch.setattr(handshake, "WELCOME_SECONDS", 0.1)
     bank, shop = party(keys, HUB, []), party(keys, SPOKE, [])
     with meeting(transport, bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
         dial = partial(at.connect, SPOKE)
-        waiting = pool.submit(greet, shop, dial, NOTHING, 0.5, busy=60.0)
+        waiting = pool.submit(join_hub, shop, dial, NO_CHECKPOINTS, 0.5, busy_seconds=60.0)
         sleep(3.5)
         assert not waiting.done(), waiting.exception()
-        leading = pool.submit(welcome, bank, at.port)
-        pool.submit(greet, party(keys, "hospital", []), lambda: at.connect("hospital"))
+        leading = pool.submit(accept_spokes, bank, at.port)
+        pool.submit(join_hub, party(keys, "hospital", []), lambda: at.connect("hospital"))
         assert waiting.result(30).phase is Phase.JOINED
         assert {*leading.result(30)[0].channels} == {SPOKE, "hospital"}
 
@@ -39,17 +39,17 @@ def test_a_greeting_that_waited_is_not_a_clock_that_is_late(
     keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was said when the line was made."""
-    monkeypatch.setattr(join, "CLOCK_WARNING", 1.0)
-    monkeypatch.setattr(join, "CLOCK_LIMIT", 1.5)
+    monkeypatch.setattr(handshake, "CLOCK_WARNING", 1.0)
+    monkeypatch.setattr(handshake, "CLOCK_LIMIT", 1.5)
     events: list[Any] = []
     bank = party(keys, HUB, events)
     with meeting("memory", bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
         found = [
-            pool.submit(greet, party(keys, name, []), partial(at.connect, name))
+            pool.submit(join_hub, party(keys, name, []), partial(at.connect, name))
             for name in (SPOKE, "hospital")
         ]
         sleep(2.5)
-        welcome(bank, at.port)
+        accept_spokes(bank, at.port)
         assert all(each.result(30).phase is Phase.JOINED for each in found)
     assert not [each for each in events if "clocks" in str(each)]
 
@@ -57,4 +57,4 @@ def test_a_greeting_that_waited_is_not_a_clock_that_is_late(
 def test_nobody_waits_longer_than_was_agreed(keys: Path, tmp_path: Path) -> None:
     bank, shop = party(keys, HUB, []), party(keys, SPOKE, [])
     with meeting("memory", bank, keys, tmp_path) as at, pytest.raises(PeerSilent):
-        greet(shop, lambda: at.connect(SPOKE), NOTHING, 0.5)
+        join_hub(shop, lambda: at.connect(SPOKE), NO_CHECKPOINTS, 0.5)

@@ -66,7 +66,7 @@ def test_a_request_of_another_party_is_not_signed(tmp_path: Path) -> None:
         "--out", tmp_path,
     )  # fmt: skip
     assert result.exit_code == 5
-    assert "asks for" in result.output
+    assert "requests the name" in result.output
     assert not (tmp_path / "right.pem").exists()
 
 
@@ -81,7 +81,7 @@ def test_a_certificate_is_never_written_over_another(tmp_path: Path) -> None:
     first = (tmp_path / "left.pem").read_bytes()
     again = certs(*command)
     assert again.exit_code == 5
-    assert "never overwritten" in again.output
+    assert "is not overwritten" in again.output
     assert (tmp_path / "left.pem").read_bytes() == first
 
 

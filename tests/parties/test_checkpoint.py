@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, of this run or refused, and never brought back once settled."""
+"""Checkpoints: incomplete, foreign and damaged ones are not used; pruned ones are gone."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from parties.common.errors import IntegrityError, StorageError
-from parties.session.checkpoint import Checkpoints, Content
-from parties.session.checkpoint_offer import NOTHING
+from parties.session.checkpoint import NO_CHECKPOINTS, CheckpointContent, Checkpoints
 
 RUN, OTHER = b"r" * 16, b"o" * 16
 AGREEMENT = '{"seed":1,"training":{"epochs":5}}'
@@ -19,13 +18,15 @@ def store(folder: Path, **changes: str) -> Checkpoints:
     return Checkpoints(folder / "checkpoints", **plan)
 
 
-def content(number: int) -> Content:
+def content(number: int) -> CheckpointContent:
     changing = {"weights": torch.full((40, 3), float(number))}
-    return Content({"number": number}, {"model": changing, "rows": {"map": torch.arange(99)}})
+    return CheckpointContent(
+        {"number": number}, {"model": changing, "rows": {"map": torch.arange(99)}}
+    )
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Checkpoints:
+def saved(tmp_path: Path) -> Checkpoints:
     """Checkpoints 1, 2 and 3 were written; 2 and 3 are left."""
     ours = store(tmp_path)
     for number in (1, 2, 3):
@@ -37,44 +38,44 @@ def files(ours: Checkpoints, suffix: str) -> list[Path]:
     return sorted(ours.folder.glob(f"*.{suffix}"))
 
 
-def test_what_was_written_is_read(held: Checkpoints) -> None:
-    assert held.held().numbers == (2, 3)
-    read = held.read(3)
+def test_checkpoint_reads_back_as_written(saved: Checkpoints) -> None:
+    assert saved.offer().numbers == (2, 3)
+    read = saved.read(3)
     assert read.values == {"number": 3}
     assert torch.equal(read.tensors["model"]["weights"], content(3).tensors["model"]["weights"])
 
 
-def test_nothing_is_held_before_the_first(tmp_path: Path) -> None:
-    assert store(tmp_path).held() == NOTHING
+def test_offer_is_empty_without_a_checkpoint(tmp_path: Path) -> None:
+    assert store(tmp_path).offer() == NO_CHECKPOINTS
 
 
-def test_what_did_not_change_is_written_once(held: Checkpoints) -> None:
-    assert len(files(held, "safetensors")) == 3  # two models, one row map
+def test_unchanged_tensors_are_written_once(saved: Checkpoints) -> None:
+    assert len(files(saved, "safetensors")) == 3  # two models, one row map
 
 
-def test_only_this_account_may_read_them(held: Checkpoints) -> None:
-    assert all(path.stat().st_mode & 0o077 == 0 for path in held.folder.iterdir())
+def test_only_the_owner_may_read_checkpoints(saved: Checkpoints) -> None:
+    assert all(path.stat().st_mode & 0o077 == 0 for path in saved.folder.iterdir())
 
 
-def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("a file")
     with pytest.raises(StorageError, match=r"cannot use .*checkpoints: File exists"):
         store(tmp_path).write(1, RUN, content(1))
 
 
-def test_settling_leaves_nothing_of_older_ones(held: Checkpoints) -> None:
-    (held.folder / ".000002.json.tmp").touch()  # of a process that was killed while it wrote
-    (held.folder / "copy.json").touch()  # somebody's own
-    held.settle(3)
-    assert not list(held.folder.glob(".*.tmp"))
-    (held.folder / "copy.json").unlink()
-    assert held.held().numbers == (3,)
-    assert len(files(held, "safetensors")) == 2
+def test_pruning_removes_older_checkpoints_and_their_files(saved: Checkpoints) -> None:
+    (saved.folder / ".000002.json.tmp").touch()  # left by a process that was killed while it wrote
+    (saved.folder / "copy.json").touch()  # a file of the user
+    saved.prune(3)
+    assert not list(saved.folder.glob(".*.tmp"))
+    (saved.folder / "copy.json").unlink()
+    assert saved.offer().numbers == (3,)
+    assert len(files(saved, "safetensors")) == 2
 
 
-def test_clearing_leaves_nothing(held: Checkpoints) -> None:
-    held.clear()
-    assert not held.folder.exists()
+def test_clear_removes_the_folder(saved: Checkpoints) -> None:
+    saved.clear()
+    assert not saved.folder.exists()
 
 
 def flip(path: Path, place: int) -> None:
@@ -84,31 +85,31 @@ def flip(path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("place", range(0, 200, 7))
-def test_manifest_with_a_flipped_bit_falls_back_to_the_one_before(
-    tmp_path: Path, held: Checkpoints, place: int
+def test_manifest_with_a_flipped_bit_falls_back_to_the_previous_checkpoint(
+    tmp_path: Path, saved: Checkpoints, place: int
 ) -> None:
-    newest = files(held, "json")[-1]
+    newest = files(saved, "json")[-1]
     flip(newest, place % newest.stat().st_size)
-    assert store(tmp_path).held().numbers == (2,)
+    assert store(tmp_path).offer().numbers == (2,)
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 100])
-def test_truncated_manifest_falls_back_to_the_one_before(
-    tmp_path: Path, held: Checkpoints, size: int
+def test_truncated_manifest_falls_back_to_the_previous_checkpoint(
+    tmp_path: Path, saved: Checkpoints, size: int
 ) -> None:
-    newest = files(held, "json")[-1]
+    newest = files(saved, "json")[-1]
     newest.write_bytes(newest.read_bytes()[:size])
-    assert store(tmp_path).held().numbers == (2,)
+    assert store(tmp_path).offer().numbers == (2,)
 
 
-def blobs_of_newest(ours: Checkpoints) -> list[str]:
+def tensor_files_of_newest(ours: Checkpoints) -> list[str]:
     return sorted(manifest(files(ours, "json")[-1])["files"].values())
 
 
-def only_of_newest(ours: Checkpoints) -> Path:
-    """The tensors that checkpoint 3 has and checkpoint 2 has not."""
-    blobs = [set(manifest(path)["files"].values()) for path in files(ours, "json")]
-    (name,) = blobs[1] - blobs[0]
+def new_tensor_file(ours: Checkpoints) -> Path:
+    """The tensor file that checkpoint 3 uses and checkpoint 2 does not."""
+    digests = [set(manifest(path)["files"].values()) for path in files(ours, "json")]
+    (name,) = digests[1] - digests[0]
     return ours.folder / f"{name}.safetensors"
 
 
@@ -118,98 +119,102 @@ def manifest(path: Path) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("place", range(0, 480, 37))
-def test_tensors_with_a_flipped_bit_fall_back_to_the_one_before(
-    tmp_path: Path, held: Checkpoints, place: int
+def test_tensors_with_a_flipped_bit_fall_back_to_the_previous_checkpoint(
+    tmp_path: Path, saved: Checkpoints, place: int
 ) -> None:
-    flip(only_of_newest(held), place)
-    assert store(tmp_path).held().numbers == (2,)
+    flip(new_tensor_file(saved), place)
+    assert store(tmp_path).offer().numbers == (2,)
 
 
-def test_tensors_that_are_gone_fall_back_to_the_one_before(
-    tmp_path: Path, held: Checkpoints
+def test_missing_tensors_fall_back_to_the_previous_checkpoint(
+    tmp_path: Path, saved: Checkpoints
 ) -> None:
-    only_of_newest(held).unlink()
-    assert store(tmp_path).held().numbers == (2,)
+    new_tensor_file(saved).unlink()
+    assert store(tmp_path).offer().numbers == (2,)
 
 
-def test_trailing_bytes_fall_back_to_the_one_before(tmp_path: Path, held: Checkpoints) -> None:
-    path = only_of_newest(held)
+def test_trailing_bytes_fall_back_to_the_previous_checkpoint(
+    tmp_path: Path, saved: Checkpoints
+) -> None:
+    path = new_tensor_file(saved)
     path.write_bytes(path.read_bytes() + b"\0")
-    assert store(tmp_path).held().numbers == (2,)
+    assert store(tmp_path).offer().numbers == (2,)
 
 
-def test_renamed_checkpoint_is_passed_over(tmp_path: Path, held: Checkpoints) -> None:
-    files(held, "json")[-1].rename(held.folder / "000009.json")
-    assert store(tmp_path).held().numbers == (2,)
+def test_renamed_checkpoint_is_not_offered(tmp_path: Path, saved: Checkpoints) -> None:
+    files(saved, "json")[-1].rename(saved.folder / "000009.json")
+    assert store(tmp_path).offer().numbers == (2,)
 
 
-def test_tensors_that_were_swapped_are_refused(tmp_path: Path, held: Checkpoints) -> None:
-    first, second = (held.folder / f"{name}.safetensors" for name in blobs_of_newest(held))
+def test_swapped_tensor_files_are_refused(tmp_path: Path, saved: Checkpoints) -> None:
+    first, second = (saved.folder / f"{name}.safetensors" for name in tensor_files_of_newest(saved))
     one, two = first.read_bytes(), second.read_bytes()
     first.write_bytes(two)
     second.write_bytes(one)
     with pytest.raises(IntegrityError, match="is damaged"):
-        store(tmp_path).held()  # both hold one of the two
+        store(tmp_path).offer()  # each checkpoint uses one of the two files
 
 
-def test_when_all_are_damaged_nothing_begins_anew_by_itself(
-    tmp_path: Path, held: Checkpoints
+def test_run_does_not_restart_when_all_checkpoints_are_damaged(
+    tmp_path: Path, saved: Checkpoints
 ) -> None:
-    for path in files(held, "json"):
+    for path in files(saved, "json"):
         path.write_text("{}")
     with pytest.raises(IntegrityError, match="is damaged") as refused:
-        store(tmp_path).held()
+        store(tmp_path).offer()
     assert "--begin fresh" in refused.value.hint
 
 
-def test_pickle_in_place_of_tensors_is_never_opened(tmp_path: Path, held: Checkpoints) -> None:
-    torch.save({"weights": torch.ones(3)}, only_of_newest(held))
-    assert store(tmp_path).held().numbers == (2,)
+def test_pickle_in_place_of_tensors_is_not_loaded(tmp_path: Path, saved: Checkpoints) -> None:
+    torch.save({"weights": torch.ones(3)}, new_tensor_file(saved))
+    assert store(tmp_path).offer().numbers == (2,)
 
 
-def test_damaged_file_is_written_again_and_not_believed(tmp_path: Path, held: Checkpoints) -> None:
-    flip(only_of_newest(held), 90)
+def test_damaged_file_is_written_again(tmp_path: Path, saved: Checkpoints) -> None:
+    flip(new_tensor_file(saved), 90)
     ours = store(tmp_path)
     ours.write(3, RUN, content(3))
-    assert store(tmp_path).held().numbers == (2, 3)
+    assert store(tmp_path).offer().numbers == (2, 3)
 
 
-def test_checkpoints_of_an_earlier_run_do_not_count(tmp_path: Path, held: Checkpoints) -> None:
-    held.write(4, OTHER, content(4))
-    assert store(tmp_path).held().run == OTHER
-    assert store(tmp_path).held().numbers == (4,)
+def test_checkpoints_of_an_earlier_run_are_not_offered(tmp_path: Path, saved: Checkpoints) -> None:
+    saved.write(4, OTHER, content(4))
+    assert store(tmp_path).offer().run == OTHER
+    assert store(tmp_path).offer().numbers == (4,)
 
 
-def test_other_agreement_is_refused_with_what_differs(tmp_path: Path, held: Checkpoints) -> None:
+def test_other_agreement_is_refused_and_the_difference_named(
+    tmp_path: Path, saved: Checkpoints
+) -> None:
     changed = store(tmp_path, agreement=AGREEMENT.replace("5", "6"))
     with pytest.raises(StorageError, match=r"training\.epochs was 5, is 6") as refused:
-        changed.held()
+        changed.offer()
     assert "--begin fresh" in refused.value.hint
 
 
-def test_other_data_is_refused(tmp_path: Path, held: Checkpoints) -> None:
-    with pytest.raises(IntegrityError, match="the data of shop is not what the unfinished run"):
-        store(tmp_path, data="e").held()
+def test_other_data_is_refused(tmp_path: Path, saved: Checkpoints) -> None:
+    with pytest.raises(IntegrityError, match="the data of shop differs from the data of the"):
+        store(tmp_path, data="e").offer()
 
 
 @pytest.mark.parametrize("change", [{"data": "e"}, {"agreement": "{}"}])
-def test_a_run_that_learned_nothing_yet_stands_in_nobody_s_way(
+def test_checkpoint_before_training_does_not_block_a_changed_run(
     tmp_path: Path, change: dict[str, str]
 ) -> None:
     store(tmp_path).write(1, RUN, content(1))
-    assert store(tmp_path, **change).held() == NOTHING
+    assert store(tmp_path, **change).offer() == NO_CHECKPOINTS
 
 
-def test_checkpoints_of_another_party_are_refused(tmp_path: Path, held: Checkpoints) -> None:
+def test_checkpoints_of_another_party_are_refused(tmp_path: Path, saved: Checkpoints) -> None:
     with pytest.raises(IntegrityError, match="are of shop, not bank"):
-        store(tmp_path, party="bank").held()
+        store(tmp_path, party="bank").offer()
 
 
 def test_checkpoints_of_a_newer_format_are_refused(
-    tmp_path: Path, held: Checkpoints, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, saved: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.session.checkpoint.FORMAT", 2)
-    held.write(4, RUN, content(4))
+    monkeypatch.setattr("parties.session.checkpoint.FORMAT", 3)
+    saved.write(4, RUN, content(4))
     monkeypatch.undo()
-    with pytest.raises(IntegrityError, match="have format 2, not 1"):
-        store(tmp_path).held()
+    with pytest.raises(IntegrityError, match="have format 3, not 2"):
+        store(tmp_path).offer()

@@ -11,7 +11,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from parties.cli.main import app, party_app, simulate_app
-from parties.cli.progress_view import View
+from parties.cli.progress_view import ProgressView
 
 DIGITS = Path(__file__).parents[2] / "configs" / "vertical" / "digits.toml"
 
@@ -20,70 +20,70 @@ def vfl_party(*options: str) -> Result:
     return CliRunner().invoke(party_app, list(options), env={"COLUMNS": "100", "VFL_DATA": None})
 
 
-def seated(role: str, seat: str, *options: str) -> Result:
-    return vfl_party("--role", role, "--config", str(DIGITS), "--seat", seat, *options)
+def run_party(role: str, name: str, *options: str) -> Result:
+    return vfl_party("--role", role, "--config", str(DIGITS), "--party", name, *options)
 
 
 def test_help_teaches_every_option() -> None:
     said = vfl_party("--help").output
-    for word in ("--role", "--config", "--seat", "--hub", "--data", "--certificates", "Example"):
+    for word in ("--role", "--config", "--party", "--hub", "--data", "--certificates", "Example"):
         assert word in said
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_a_role_of_the_other_mode_is_refused_with_the_seat_s_own(role: str) -> None:
-    result = seated(role, "left")
+def test_a_role_of_the_other_mode_is_refused_with_the_party_s_own(role: str) -> None:
+    result = run_party(role, "left")
     assert result.exit_code == 3
     assert "left is passive" in result.output
     assert "--role passive" in result.output
 
 
 def test_an_unknown_role_is_refused_with_the_legal_ones() -> None:
-    result = seated("pasive", "left")
+    result = run_party("pasive", "left")
     assert result.exit_code == 2
     assert "passive" in result.output
 
 
 def test_a_role_other_than_agreed_is_refused() -> None:
-    result = seated("active", "left")
+    result = run_party("active", "left")
     assert result.exit_code == 3
     assert "left is passive in" in result.output
     assert "--role passive" in result.output
 
 
-def test_an_unknown_seat_is_refused_with_the_known_ones() -> None:
-    result = seated("passive", "lefft")
+def test_an_unknown_party_is_refused_with_the_known_ones() -> None:
+    result = run_party("passive", "lefft")
     assert result.exit_code == 3
-    assert "no seat 'lefft'" in result.output
+    assert "no party 'lefft'" in result.output
     assert "left, office, right" in result.output
 
 
 def test_a_simulated_client_has_no_process() -> None:
     path = str(DIGITS.parents[1] / "horizontal" / "digits.toml")
-    result = vfl_party("--role", "client", "--config", path, "--seat", "client-0")
+    result = vfl_party("--role", "client", "--config", path, "--party", "client-0")
     assert result.exit_code == 3
     assert "client-0 is simulated in" in result.output
 
 
 def test_a_config_that_is_absent_is_refused(tmp_path: Path) -> None:
     gone = str(tmp_path / "none.toml")
-    result = vfl_party("--role", "passive", "--config", gone, "--seat", "left")
+    result = vfl_party("--role", "passive", "--config", gone, "--party", "left")
     assert result.exit_code == 3
     assert "No such file" in result.output
 
 
 def test_certificates_that_are_absent_are_refused(tmp_path: Path) -> None:
-    result = seated("passive", "left", "--certificates", str(tmp_path), "--hub", "localhost:1")
+    result = run_party("passive", "left", "--certificates", str(tmp_path), "--hub", "localhost:1")
     assert result.exit_code == 5
     assert "ca.pem" in result.output
     assert "vfl certs" in result.output
 
 
 def test_failures_are_one_json_object_for_programs() -> None:
-    result = seated("passive", "lefft", "--format", "json")
+    result = run_party("passive", "lefft", "--format", "json")
     said = json.loads(result.output)
     assert (said["event"], said["exit"]) == ("error", 3)
-    assert said["hint"] == "the seats are left, office, right"
+    assert said["hint"] == "the parties are left, office, right"
 
 
 def test_data_that_is_absent_says_where_one_gets_it(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_an_unexpected_failure_shows_no_data(monkeypatch: pytest.MonkeyPatch) ->
         raise ZeroDivisionError("secret 4711")
 
     monkeypatch.setattr("configs.any_file.read_any", fail)
-    result = seated("passive", "left")
+    result = run_party("passive", "left")
     assert result.exit_code == 1
     assert "ZeroDivisionError" in result.output
     assert "4711" not in result.output
@@ -124,17 +124,17 @@ def test_certificates_are_made_for_every_party_and_never_overwritten(tmp_path: P
     assert all(stat.S_IMODE(mode) == 0o600 for mode in keys)
     again = CliRunner().invoke(app, ["certs", str(DIGITS), "--out", str(tmp_path / "certs")])
     assert again.exit_code == 5
-    assert "never overwritten" in again.output
+    assert "is not overwritten" in again.output
 
 
 def test_a_setting_can_be_changed_and_is_checked() -> None:
-    result = seated("passive", "left", "--set", "training.epochs=0")
+    result = run_party("passive", "left", "--set", "training.epochs=0")
     assert result.exit_code == 3
     assert "training.epochs" in result.output
 
 
 def test_a_peer_s_words_are_shown_and_never_obeyed() -> None:
     console = Console(file=StringIO(), width=200)
-    with View(console, {"hub": "active"}) as view:
+    with ProgressView(console, {"hub": "active"}) as view:
         view.show({"event": "warning", "party": "hub", "text": "left runs 'vfl [/x] [red]0.1'"})
     assert "vfl [/x] [red]0.1" in console.file.getvalue()

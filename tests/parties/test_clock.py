@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from whole_run import run
 
-from parties.vertical.engine.training_loop import Passes
+from parties.vertical.engine.training_loop import TrainingLoop
 
 JUMPS = (timedelta(hours=1), timedelta(hours=-1), timedelta(days=1), timedelta(days=-1))
 
@@ -35,17 +35,17 @@ def trained(folder: Path) -> list[Any]:
 @pytest.fixture
 def jumps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[timedelta]]:
     """The wall clock jumps at every pass over the rows, from the end of the join on."""
-    made, sweep, real = cycle(JUMPS), Passes._sweep, time.time
+    made, sweep, real = cycle(JUMPS), TrainingLoop._run_steps, time.time
     seen: list[timedelta] = []
 
-    def jumping(self: Passes, *given: Any, **more: Any) -> Any:
+    def jumping(self: TrainingLoop, *given: Any, **more: Any) -> Any:
         Jumping.shift = next(made)
         seen.append(Jumping.shift)
         return sweep(self, *given, **more)
 
-    monkeypatch.setattr("parties.session.setup.datetime", Jumping)
+    monkeypatch.setattr("parties.vertical.setup.datetime", Jumping)
     monkeypatch.setattr(time, "time", lambda: real() + Jumping.shift.total_seconds())
-    monkeypatch.setattr(Passes, "_sweep", jumping)
+    monkeypatch.setattr(TrainingLoop, "_run_steps", jumping)
     yield seen
     Jumping.shift = timedelta()
 

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs.seat import Columns, CsvData, Data, IdxData, NumpyData, Sample, SklearnData
+from configs.party_settings import (
+    CsvData,
+    Data,
+    IdColumns,
+    IdxData,
+    NumpyData,
+    SampleSettings,
+    SklearnData,
+)
 from parties.common.errors import DataError
 from parties.data.holding import Holding, read_holding
 from parties.data.sources.files import MAX_BYTES
@@ -25,7 +33,7 @@ c9,50,?,no
 def csv(folder: Path, text: str = TABLE, **options: Any) -> CsvData:
     (folder / "rows.csv").write_text(text)
     given: dict[str, Any] = {
-        "id": Columns(columns=("id",)),
+        "id": IdColumns(columns=("id",)),
         "label": "y",
         "missing": ("?",),
     } | options
@@ -77,8 +85,10 @@ def test_rows_without_ids_are_named_by_file_and_line(tmp_path: Path) -> None:
 
 def test_parties_that_shuffle_one_file_name_its_rows_alike(tmp_path: Path) -> None:
     text = "age,town,y\n" + "".join(f"{age},x,{CLASSES[age % 2]}\n" for age in range(40))
-    ours = csv(tmp_path, text, id="row", numeric=("age",), sample=Sample(keep=0.8, seed=1))
-    theirs = csv(tmp_path, text, id="row", numeric=(), sample=Sample(keep=0.8, seed=2))
+    ours = csv(
+        tmp_path, text, id="row", numeric=("age",), sample=SampleSettings(fraction=0.8, seed=1)
+    )
+    theirs = csv(tmp_path, text, id="row", numeric=(), sample=SampleSettings(fraction=0.8, seed=2))
     bank, shop = held(tmp_path, ours), held(tmp_path, theirs)
     assert len(bank) == len(shop) == 32
     assert list(bank.ids) != list(shop.ids)
@@ -91,7 +101,7 @@ def test_parties_that_shuffle_one_file_name_its_rows_alike(tmp_path: Path) -> No
 
 
 def test_sample_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
-    sample = Sample(keep=0.5, seed=3)
+    sample = SampleSettings(fraction=0.5, seed=3)
     first, second = (
         held(tmp_path, SklearnData(kind="sklearn", name="digits", sample=sample), active=False)
         for _ in range(2)
@@ -115,7 +125,7 @@ def test_categorical_values_are_read_as_text(tmp_path: Path) -> None:
 
 def test_several_id_columns_are_joined_with_lengths(tmp_path: Path) -> None:
     text = "first,last,y\nab,c,no\na,bc,yes\n"
-    data = csv(tmp_path, text, id=Columns(columns=("first", "last")), numeric=())
+    data = csv(tmp_path, text, id=IdColumns(columns=("first", "last")), numeric=())
     assert list(held(tmp_path, data).ids) == [
         join_columns([b"ab", b"c"]),
         join_columns([b"a", b"bc"]),
@@ -141,7 +151,7 @@ def test_test_file_rows_are_marked(tmp_path: Path) -> None:
 
 def test_sample_keeps_the_rows_together(tmp_path: Path) -> None:
     (tmp_path / "test.csv").write_text("id,age,town,y\nd1,20,Bonn,yes\n")
-    data = csv(tmp_path, test_path=Path("test.csv"), sample=Sample(seed=5))
+    data = csv(tmp_path, test_path=Path("test.csv"), sample=SampleSettings(seed=5))
     holding = held(tmp_path, data)
     row = holding.ids.index(b"d1")
     assert holding.table is not None
@@ -235,8 +245,10 @@ def test_label_at_a_passive_party_is_refused(tmp_path: Path) -> None:
 
 
 def test_active_party_without_label_is_refused(tmp_path: Path) -> None:
-    assert "set label in its seat" in refusal(tmp_path, csv(tmp_path, label=None))
-    assert "set labels in its seat" in refusal(tmp_path, IdxData(kind="idx", images=Path("i")))
+    assert "set label in the party settings" in refusal(tmp_path, csv(tmp_path, label=None))
+    assert "set labels in the party settings" in refusal(
+        tmp_path, IdxData(kind="idx", images=Path("i"))
+    )
 
 
 def test_passive_party_without_features_is_refused(tmp_path: Path) -> None:

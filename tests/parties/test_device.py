@@ -6,51 +6,51 @@ from pathlib import Path
 
 import pytest
 import torch
+from three_parties import TRAIN, open_split_model
 from torch import nn
-from trio import TRAIN, federation
 from whole_run import run
 
 from configs.errors import ConfigError
-from configs.schema import validated
-from configs.seat import Seat
-from parties.common.device import device_of, embed, ready
+from configs.party_settings import VerticalPartySettings
+from configs.schema import validate_table
+from parties.common.device import device_of, embed, prepare_device
 from parties.vertical.engine.local_model import _block
 
-SEAT = {"data": {"kind": "sklearn", "name": "digits"}}
+SETTINGS = {"data": {"kind": "sklearn", "name": "digits"}}
 
 
-def test_cpu_is_what_a_seat_says_without_a_word() -> None:
-    assert validated(Seat, SEAT, Path("seat"), "").device == "cpu"
+def test_cpu_is_the_default_device() -> None:
+    assert validate_table(VerticalPartySettings, SETTINGS, Path("settings"), "").device == "cpu"
 
 
 @pytest.mark.parametrize("name", ["meta", "gpu", "cuda:", "cuda:x", "mps", ""])
 def test_device_of_another_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="device"):
-        validated(Seat, SEAT | {"device": name}, Path("seat"), "")
+        validate_table(VerticalPartySettings, SETTINGS | {"device": name}, Path("settings"), "")
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
 def test_absent_gpu_is_refused_with_a_hint(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match="sees 0 CUDA devices here") as caught:
-        ready(name)
-    assert 'device = "cpu" in the seat' in caught.value.hint
+        prepare_device(name)
+    assert 'device = "cpu" in the party settings' in caught.value.hint
 
 
 def test_gpu_beyond_those_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(ConfigError, match="sees 2 CUDA devices"):
-        ready("cuda:2")
+        prepare_device("cuda:2")
 
 
 def test_work_is_deterministic_once_a_device_is_ready() -> None:
     """In a process of its own, since both settings are the process's."""
     script = (
         "import os, torch\n"
-        "from parties.common.device import ready\n"
+        "from parties.common.device import prepare_device\n"
         "torch.cuda.is_available, torch.cuda.device_count = (lambda: True), (lambda: 1)\n"
-        "assert ready('cuda').type == 'cuda'\n"
+        "assert prepare_device('cuda').type == 'cuda'\n"
         "assert os.environ['CUBLAS_WORKSPACE_CONFIG'] == ':4096:8'\n"
         "assert torch.are_deterministic_algorithms_enabled()\n"
     )
@@ -83,7 +83,7 @@ def test_blocks_of_a_checkpoint_follow_the_network() -> None:
     assert found.device.type == "meta"
 
 
-def test_all_parts_of_a_half_lie_where_the_seat_says(
+def test_all_parts_of_a_half_lie_where_the_settings_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a fresh half is moved to is the party's device, at both roles."""
@@ -95,8 +95,8 @@ def test_all_parts_of_a_half_lie_where_the_seat_says(
         return original(module, *where)
 
     monkeypatch.setattr(nn.Module, "to", to)
-    with federation(tmp_path) as (leading, _):
-        leading.fresh("stream", 1, TRAIN)
+    with open_split_model(tmp_path) as (leading, _):
+        leading.initialise("stream", 1, TRAIN)
     assert moved == [torch.device("cpu")] * 3
 
 
@@ -105,19 +105,19 @@ def test_all_parts_of_a_half_lie_where_the_seat_says(
 def test_a_run_on_a_gpu_ends_near_that_on_the_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...]
 ) -> None:
-    import trio  # noqa: PLC0415
+    import three_parties  # noqa: PLC0415
 
     for name in ("cpu", "gpu"):
         (tmp_path / name).mkdir()
     on_cpu = run(tmp_path / "cpu")
-    plain = trio.seats
+    plain = three_parties.party_settings
 
-    def seats(*given: object) -> dict[str, Seat]:
+    def settings(*given: object) -> dict[str, VerticalPartySettings]:
         found = plain(*given)  # type: ignore[arg-type]
         placed = {name: found[name].model_copy(update={"device": "cuda"}) for name in where}
         return found | placed
 
-    monkeypatch.setattr(trio, "seats", seats)
+    monkeypatch.setattr(three_parties, "party_settings", settings)
     on_gpu = run(tmp_path / "gpu")
     one, other = (each["training"]["epochs"][-1]["loss"] for each in (on_cpu, on_gpu))
     assert other == pytest.approx(one, rel=1e-6)

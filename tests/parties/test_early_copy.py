@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from test_requests import common_ids, training_ids
-from trio import federation
+from three_parties import open_split_model
 from whole_run import TRAINING, run
 
 from parties.common.errors import NoCopy
@@ -27,16 +27,16 @@ def starts(metrics: dict[str, Any]) -> list[Any]:
 
 def test_a_training_that_stops_before_the_early_epoch_leaves_a_copy(tmp_path: Path) -> None:
     hasty = TRAINING | {"epochs": 40, "patience": 1, "learning_rate": 0.5}
-    metrics = run(tmp_path, unlearn=[ONE], training=hasty, fedora={"early": 1.0})
+    metrics = run(tmp_path, unlearn=[ONE], training=hasty, fedora={"rewind": 1.0})
     assert len(metrics["training"]["epochs"]) < 40
-    assert starts(metrics) == ["early"]
+    assert starts(metrics) == ["rewind"]
 
 
 def test_a_request_that_ends_before_the_early_iteration_leaves_a_copy(tmp_path: Path) -> None:
-    soon = {"iterations": 3, "check_every": 1, "early": 1.0, "tolerance": 1e9}
+    soon = {"iterations": 3, "check_every": 1, "rewind": 1.0, "tolerance": 1e9}
     metrics = run(tmp_path, unlearn=[ONE, TWO], fedora=soon)
     assert metrics["requests"][0]["stopped"] == "converged"
-    assert starts(metrics) == ["early", "early"]
+    assert starts(metrics) == ["rewind", "rewind"]
 
 
 def test_a_request_for_rows_outside_training_leaves_the_copy(tmp_path: Path) -> None:
@@ -51,20 +51,20 @@ def test_a_request_for_rows_outside_training_leaves_the_copy(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["left", "right"])
 def test_a_passive_party_without_the_copy_is_named_at_once(tmp_path: Path, name: str) -> None:
-    with federation(tmp_path) as (leading, answerers):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep(EARLY, vfl_pb2.TRAIN)
-        del answerers[name]._state.half._slots[EARLY]
+    with open_split_model(tmp_path) as (leading, answerers):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy(EARLY, vfl_pb2.TRAIN)
+        del answerers[name]._state.local_model._slots[EARLY]
         began = monotonic()
         with pytest.raises(Aborted, match=f"{name}: .*no copy 'early copy'.*--begin fresh"):
-            leading.restore(EARLY, "original", vfl_pb2.UNLEARN)
-        assert monotonic() - began < leading.patience / 2
+            leading.restore_copy(EARLY, "original", vfl_pb2.UNLEARN)
+        assert monotonic() - began < leading.time_limit / 2
 
 
 def test_an_active_party_without_the_copy_says_so(tmp_path: Path) -> None:
-    with federation(tmp_path) as (leading, _):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep(EARLY, vfl_pb2.TRAIN)
-        del leading.half._slots[EARLY]
+    with open_split_model(tmp_path) as (leading, _):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy(EARLY, vfl_pb2.TRAIN)
+        del leading.local_model._slots[EARLY]
         with pytest.raises(NoCopy, match="no copy 'early copy'"):
-            leading.restore(EARLY, "original", vfl_pb2.UNLEARN)
+            leading.restore_copy(EARLY, "original", vfl_pb2.UNLEARN)

@@ -9,7 +9,7 @@ from time import sleep
 import pytest
 from kills import Runs, digests, finish, wait_for, wait_for_note
 
-HUNG_UP = ("was told to stop", "closed the connection")  # in the middle of a word, only the latter
+HUNG_UP = ("stopped by SIGTERM", "closed the connection")  # inside a message: only the second
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_killed_parties_come_back_and_the_parameters_are_the_same(
             running[victim].process.send_signal(signal.SIGKILL)
             running[victim].process.wait()
             running[victim] = runs.start(victim, tmp_path, port)
-            wait_for_note(running[victim], "going on from checkpoint")
+            wait_for_note(running[victim], "resumed checkpoint")
         finish(running)
     assert digests(tmp_path) == wanted
 

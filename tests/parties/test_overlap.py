@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trio import agreement
+from three_parties import agreement
 from whole_run import TRAINING, run
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 
 
 def losses(folder: Path, **training: Any) -> list[float]:
@@ -43,4 +43,4 @@ def test_unlearning_follows_every_way_of_training(tmp_path: Path, overlap: str) 
 def test_an_odd_batch_cannot_be_halved() -> None:
     plan = agreement(training={"batch": 15, "overlap": "microbatch"})
     with pytest.raises(ValueError, match="batch must be even"):
-        Agreement.model_validate(plan, strict=False)
+        VerticalAgreement.model_validate(plan, strict=False)

@@ -11,10 +11,15 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from configs.seat import CsvData
+from configs.party_settings import CsvData
 from parties.common.errors import DataError
 from parties.data.holding import Holding
-from parties.data.preprocess import MAX_CATEGORIES, declared, fit, read_statistics
+from parties.data.preprocess import (
+    MAX_CATEGORIES,
+    declared_preprocessing,
+    fit_preprocessing,
+    read_statistics,
+)
 from parties.data.sources.table import Table
 
 COUNT = 40
@@ -55,7 +60,9 @@ def mixed() -> pd.DataFrame:
 
 def test_numbers_worked_out_by_hand() -> None:
     table = pd.DataFrame({"x": [1.0, np.nan, 5.0, 3.0, 100.0]})
-    found = fit(holding(table, 5), np.arange(4))  # median 3; 1, 3, 5, 3: mean 3, variance 2
+    found = fit_preprocessing(
+        holding(table, 5), np.arange(4)
+    )  # median 3; 1, 3, 5, 3: mean 3, variance 2
     [how] = found.numeric.values()
     assert (how.median, how.mean) == (3, 3)
     np.testing.assert_allclose(how.scale, np.sqrt(2))
@@ -69,7 +76,7 @@ def test_transform_equals_column_transformer() -> None:
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     reference = ColumnTransformer([("n", numeric, ["age", "pay"]), ("c", encoder, ["town", "sex"])])
     reference.fit(table.iloc[TRAINING])
-    fitted = fit(holding(table), TRAINING)
+    fitted = fit_preprocessing(holding(table), TRAINING)
     ours = fitted.transform(holding(table), ALL)
     np.testing.assert_allclose(ours, reference.transform(table), rtol=0, atol=1e-12)
     assert ours.shape == (COUNT, fitted.width)
@@ -79,15 +86,15 @@ def test_transform_equals_column_transformer() -> None:
 
 def test_only_the_given_rows_are_looked_at() -> None:
     table = mixed()
-    before = fit(holding(table), TRAINING).statistics()
+    before = fit_preprocessing(holding(table), TRAINING).statistics()
     table.loc[30:, "age"] *= 1000
     table.loc[30:, "sex"] = "x"
-    assert fit(holding(table), TRAINING).statistics() == before
-    assert fit(holding(table), TRAINING[:-1]).statistics() != before
+    assert fit_preprocessing(holding(table), TRAINING).statistics() == before
+    assert fit_preprocessing(holding(table), TRAINING[:-1]).statistics() != before
 
 
 def test_rows_come_in_the_order_asked_for() -> None:
-    fitted = fit(holding(mixed()), TRAINING)
+    fitted = fit_preprocessing(holding(mixed()), TRAINING)
     rows = np.array([7, 3, 38, 3])
     np.testing.assert_equal(
         fitted.transform(holding(mixed()), rows), fitted.transform(holding(mixed()), ALL)[rows]
@@ -95,19 +102,21 @@ def test_rows_come_in_the_order_asked_for() -> None:
 
 
 def test_absent_value_is_a_category_of_its_own() -> None:
-    fitted = fit(holding(mixed()), TRAINING)
+    fitted = fit_preprocessing(holding(mixed()), TRAINING)
     assert fitted.categorical["town"] == ("Bonn", "Kiel", "Ulm", None)
     found = fitted.transform(holding(mixed()), np.array([5, 33]))
     np.testing.assert_equal(found[:, 2:6], [[0, 0, 0, 1], [0, 0, 0, 1]])
 
 
 def test_category_that_no_training_row_has_is_all_zeros() -> None:
-    found = fit(holding(mixed()), TRAINING).transform(holding(mixed()), np.array([31]))
+    found = fit_preprocessing(holding(mixed()), TRAINING).transform(
+        holding(mixed()), np.array([31])
+    )
     np.testing.assert_equal(found[0, 2:6], [0, 0, 0, 0])
 
 
 def test_statistics_go_through_json_and_transform_identically() -> None:
-    fitted = fit(holding(mixed()), TRAINING)
+    fitted = fit_preprocessing(holding(mixed()), TRAINING)
     kept = json.loads(json.dumps(fitted.statistics(), allow_nan=False, sort_keys=True))
     restored = read_statistics(kept)
     np.testing.assert_allclose(
@@ -122,13 +131,15 @@ def test_statistics_go_through_json_and_transform_identically() -> None:
 def test_images_pass_unchanged_and_their_shape_is_kept() -> None:
     images = np.random.default_rng(1).random((4, 1, 8, 5), np.float32)
     held = Holding(ids=[b"a", b"b", b"c", b"d"], in_test=np.zeros(4, bool), images=images)
-    fitted = read_statistics(json.loads(json.dumps(fit(held, np.arange(2)).statistics())))
+    fitted = read_statistics(
+        json.loads(json.dumps(fit_preprocessing(held, np.arange(2)).statistics()))
+    )
     assert (fitted.shape, fitted.width) == ((1, 8, 5), 40)
     np.testing.assert_equal(fitted.transform(held, np.array([3, 0])), images[[3, 0]])
 
 
 def test_party_with_labels_only_has_no_width() -> None:
-    fitted = fit(holding(None), TRAINING)
+    fitted = fit_preprocessing(holding(None), TRAINING)
     assert (fitted.shape, fitted.width) == ((0,), 0)
     assert fitted.transform(holding(None), TRAINING).shape == (30, 0)
 
@@ -136,7 +147,7 @@ def test_party_with_labels_only_has_no_width() -> None:
 def test_constant_column_is_scaled_by_one_with_a_warning() -> None:
     table = pd.DataFrame({"x": [7.0] * COUNT, "y": np.arange(COUNT), "c": ["a"] * COUNT})
     table.loc[35, "x"] = 9.0
-    fitted = fit(holding(table), TRAINING)
+    fitted = fit_preprocessing(holding(table), TRAINING)
     assert fitted.numeric["x"].scale == 1
     assert [warning.split("'")[1] for warning in fitted.warnings] == ["x", "c"]
     np.testing.assert_equal(fitted.transform(holding(table), np.array([0, 35]))[:, 0], [0, 2])
@@ -144,11 +155,11 @@ def test_constant_column_is_scaled_by_one_with_a_warning() -> None:
 
 def test_column_with_absent_values_is_not_called_constant() -> None:
     table = pd.DataFrame({"c": pd.Series(["a", None] * (COUNT // 2), dtype=object)})
-    assert fit(holding(table), TRAINING).warnings == ()
+    assert fit_preprocessing(holding(table), TRAINING).warnings == ()
 
 
 def test_repr_shows_no_category() -> None:
-    assert "Bonn" not in repr(fit(holding(mixed()), TRAINING))
+    assert "Bonn" not in repr(fit_preprocessing(holding(mixed()), TRAINING))
 
 
 # Refusals
@@ -156,32 +167,32 @@ def test_repr_shows_no_category() -> None:
 
 def test_no_training_rows_are_refused() -> None:
     with pytest.raises(DataError, match="no training rows"):
-        fit(holding(mixed()), np.empty(0, np.int64))
+        fit_preprocessing(holding(mixed()), np.empty(0, np.int64))
 
 
 def test_column_without_a_value_in_the_training_rows_is_refused() -> None:
     table = mixed()
     table.loc[:29, "age"] = np.nan
     with pytest.raises(DataError, match="no value of column 'age' in the training rows"):
-        fit(holding(table), TRAINING)
+        fit_preprocessing(holding(table), TRAINING)
 
 
 def test_too_many_categories_are_refused() -> None:
     count = MAX_CATEGORIES + 1
     table = pd.DataFrame({"pid": [f"p{row}" for row in range(count)]})
     with pytest.raises(DataError, match="column 'pid' has 1001 categories, above 1000"):
-        fit(holding(table, count), np.arange(count))
+        fit_preprocessing(holding(table, count), np.arange(count))
 
 
 def test_number_too_far_from_the_training_rows_is_refused() -> None:
     table = mixed()
     table.loc[35, "pay"] = 1e90
     with pytest.raises(DataError, match="column 'pay' has numbers over 1e\\+30 scales"):
-        fit(holding(table), TRAINING).transform(holding(table), ALL)
+        fit_preprocessing(holding(table), TRAINING).transform(holding(table), ALL)
 
 
 def test_other_columns_than_those_fitted_are_refused() -> None:
-    fitted = fit(holding(mixed()), TRAINING)
+    fitted = fit_preprocessing(holding(mixed()), TRAINING)
     with pytest.raises(DataError, match="other columns or images") as caught:
         fitted.transform(holding(mixed().drop(columns="sex")), ALL)
     assert "age, pay, town, sex" in caught.value.hint
@@ -216,7 +227,9 @@ def test_declared_preprocessing_by_hand() -> None:
             "sex": ["f", "m", "m"],
         }
     )
-    found = declared(holding(rows, 3), DECLARED).transform(holding(rows, 3), np.arange(3))
+    found = declared_preprocessing(holding(rows, 3), DECLARED).transform(
+        holding(rows, 3), np.arange(3)
+    )
     # age and pay; Kiel, Ulm, absent; f, m, absent
     assert found.tolist() == [
         [-1, 0, 0, 1, 0, 1, 0, 0],
@@ -227,7 +240,10 @@ def test_declared_preprocessing_by_hand() -> None:
 
 def test_declared_preprocessing_is_the_same_whatever_rows_there_are() -> None:
     whole, part = mixed(), mixed().iloc[5:20].reset_index(drop=True)
-    of_whole, of_part = declared(holding(whole), DECLARED), declared(holding(part, 15), DECLARED)
+    of_whole, of_part = (
+        declared_preprocessing(holding(whole), DECLARED),
+        declared_preprocessing(holding(part, 15), DECLARED),
+    )
     assert of_whole.statistics() == of_part.statistics()
     assert read_statistics(json.loads(json.dumps(of_whole.statistics()))) == of_whole
 
@@ -237,4 +253,4 @@ def test_columns_without_a_declaration_are_named() -> None:
     with pytest.raises(
         DataError, match="no range of 'age', no range of 'pay', no vocabulary of 't"
     ):
-        declared(holding(mixed()), bare)
+        declared_preprocessing(holding(mixed()), bare)

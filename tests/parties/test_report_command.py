@@ -10,8 +10,8 @@ from sample_metrics import sample
 from typer.testing import CliRunner, Result
 
 from parties.cli.main import app
-from parties.common.json_files import canonical
-from parties.report.page import page
+from parties.common.json_files import canonical_json
+from parties.report.page import vertical_page
 
 
 def report(*options: str | Path) -> Result:
@@ -20,7 +20,7 @@ def report(*options: str | Path) -> Result:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    (tmp_path / "metrics.json").write_bytes(canonical(sample()))
+    (tmp_path / "metrics.json").write_bytes(canonical_json(sample()))
     return tmp_path
 
 
@@ -34,7 +34,7 @@ def test_the_page_is_rebuilt_from_a_folder_or_a_file(run: Path, named: str) -> N
 
 def test_the_page_is_that_of_the_run(run: Path) -> None:
     report(run)
-    assert (run / "report.html").read_text() == page(json.loads(canonical(sample())))
+    assert (run / "report.html").read_text() == vertical_page(json.loads(canonical_json(sample())))
 
 
 def test_programs_are_told_where_it_lies(run: Path) -> None:
@@ -48,7 +48,7 @@ def test_programs_are_told_where_it_lies(run: Path) -> None:
 
 def test_a_run_that_has_only_begun_has_a_report_too(run: Path) -> None:
     partial = sample() | {"training": None, "requests": None, "traffic": None, "peers": None}
-    (run / "metrics.json").write_bytes(canonical(partial))
+    (run / "metrics.json").write_bytes(canonical_json(partial))
     assert report(run).exit_code == 0
 
 

@@ -8,18 +8,18 @@ import pytest
 import torch
 from rich.console import Console
 from safetensors.torch import load_file
-from trio import PARTIES, agreement, federation, inputs, seats, write_data
+from three_parties import PARTIES, agreement, inputs, open_split_model, party_settings, write_data
 from whole_run import run
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
-from configs.schema import validated
+from configs.schema import validate_table
 from parties.common.errors import DataError, PolicyError
-from parties.report.page import page
-from parties.report.terminal import table
-from parties.vertical.engine.rows import split
-from parties.vertical.purge import purge
-from parties.vertical.requests import choose
+from parties.report.page import vertical_page
+from parties.report.terminal import vertical_tables
+from parties.vertical.engine.requests import select_request_rows
+from parties.vertical.engine.rows import split_rows
+from parties.vertical.purge import purge_request
 from protocol import vfl_pb2
 
 
@@ -83,8 +83,8 @@ def test_no_row_in_training_is_a_no_op_that_still_drops_and_reports(tmp_path: Pa
     assert sum(found["dropped"].values()) == 5
     assert all("row map" in " ".join(gone) for gone in found["purged"].values())
     assert erased_rows(tmp_path) == [5, 5, 5]
-    assert "There was nothing to forget" in page(metrics)
-    Console(file=StringIO()).print(table(metrics))
+    assert "There was nothing to forget" in vertical_page(metrics)
+    Console(file=StringIO()).print(vertical_tables(metrics))
 
 
 def erased_rows(folder: Path) -> list[int]:
@@ -114,7 +114,7 @@ def test_all_training_rows_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_request_without_classes_or_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="names no classes, and the seat of hub no file"):
+    with pytest.raises(ConfigError, match="needs classes, or a file in the settings of hub"):
         run(tmp_path, unlearn=request())
 
 
@@ -127,14 +127,14 @@ def test_a_second_request_starts_from_the_purged_state(tmp_path: Path) -> None:
 
 
 def test_features_of_forgotten_rows_are_erased_request_after_request(tmp_path: Path) -> None:
-    with federation(tmp_path) as (leading, answerers):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+    with open_split_model(tmp_path) as (leading, answerers):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         gone = np.empty(0, np.int64)
         for _ in range(2):
-            rows = np.sort(leading.rows.learn[:7])
+            rows = np.sort(leading.rows.train[:7])
             gone = np.concatenate([gone, rows])
             leading.forget(rows)
-            purge(leading, "some")
+            purge_request(leading, "some")
         for values in inputs(leading, answerers).values():
             assert (values[gone] == 0).all()
             assert (values != 0).any()
@@ -145,9 +145,9 @@ def test_canaries_of_two_requests_are_different_rows(tmp_path: Path) -> None:
         {"name": name, "classes": ["a", "b"], "fraction": 0.8, "canaries": 9}
         for name in ("first", "second")
     ]
-    with federation(tmp_path, unlearn=plan) as (leading, _):
+    with open_split_model(tmp_path, unlearn=plan) as (leading, _):
         ids = leading.state.features.rows
-        chosen = choose(leading.party, ids, leading.rows, leading.labels)
+        chosen = select_request_rows(leading.party, ids, leading.rows, leading.labels)
         assert [len(each.canaries) for each in chosen] == [9, 9]
         assert not np.isin(chosen[0].canaries, chosen[1].canaries).any()
 
@@ -158,7 +158,7 @@ def test_a_request_that_is_all_canaries_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_class_without_held_out_rows_is_refused_before_it_is_forgotten(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="is not among the test rows"):
+    with pytest.raises(PolicyError, match="the test rows lack a class of its rows"):
         run(
             tmp_path,
             split={"test": 0.01, "validation": 0.1},
@@ -178,16 +178,16 @@ def ids_of(folder: Path, name: str) -> list[str]:
 
 def common_ids(folder: Path) -> list[str]:
     write_data(folder)
-    return sorted(set.intersection(*(set(ids_of(folder, name)) for name in seats(folder))))
+    return sorted(set.intersection(*(set(ids_of(folder, name)) for name in party_settings(folder))))
 
 
 def training_ids(folder: Path, count: int) -> str:
     """IDs that the agreement's split puts into training, found as a party finds them."""
     ids = common_ids(folder)
-    plan = validated(Agreement, agreement(), folder, "")
+    plan = validate_table(VerticalAgreement, agreement(), folder, "")
     encoded = [name.encode() for name in ids]
-    rows = split(plan, encoded, np.zeros(len(ids), bool))
-    return "".join(f"{ids[row]}\n" for row in rows.learn[:count])
+    rows = split_rows(plan, encoded, np.zeros(len(ids), bool))
+    return "".join(f"{ids[row]}\n" for row in rows.train[:count])
 
 
 @pytest.fixture(autouse=True)

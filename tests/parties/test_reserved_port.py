@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ProtocolError
-from protocol.grpc_line import Server
+from protocol.grpc_line import LineServer
 from protocol.keyring import read_keyring
 from tests.conftest import HUB, listening
 
@@ -22,6 +22,6 @@ def test_one_hub_at_a_time_listens_on_it(port: int, keys: Path) -> None:
         with listening(read_keyring(keys, HUB), address) as (server, _):
             assert server.port == port
             with pytest.raises(ProtocolError, match=f"cannot listen on {address}"):
-                Server(address, read_keyring(keys, HUB), lambda _: HUB, 1)
+                LineServer(address, read_keyring(keys, HUB), lambda _: HUB, 1)
             with socket.create_connection(("127.0.0.1", port), 5) as caller:
                 assert caller.getpeername()[1] == port

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trio import LIMITS, PARTIES, agreement, certify, party, write_data
+from three_parties import LIMITS, PARTIES, agreement, certify, party, write_data
 from whole_run import FEDORA, QUICK, TRAINING
 
 from parties.session.memory_port import MemoryPort
-from parties.session.party import Party
 from parties.vertical.active import run_active
-from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.passive import run_passive
-from protocol.channel import Crossing
+from protocol.channel import MessageRecord
 from protocol.errors import PeerSilent
 
 REQUESTS = (
@@ -71,17 +71,17 @@ def play(folder: Path, crash: tuple[str, int] | None = None, **changes: Any) -> 
     return Ending(digests(folder), kept[-1] if kept else None, notes)
 
 
-def _doom(us: Party, last: int) -> None:
-    record: Callable[[Crossing], None] = us.ledger.record
+def _doom(us: VerticalParty, last: int) -> None:
+    record: Callable[[MessageRecord], None] = us.traffic.record
     left = [last]
 
-    def until(crossing: Crossing) -> None:
+    def until(crossing: MessageRecord) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise Crash
         record(crossing)
 
-    us.ledger.record = until  # type: ignore[method-assign]
+    us.traffic.record = until  # type: ignore[method-assign]
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -113,7 +113,7 @@ def test_a_run_that_crashed_ends_as_if_it_had_not(
     prepare(tmp_path)
     play(tmp_path, (name, 2 * message if name == "hub" else message))
     ending = play(tmp_path)
-    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert any(note.startswith("resumed checkpoint") for note in ending.notes)
     assert ending.files == undisturbed.files
     compare(ending.metrics, undisturbed.metrics)
 
@@ -144,8 +144,8 @@ def test_a_loss_that_always_comes_back_ends_the_run_and_counts_nothing_twice(
     prepare(tmp_path)
     tries: list[int] = []
 
-    def lost(federation: Federation, *_: object) -> None:
-        tries.append(federation.party.ledger.total("Embedding").rows)
+    def lost(split_model: SplitModel, *_: object) -> None:
+        tries.append(split_model.party.traffic.total("Embedding").rows)
         raise PeerSilent("left: says nothing")
 
     monkeypatch.setattr("parties.vertical.evaluation.compare._read", lost)
@@ -165,7 +165,7 @@ AUDITED = {
         },
     ),
     "training": {**TRAINING, "epochs": 1},
-    "evaluation": {"shadows": 4, "relearn": {"cap": 4}, "permutations": 19},
+    "evaluation": {"shadows": 4, "relearn": {"max_steps": 4}, "permutations": 19},
 }
 
 
@@ -176,7 +176,7 @@ def test_audits_that_crashed_end_as_if_they_had_not(
     prepare(tmp_path)
     play(tmp_path, (name, message), **AUDITED)
     ending = play(tmp_path, **AUDITED)
-    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert any(note.startswith("resumed checkpoint") for note in ending.notes)
     assert ending.files == audited.files
     compare(ending.metrics, audited.metrics)
 

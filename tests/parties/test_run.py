@@ -12,22 +12,30 @@ import pytest
 import torch
 from rich.console import Console
 from safetensors.torch import load_file
-from trio import PAPER, PARTIES, agreement, certify, federation, forget_some, party, write_data
+from three_parties import (
+    PAPER,
+    PARTIES,
+    agreement,
+    certify,
+    forget_some,
+    open_split_model,
+    party,
+    write_data,
+)
 from whole_run import run
 
 from parties.common.errors import Diverged, PolicyError
-from parties.common.json_files import canonical
-from parties.report.page import page
-from parties.report.terminal import table
+from parties.common.json_files import canonical_json
+from parties.report.page import vertical_page
+from parties.report.terminal import vertical_tables
 from parties.session.memory_port import MemoryPort
 from parties.vertical.active import run_active
-from parties.vertical.engine.train import Plan, learn
+from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods import fedora
-from parties.vertical.methods.gradient_ascent import ascend
+from parties.vertical.methods.gradient_ascent import run_gradient_ascent
 from parties.vertical.passive import run_passive
 from protocol import vfl_pb2
 from protocol.errors import Aborted, PeerSilent, RemoteProtocolError
-from unlearning.audit.costs import fedora_payload, pass_payload
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 
@@ -133,65 +141,71 @@ def test_passive_parties_learn_that_and_why_it_stopped(tmp_path: Path) -> None:
 
 def test_a_party_that_goes_silent_is_named_with_task_and_step(tmp_path: Path) -> None:
     limits = {"join_seconds": 20.0, "step_seconds": 0.5, "idle_seconds": 20.0}
-    with federation(tmp_path, limits=limits) as (leading, answerers):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+    with open_split_model(tmp_path, limits=limits) as (leading, answerers):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         stuck, over = answerers["right"], Event()
         embed, count = stuck._embed, SimpleNamespace(asked=0)
 
-        def stall(ask: vfl_pb2.Ask) -> None:
+        def stall(ask: vfl_pb2.BatchRequest) -> None:
             count.asked += 1
             if count.asked == 4:
                 over.wait(10)
             embed(ask)
 
         stuck._embed = stall  # type: ignore[method-assign]
-        with pytest.raises(PeerSilent, match=r"right: silent for 0.5 s \(train, epoch 1, step 3\)"):
-            learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1, 16))
+        with pytest.raises(
+            PeerSilent, match=r"right: sent no message for 0.5 s \(train, epoch 1, step 3\)"
+        ):
+            train_epochs(
+                leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
+            )
         over.set()
 
 
 def test_embeddings_that_are_not_finite_stop_training_and_name_the_party(tmp_path: Path) -> None:
-    with federation(tmp_path) as (leading, answerers):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+    with open_split_model(tmp_path) as (leading, answerers):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         poison(answerers["left"])
-        with pytest.raises(RemoteProtocolError, match="left: its embeddings are no longer finite"):
-            learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1, 16))
+        with pytest.raises(RemoteProtocolError, match="left sent embeddings that are not finite"):
+            train_epochs(
+                leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
+            )
 
 
 def test_fedora_rolls_back_when_a_party_diverges(tmp_path: Path) -> None:
-    with federation(tmp_path, unlearning={"fedora": PAPER}) as (leading, answerers):
+    with open_split_model(tmp_path, unlearning={"fedora": PAPER}) as (leading, answerers):
         forget_some(leading)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep("original", vfl_pb2.TRAIN)
-        leading.restore("original", "original", vfl_pb2.UNLEARN)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy("original", vfl_pb2.TRAIN)
+        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
         before = leading.logits(vfl_pb2.VALIDATION)
-        keep = leading.keep
+        keep = leading.keep_copy
 
         def keep_then_poison(slot: str, task: vfl_pb2.Task) -> None:
             keep(slot, task)
             poison(answerers["left"])
 
-        leading.keep = keep_then_poison  # type: ignore[method-assign]
-        went = fedora.unlearn(leading, 1.0, 0.0)
+        leading.keep_copy = keep_then_poison  # type: ignore[method-assign]
+        went = fedora.run_fedora(leading, 1.0, 0.0)
         assert went.decision.value == "not finite"
         assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
 
 
 def poison(answerer) -> None:
     with torch.no_grad():
-        next(answerer._state.half.model.network.parameters()).fill_(torch.nan)
+        next(answerer._state.local_model.model.network.parameters()).fill_(torch.nan)
 
 
 def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> None:
     settings = {"check_every": 1, "utility_loss": 1e-6, "primal_step": 1.0}
-    with federation(tmp_path, unlearning={"fedora": PAPER | settings}) as (leading, _):
+    with open_split_model(tmp_path, unlearning={"fedora": PAPER | settings}) as (leading, _):
         forget_some(leading)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 5, 16))
-        leading.keep("original", vfl_pb2.TRAIN)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        train_epochs(leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 5, 16))
+        leading.keep_copy("original", vfl_pb2.TRAIN)
         before = leading.logits(vfl_pb2.VALIDATION)
-        leading.restore("original", "original", vfl_pb2.UNLEARN)
-        went = fedora.unlearn(leading, 2.19, 1.0)
+        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
+        went = fedora.run_fedora(leading, 2.19, 1.0)
         assert went.decision.value == "utility lost"
         assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
 
@@ -199,13 +213,13 @@ def test_fedora_rolls_back_when_it_costs_too_much_accuracy(tmp_path: Path) -> No
 @pytest.mark.parametrize("settings", [{"dual": "literal"}, {"retain_share": 0.0}])
 def test_fedora_s_other_forms_run(tmp_path: Path, settings: dict) -> None:
     plan = PAPER | {"iterations": 3, "check_every": 9, "utility_loss": 1.0, **settings}
-    with federation(tmp_path, unlearning={"fedora": plan}) as (leading, _):
+    with open_split_model(tmp_path, unlearning={"fedora": plan}) as (leading, _):
         forget_some(leading)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep("original", vfl_pb2.TRAIN)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy("original", vfl_pb2.TRAIN)
         before = leading.logits(vfl_pb2.FORGOTTEN)
-        leading.restore("original", "original", vfl_pb2.UNLEARN)
-        went = fedora.unlearn(leading, 2.19, 0.0)
+        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
+        went = fedora.run_fedora(leading, 2.19, 0.0)
         assert len(went.iterations) == 3
         assert not torch.equal(leading.logits(vfl_pb2.FORGOTTEN), before)
 
@@ -223,23 +237,24 @@ def test_bytes_of_one_fedora_iteration_are_those_of_the_formula(tmp_path: Path) 
     """Payload per passive party: 2 · itemsize · width · (n_u + R · B), and one look at the end."""
     plan = {"iterations": 1, "check_every": 9, "utility_loss": 1.0, "batch": 16}
     plan = PAPER | {"retain_share": 0.05, **plan}
-    with federation(tmp_path, unlearning={"fedora": plan}) as (leading, _):
+    with open_split_model(tmp_path, unlearning={"fedora": plan}) as (leading, _):
         forget_some(leading)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep("original", vfl_pb2.TRAIN)
-        leading.restore("original", "original", vfl_pb2.UNLEARN)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy("original", vfl_pb2.TRAIN)
+        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
         before = unlearning_payload(leading)
-        fedora.unlearn(leading, 1.0, 0.0)
+        fedora.run_fedora(leading, 1.0, 0.0)
         crossed = unlearning_payload(leading) - before
         steps = max(1, -(-round(0.05 * len(leading.rows.retain)) // 16))
         widths, forgotten = {"left": 4, "right": 2}, len(leading.rows.forgotten)
-        iteration = fedora_payload(widths, forgotten, steps * 16, itemsize=8)
-        look = pass_payload(len(leading.rows.validation), 4 + 2, itemsize=8)  # without gradients
-        assert crossed == sum(iteration.values()) + look
+        # FedORA (paper 004) Table II, in bytes: embeddings and their gradients of n_u + R B rows.
+        iteration = sum(2 * 8 * width * (forgotten + steps * 16) for width in widths.values())
+        validation = 8 * (4 + 2) * len(leading.rows.validation)  # embeddings without gradients
+        assert crossed == iteration + validation
 
 
 def unlearning_payload(leading) -> int:
-    phases = leading.party.ledger.by_phase()
+    phases = leading.party.traffic.by_phase()
     return next(each["payload"] for each in phases if each["phase"] == "unlearning")
 
 
@@ -250,30 +265,32 @@ def test_training_that_diverges_says_so(tmp_path: Path) -> None:
 
 
 def test_gradient_ascent_goes_back_when_a_party_diverges(tmp_path: Path) -> None:
-    with federation(tmp_path, unlearning={"ascent": {"steps": 3}}) as (leading, answerers):
+    with open_split_model(tmp_path, unlearning={"ascent": {"steps": 3}}) as (leading, answerers):
         forget_some(leading)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep("original", vfl_pb2.TRAIN)
-        leading.restore("original", "original", vfl_pb2.ASCEND)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy("original", vfl_pb2.TRAIN)
+        leading.restore_copy("original", "original", vfl_pb2.GRADIENT_ASCENT)
         before = leading.logits(vfl_pb2.VALIDATION)
-        climb = leading.climb
+        climb = leading.ascent_step
 
         def climb_then_poison(step_size: float, task: vfl_pb2.Task) -> None:
             climb(step_size, task)
             poison(answerers["left"])
 
-        leading.climb = climb_then_poison  # type: ignore[method-assign]
-        assert len(ascend(leading).losses) == 1
+        leading.ascent_step = climb_then_poison  # type: ignore[method-assign]
+        assert len(run_gradient_ascent(leading).losses) == 1
         assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
 
 
 def test_a_loss_that_is_not_finite_names_its_place(tmp_path: Path) -> None:
-    with federation(tmp_path) as (leading, _):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+    with open_split_model(tmp_path) as (leading, _):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         with torch.no_grad():
-            next(leading.half.model.network.top.parameters()).fill_(torch.nan)
+            next(leading.local_model.model.network.top.parameters()).fill_(torch.nan)
         with pytest.raises(Diverged, match=r"train, epoch 1, step 0"):
-            learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1, 16))
+            train_epochs(
+                leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16)
+            )
 
 
 @pytest.mark.parametrize("name", ["hub", "left"])
@@ -281,25 +298,27 @@ def test_a_divergence_in_the_last_sub_step_is_seen_before_the_model_is_kept(
     tmp_path: Path, name: str
 ) -> None:
     plan = PAPER | {"iterations": 3, "check_every": 1, "utility_loss": 1.0}
-    with federation(tmp_path, unlearning={"fedora": plan}) as (leading, answerers):
+    with open_split_model(tmp_path, unlearning={"fedora": plan}) as (leading, answerers):
         forget_some(leading)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep("original", vfl_pb2.TRAIN)
-        leading.restore("original", "original", vfl_pb2.UNLEARN)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy("original", vfl_pb2.TRAIN)
+        leading.restore_copy("original", "original", vfl_pb2.UNLEARN)
         before = leading.logits(vfl_pb2.VALIDATION)
         sweep, half = (
-            leading.passes.sweep,
-            {"hub": leading.half, "left": answerers["left"]._state.half}[name],
+            leading.loop.run_batches,
+            {"hub": leading.local_model, "left": answerers["left"]._state.local_model}[name],
         )
 
         def sweep_then_poison(*asked) -> None:
             sweep(*asked)
-            leading.weigh(vfl_pb2.UNLEARN)  # a round trip: the last sub-step is done everywhere
+            leading.report_norms(
+                vfl_pb2.UNLEARN
+            )  # a round trip: the last sub-step is done everywhere
             with torch.no_grad():
                 next(half.model.network.parameters()).fill_(torch.nan)
 
-        leading.passes.sweep = sweep_then_poison  # type: ignore[method-assign]
-        went = fedora.unlearn(leading, 1.0, 0.0)
+        leading.loop.run_batches = sweep_then_poison  # type: ignore[method-assign]
+        went = fedora.run_fedora(leading, 1.0, 0.0)
         assert went.decision.value == "not finite"
         assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
 
@@ -313,15 +332,15 @@ def test_a_step_that_is_far_too_long_rolls_back_instead_of_ending_the_run(tmp_pa
 
 
 def test_a_method_after_a_divergence_starts_clean(tmp_path: Path) -> None:
-    with federation(tmp_path) as (leading, _):
+    with open_split_model(tmp_path) as (leading, _):
         forget_some(leading)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep("original", vfl_pb2.TRAIN)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy("original", vfl_pb2.TRAIN)
         with torch.no_grad():
-            next(leading.half.model.network.top.parameters()).fill_(torch.nan)
-        ascend(leading)
-        leading.restore("original", "fine-tune", vfl_pb2.FINE_TUNE)
-        learn(leading, Plan("fine-tune", vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, 1, 16))
+            next(leading.local_model.model.network.top.parameters()).fill_(torch.nan)
+        run_gradient_ascent(leading)
+        leading.restore_copy("original", "fine-tune", vfl_pb2.FINE_TUNE)
+        train_epochs(leading, TrainingPlan("fine-tune", vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, 1, 16))
 
 
 def test_a_reference_that_diverges_gives_way_to_heldout(tmp_path: Path) -> None:
@@ -335,8 +354,8 @@ def test_a_reference_that_diverges_gives_way_to_heldout(tmp_path: Path) -> None:
 )
 def test_every_form_of_fedora_has_a_report(tmp_path: Path, settings: dict) -> None:
     metrics = run(tmp_path, unlearn=FORGET, fedora=settings)
-    written = json.loads(canonical(metrics))
+    written = json.loads(canonical_json(metrics))
     shown = Console(file=StringIO(), width=100)
-    shown.print(table(written))
-    assert "FedORA" in page(written)
+    shown.print(vertical_tables(written))
+    assert "FedORA" in vertical_page(written)
     assert "FedORA" in shown.file.getvalue()

@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from parties.common.atomic_file import write
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
-from parties.common.json_files import canonical, next_incarnation
+from parties.common.json_files import canonical_json, next_incarnation
 
 
 def test_canonical_json_is_sorted_compact_and_ends_in_a_newline() -> None:
-    written = canonical({"b": [1, 2.5, None], "a": {"é": True}})
+    written = canonical_json({"b": [1, 2.5, None], "a": {"é": True}})
     assert written == '{"a":{"é":true},"b":[1,2.5,null]}\n'.encode()
 
 
 def test_canonical_json_does_not_depend_on_the_order_of_keys() -> None:
     content = {"one": 1, "two": {"x": [1.5], "y": None}}
-    assert canonical(content) == canonical(dict(reversed(content.items())))
-    assert json.loads(canonical(content)) == content
+    assert canonical_json(content) == canonical_json(dict(reversed(content.items())))
+    assert json.loads(canonical_json(content)) == content
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_number_that_is_not_finite_is_refused_by_its_place(value: float) -> None:
     with pytest.raises(ValueError, match=r"\$\.methods\[1\]\.test"):
-        canonical({"methods": [{"test": 1.0}, {"test": value}]})
+        canonical_json({"methods": [{"test": 1.0}, {"test": value}]})
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_half(
@@ -40,13 +40,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_half(
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(StorageError, match="No space"):
-        write(target, b"new")
+        write_atomically(target, b"new")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
 
 def test_files_are_for_this_account_alone(tmp_path: Path) -> None:
-    write(tmp_path / "file", b"content")
+    write_atomically(tmp_path / "file", b"content")
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o600
 
 

@@ -10,10 +10,10 @@ from time import monotonic, sleep
 
 import pytest
 
-from parties.common.workers import workers
-from psi.blind import blinded, products
+from parties.common.workers import parallel_workers
 from psi.errors import PsiError
-from psi.spread import PIECE, alone
+from psi.hardened_oprf import blind_ids, multiply_points
+from psi.parallel import CHUNK_POINTS, serial_map
 
 ROOT = Path(__file__).parents[2]
 ONE_WORKER = """
@@ -29,7 +29,7 @@ if __name__ == "__main__":
         print(pool.submit(os.getpid).result(), flush=True)
         sleep(60)
 """
-IDS = [b"person %d" % number for number in range(3 * PIECE + 7)]
+IDS = [b"person %d" % number for number in range(3 * CHUNK_POINTS + 7)]
 
 
 def fixed(size: int) -> bytes:
@@ -40,21 +40,21 @@ def fixed(size: int) -> bytes:
 @pytest.mark.parametrize("number", [1, 2])
 def test_the_bytes_do_not_depend_on_the_workers(number: int) -> None:
     steps = count()
-    with workers(number, lambda: next(steps)) as spread:
-        found = blinded(IDS, b"session", fixed, spread)
-    assert found == blinded(IDS, b"session", fixed, alone)
+    with parallel_workers(number, lambda: next(steps)) as parallel_map:
+        found = blind_ids(IDS, b"session", fixed, parallel_map)
+    assert found == blind_ids(IDS, b"session", fixed, serial_map)
     assert next(steps) == 4
 
 
 def test_a_refusal_comes_back_from_a_worker_in_its_own_words() -> None:
-    points, scalars = blinded(IDS, b"session", fixed, alone)
-    at = 32 * (PIECE + 3)
+    points, scalars = blind_ids(IDS, b"session", fixed, serial_map)
+    at = 32 * (CHUNK_POINTS + 3)
     broken = points[:at] + bytes(32) + points[at + 32 :]
     with (
-        workers(2, lambda: None) as spread,
-        pytest.raises(PsiError, match=f"shop: answers, point {PIECE + 3}: the identity"),
+        parallel_workers(2, lambda: None) as parallel_map,
+        pytest.raises(PsiError, match=f"shop: evaluated IDs, point {CHUNK_POINTS + 3}: "),
     ):
-        products(scalars, broken, "shop: answers", 0, spread)
+        multiply_points(scalars, broken, "shop: evaluated IDs", 0, parallel_map)
 
 
 def test_a_worker_ends_when_its_parent_was_killed(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from trio import agreement, certify, party, write_data
+from three_parties import agreement, certify, party, write_data
 
 from parties.data.holding import Holding
 from parties.session.memory_port import MemoryPort

@@ -1,7 +1,8 @@
-"""``vfl certs``: certificates for a trial at one stroke, or for organisations that keep their keys.
+"""``vfl certs``: keys and certificates, all at once for a trial, or party by party in production.
 
-``vfl certs CONFIG`` makes everything in one place. In earnest one organisation makes the authority
-once; every party makes its key and a request at home, sends the request, and gets a certificate.
+In production, one organisation makes the certificate authority. Each party makes its key and a
+certificate request on its own machine, sends the request to the authority, and receives its
+certificate.
 """
 
 from collections.abc import Iterator
@@ -11,117 +12,133 @@ from typing import Annotated, Any
 
 import typer
 
-from parties.cli.arguments import Commands
-from parties.cli.console import Teller
-from parties.cli.options import DebugOption, Format, FormatOption
+from parties.cli.arguments import CheckedGroup
+from parties.cli.console import Console
+from parties.cli.options import ConfigArgument, DebugOption, Format, FormatOption
 
-_WHOLE = "all"
+_DEFAULT = "all"
 
 
-class _OrWhole(Commands):
-    """``vfl certs CONFIG`` means ``vfl certs all CONFIG``."""
+class _DefaultToAll(CheckedGroup):
+    """A group in which ``vfl certs CONFIG`` means ``vfl certs all CONFIG``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the name of the whole in front where no command is named."""
+        """Insert ``all`` if the first argument is no command."""
         named = not args or args[0] in {*self.commands, "--help"}
-        return super().parse_args(ctx, args if named else [_WHOLE, *args])
+        return super().parse_args(ctx, args if named else [_DEFAULT, *args])
 
 
 certs_app = typer.Typer(
-    cls=_OrWhole,
+    cls=_DefaultToAll,
     no_args_is_help=True,
-    help="Certificates: CONFIG alone makes all of them here, for a trial.",
+    help="Make keys and certificates.\n\n"
+    "For a trial, `vfl certs CONFIG` makes all of them on this machine. In production, the "
+    "authority runs `authority` and `sign`, and each party runs `request` on its own machine, so "
+    "that its key never leaves it.",
 )
 
-ConfigArgument = Annotated[Path, typer.Argument(help="The agreement that names the parties.")]
-PartyOption = Annotated[str, typer.Option("--party", help="The party, as the agreement names it.")]
-DaysOption = Annotated[int, typer.Option(min=1, max=3650, help="How long it is valid.")]
+PartyOption = Annotated[
+    str, typer.Option("--party", help="Make it for the party with this name in the agreement.")
+]
+DaysOption = Annotated[int, typer.Option(min=1, max=3650, help="Make it valid for so many days.")]
 
 
-@certs_app.command(_WHOLE)
-def everything(
+@certs_app.command(_DEFAULT)
+def certs_all_command(
     *,
     config: ConfigArgument,
-    out: Annotated[Path, typer.Option(help="A new folder for the files.")] = Path("certs"),
+    out: Annotated[Path, typer.Option(help="Write the files into this new folder.")] = Path(
+        "certs"
+    ),
     days: DaysOption = 365,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Make an authority, and a key and certificate for every party: for development and trials.
+    """Make an authority, and a key and a certificate for each party, for a trial.
 
-    In earnest every organisation makes its own key and has only its certificate signed.
+    In production each organisation makes its own key, and the authority signs the certificate.
     """
-    told = _teller(output, debug)
-    told.guard(lambda: _everything(config, out, days, told))
+    console = _console(output, debug)
+    console.run(lambda: _everything(config, out, days, console))
 
 
-@certs_app.command()
-def authority(
+@certs_app.command("authority")
+def certs_authority_command(
     *,
     config: ConfigArgument,
-    out: Annotated[Path, typer.Option(help="A new folder; keep it from the parties' machines.")],
+    out: Annotated[
+        Path, typer.Option(help="Write into this new folder, on a machine of no party.")
+    ],
     days: DaysOption = 1825,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Make the federation's authority: ca.pem for every party, ca.key for nobody else."""
-    told = _teller(output, debug)
-    told.guard(lambda: _authority(config, out, days, told))
+    """Make the certificate authority of a federation.
+
+    Give ca.pem to each party. Keep ca.key secret: its owner can make a certificate for any party.
+    """
+    console = _console(output, debug)
+    console.run(lambda: _authority(config, out, days, console))
 
 
-@certs_app.command()
-def request(
+@certs_app.command("request")
+def certs_request_command(
     *,
     config: ConfigArgument,
     party: PartyOption,
-    out: Annotated[Path, typer.Option(help="The party's folder of certificates.")] = Path("certs"),
+    out: Annotated[
+        Path, typer.Option(help="Write key and request into this folder of the party.")
+    ] = Path("certs"),
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Make this party's key, and a request for its certificate; only the request is sent.
+    """Make a party's key and a request for its certificate.
 
-    A key that is there already is kept: that is how a certificate is renewed with the same pin.
+    Send the request to the authority; the key stays on this machine. If the folder has a key, the
+    key is used again: so a renewed certificate has the same pin.
     """
-    told = _teller(output, debug)
-    told.guard(lambda: _request(config, party, out, told))
+    console = _console(output, debug)
+    console.run(lambda: _request(config, party, out, console))
 
 
-@certs_app.command()
-def sign(  # noqa: PLR0913  a command has the options that it has
+@certs_app.command("sign")
+def certs_sign_command(  # noqa: PLR0913  a command has the options that it has
     *,
     config: ConfigArgument,
-    asked: Annotated[Path, typer.Argument(metavar="REQUEST", help="The .csr that came.")],
+    request: Annotated[
+        Path, typer.Argument(metavar="REQUEST", help="The .csr file that the party sent.")
+    ],
     party: PartyOption,
-    authority: Annotated[Path, typer.Option(help="The folder with ca.pem and ca.key.")],
-    out: Annotated[Path, typer.Option(help="Folder for the certificate.")] = Path(),
+    authority: Annotated[Path, typer.Option(help="Read ca.pem and ca.key from this folder.")],
+    out: Annotated[Path, typer.Option(help="Write the certificate into this folder.")] = Path(),
     days: DaysOption = 365,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Answer a party's request with a certificate; its key stays where it is."""
-    told = _teller(output, debug)
-    told.guard(lambda: _sign(config, (asked, party, authority, out), days, told))
+    """Sign a party's request; the result is the certificate to send back."""
+    console = _console(output, debug)
+    console.run(lambda: _sign(config, (request, party, authority, out), days, console))
 
 
-@certs_app.command()
-def fingerprint(
+@certs_app.command("fingerprint")
+def certs_fingerprint_command(
     *,
     file: Annotated[Path, typer.Argument(help="A certificate (.pem) or a request (.csr).")],
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Show the pin of a key in groups that can be read out over the telephone."""
-    told = _teller(output, debug)
-    told.guard(lambda: _fingerprint(file, told))
+    """Print the pin of a key, in groups that can be compared over the telephone."""
+    console = _console(output, debug)
+    console.run(lambda: _fingerprint(file, console))
 
 
-def _teller(output: Format, debug: bool) -> Teller:
-    return Teller("vfl", json_lines=output is Format.JSON, debug=debug)
+def _console(output: Format, debug: bool) -> Console:
+    return Console("vfl", json_lines=output is Format.JSON, debug=debug)
 
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Files that cannot be written are this machine's fault, exit code 7."""
+    """Turn an ``OSError`` of the body into a ``StorageError``."""
     from parties.common.errors import StorageError
 
     try:
@@ -131,72 +148,76 @@ def _writing(folder: Path) -> Iterator[None]:
         raise StorageError(f"cannot write in {folder}: {reason}", "choose another --out") from error
 
 
-def _everything(config: Path, out: Path, days: int, told: Teller) -> None:
+def _everything(config: Path, out: Path, days: int, console: Console) -> None:
     from configs.any_file import read_any
-    from protocol.keyring import issue, make_authority
-    from protocol.signing import pin_of
+    from protocol.certificate_request import read_pin
+    from protocol.keyring import issue_certificate, make_authority
 
     agreement = read_any(config).agreement
     with _writing(out):
         make_authority(out, agreement.federation, days)
     for name in agreement.parties:
         with _writing(out):
-            issue(out, agreement.federation, name, days=days)
-        pin = pin_of(out / f"{name}.pem")
-        told.say(f'[parties.{name}]\npins = ["{pin}"]', party=name, pin=pin)
-    told.say(f"wrote {out}; give each party ca.pem and its own two files", folder=str(out))
+            issue_certificate(out, agreement.federation, name, days=days)
+        pin = read_pin(out / f"{name}.pem")
+        console.print(f'[parties.{name}]\npins = ["{pin}"]', party=name, pin=pin)
+    console.print(f"wrote {out}; give each party ca.pem and its own .pem and .key", folder=str(out))
 
 
-def _authority(config: Path, out: Path, days: int, told: Teller) -> None:
+def _authority(config: Path, out: Path, days: int, console: Console) -> None:
     from configs.any_file import read_any
     from protocol.keyring import AUTHORITY, AUTHORITY_KEY, make_authority
 
     federation = read_any(config).agreement.federation
     with _writing(out):
         make_authority(out, federation, days)
-    told.say(
-        f"wrote {out}; {AUTHORITY} goes to every party, {AUTHORITY_KEY} stays here alone",
+    console.print(
+        f"wrote {out}; give {AUTHORITY} to each party, keep {AUTHORITY_KEY} secret",
         folder=str(out),
     )
 
 
-def _request(config: Path, party: str, out: Path, told: Teller) -> None:
-    from protocol.signing import request_certificate
+def _request(config: Path, party: str, out: Path, console: Console) -> None:
+    from protocol.certificate_request import request_certificate
 
     federation = _federation(config, party)
     with _writing(out):
         pin = request_certificate(out, federation, party)
-    wish = out / f"{party}.csr"
-    told.say(f"wrote {wish}: send it to the authority; {party}.key stays here", request=str(wish))
-    _show(pin, told)
+    request = out / f"{party}.csr"
+    console.print(
+        f"wrote {request}: send it to the authority; keep {party}.key here", request=str(request)
+    )
+    _show(pin, console)
 
 
-def _sign(config: Path, places: tuple[Path, str, Path, Path], days: int, told: Teller) -> None:
-    from protocol.keyring import write_new
-    from protocol.signing import pin_of, sign_request
+def _sign(config: Path, options: tuple[Path, str, Path, Path], days: int, console: Console) -> None:
+    from protocol.certificate_request import read_pin, sign_request
+    from protocol.keyring import write_new_file
 
-    asked, party, authority, out = places
+    request, party, authority, out = options
     federation = _federation(config, party)
-    certificate = sign_request(authority, federation, party, asked, days)
-    made = out / f"{party}.pem"
+    content = sign_request(authority, federation, party, request, days)
+    certificate = out / f"{party}.pem"
     with _writing(out):
         out.mkdir(parents=True, exist_ok=True)
-        write_new(made, certificate, 0o644)
-    told.say(f"wrote {made}: send it back, with ca.pem", certificate=str(made))
-    _show(pin_of(made), told)
+        write_new_file(certificate, content, 0o644)
+    console.print(
+        f"wrote {certificate}: send it to {party}, with ca.pem", certificate=str(certificate)
+    )
+    _show(read_pin(certificate), console)
 
 
-def _fingerprint(file: Path, told: Teller) -> None:
-    from protocol.signing import pin_of
+def _fingerprint(file: Path, console: Console) -> None:
+    from protocol.certificate_request import read_pin
 
-    _show(pin_of(file), told)
+    _show(read_pin(file), console)
 
 
-def _show(pin: str, told: Teller) -> None:
-    from protocol.signing import grouped
+def _show(pin: str, console: Console) -> None:
+    from protocol.certificate_request import format_pin
 
-    lines = "\n".join(f"  {line}" for line in grouped(pin))
-    told.say(f'the key\'s fingerprint:\n{lines}\npins = ["{pin}"]', pin=pin)
+    lines = "\n".join(f"  {line}" for line in format_pin(pin))
+    console.print(f'the key\'s fingerprint:\n{lines}\npins = ["{pin}"]', pin=pin)
 
 
 def _federation(config: Path, party: str) -> str:
@@ -206,7 +227,7 @@ def _federation(config: Path, party: str) -> str:
     agreement = read_any(config).agreement
     if party not in agreement.parties:
         raise ConfigError(
-            f"{party!r} is no party of {config}",
+            f"{config} has no party {party!r}",
             f"the parties are {', '.join(sorted(agreement.parties))}",
         )
     return agreement.federation

@@ -1,4 +1,4 @@
-"""``vfl doctor``: what would keep a party from running here, and what to do about it."""
+"""``vfl doctor``: checks a party's files, keys, clock, network and machine before a run."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,30 +7,39 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parties.cli.console import Teller
+from parties.cli.console import Console
 from parties.cli.options import (
+    CertificatesOption,
+    ConfigArgument,
     DataOption,
     DebugOption,
     Format,
     FormatOption,
+    HubOption,
     OutOption,
+    PartyOption,
     SetOption,
 )
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from parties.doctor.check import Examined, Finding, HorizontalExamined, LanguageExamined
+    from parties.doctor.check import (
+        ExaminedHorizontalParty,
+        ExaminedLanguageParty,
+        ExaminedVerticalParty,
+        Finding,
+    )
 
 _STYLES = {"ok": "green", "warning": "yellow", "fail": "bold red", "unknown": "dim"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Visit:
+class _DoctorOptions:
     """The options of ``vfl doctor``."""
 
     config: Path
-    seat: str
+    party: str
     hub: str | None
     data: Path | None
     data_full: bool
@@ -39,139 +48,141 @@ class _Visit:
     changes: list[str]
 
 
-def doctor(  # noqa: PLR0913  a command has the options that it has
+def doctor_command(  # noqa: PLR0913  a command has the options that it has
     *,
-    config: Annotated[Path, typer.Argument(help="The agreement: one TOML file that all share.")],
-    seat: Annotated[str, typer.Option(help="Our name in the agreement.")],
-    hub: Annotated[
-        str | None, typer.Option(help="host:port to dial, or to listen on if we are the hub.")
-    ] = None,
+    config: ConfigArgument,
+    party: PartyOption,
+    hub: HubOption = None,
     data: DataOption = None,
     data_full: Annotated[
-        bool, typer.Option("--data-full", help="Read all rows as a run does.")
+        bool, typer.Option("--data-full", help="Read all rows, as a run does.")
     ] = False,
-    certificates: Annotated[
-        Path | None, typer.Option(help="Folder with ca.pem, SEAT.pem and SEAT.key.")
-    ] = None,
+    certificates: CertificatesOption = None,
     out: OutOption = Path("runs"),
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Check all that one party needs before a run: files, keys, clock, network, machine.
+    """Check a party's files, keys, clock, network and machine before a run.
 
-    Give it the options that the run will have. At a passive party the hub should be up: start the
-    active party first, it waits for the others. Nothing is changed anywhere.
+    Give the command the options of the run. The command changes no file. Before a passive party
+    runs it, start the active party, so that the connection can be checked too.
 
-    Exit codes: 0 when nothing fails, else that of the first failure: 3 config, 4 data,
+    Exit codes: 0 if no check fails, else the code of the first failure: 3 config, 4 data,
     5 identity, 6 peer, 7 storage, 8 policy.
     """
-    told = Teller("vfl", json_lines=output is Format.JSON, debug=debug)
-    visit = _Visit(config, seat, hub, data, data_full, certificates, out, changes or [])
-    told.guard(lambda: _doctor(visit, told, json_lines=output is Format.JSON))
+    console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
+    options = _DoctorOptions(config, party, hub, data, data_full, certificates, out, changes or [])
+    console.run(lambda: _doctor(options, console, json_lines=output is Format.JSON))
 
 
-def _doctor(visit: _Visit, told: Teller, *, json_lines: bool) -> None:
-    from parties.doctor.examination import first_code
+def _doctor(options: _DoctorOptions, console: Console, *, json_lines: bool) -> None:
+    from parties.doctor.examination import first_exit_code
 
-    waiting = "looking; a hub that does not answer takes 5 s"
+    waiting = "checking; a hub that does not answer takes 5 s"
     if json_lines:
         found = []
-        for each in _findings(visit):
-            told.say("", **_fields(each))
+        for each in _findings(options):
+            console.print("", **_fields(each))
             found.append(each)
     else:
-        with told.console.status(waiting):
-            found = list(_findings(visit))
-        told.console.print(_table(found))
-    code = first_code(found)
+        with console.terminal.status(waiting):
+            found = list(_findings(options))
+        console.terminal.print(_table(found))
+    code = first_exit_code(found)
     states = [each.state.value for each in found]
     fails, warnings = states.count("fail"), states.count("warning")
-    told.say(
-        f"{fails} failed, {warnings} to look at, {states.count('ok')} ok",
+    console.print(
+        f"{fails} failed, {warnings} warnings, {states.count('ok')} ok",
         event="result", failed=fails, warnings=warnings, exit=code,
     )  # fmt: skip
     if code:
         raise SystemExit(code)
 
 
-def _findings(visit: _Visit) -> Iterator["Finding"]:
+def _findings(options: _DoctorOptions) -> Iterator["Finding"]:
     from configs.errors import ConfigError
     from parties.doctor.check import fail
 
     try:
-        examined = _examined(visit)
-    except ConfigError as error:  # without a config there is nothing to look at
+        party = _party(options)
+    except ConfigError as error:  # without a config no other check is possible
         yield fail("config", error)
         return
-    from parties.doctor.check import Examined, HorizontalExamined
+    from parties.doctor.check import ExaminedHorizontalParty, ExaminedVerticalParty
 
-    if isinstance(examined, Examined):
-        from parties.doctor.examination import examine
+    if isinstance(party, ExaminedVerticalParty):
+        from parties.doctor.examination import examine_vertical
 
-        yield from examine(examined, whole_data=visit.data_full)
-    elif isinstance(examined, HorizontalExamined):
+        yield from examine_vertical(party, whole_data=options.data_full)
+    elif isinstance(party, ExaminedHorizontalParty):
         from parties.doctor.horizontal import examine_horizontal
 
-        yield from examine_horizontal(examined, whole_data=visit.data_full)
+        yield from examine_horizontal(party, whole_data=options.data_full)
     else:
         from parties.doctor.language import examine_language
 
-        yield from examine_language(examined, whole_data=visit.data_full)
+        yield from examine_language(party, whole_data=options.data_full)
 
 
-def _examined(visit: _Visit) -> "Examined | HorizontalExamined | LanguageExamined":
+def _party(
+    options: _DoctorOptions,
+) -> "ExaminedVerticalParty | ExaminedHorizontalParty | ExaminedLanguageParty":
     from configs.any_file import read_any
     from configs.federated_file import HorizontalConfig, LanguageConfig
-    from parties.doctor.check import Examined, HorizontalExamined, LanguageExamined
+    from parties.doctor.check import (
+        ExaminedHorizontalParty,
+        ExaminedLanguageParty,
+        ExaminedVerticalParty,
+    )
 
-    config = read_any(visit.config, visit.changes)
-    seat = config.seat(visit.seat)
+    config = read_any(options.config, options.changes)
+    settings = config.settings(options.party)
     beside = config.path.parent
-    folder = visit.data or beside / (seat.folder or Path())
-    certificates = visit.certificates or beside / seat.certificates
-    address = visit.hub or seat.hub or seat.listen
+    folder = options.data or beside / (settings.folder or Path())
+    certificates = options.certificates or beside / settings.certificates
+    address = options.hub or settings.hub or settings.listen
     if isinstance(config, HorizontalConfig):
-        return HorizontalExamined(
-            config=config, name=visit.seat, seat=seat, folder=folder,
-            certificates=certificates, out=visit.out, address=address,
+        return ExaminedHorizontalParty(
+            config=config, name=options.party, settings=settings, folder=folder,
+            certificates=certificates, out=options.out, address=address,
         )  # fmt: skip
     if isinstance(config, LanguageConfig):
-        return LanguageExamined(
-            config=config, name=visit.seat, seat=seat, folder=folder,
-            certificates=certificates, out=visit.out, address=address,
+        return ExaminedLanguageParty(
+            config=config, name=options.party, settings=settings, folder=folder,
+            certificates=certificates, out=options.out, address=address,
         )  # fmt: skip
-    return Examined(
-        config=config, name=visit.seat, seat=config.seat(visit.seat), folder=folder,
-        certificates=certificates, out=visit.out, address=address,
+    return ExaminedVerticalParty(
+        config=config, name=options.party, settings=config.settings(options.party), folder=folder,
+        certificates=certificates, out=options.out, address=address,
     )  # fmt: skip
 
 
 def _fields(finding: "Finding") -> dict[str, object]:
     return {
         "event": "finding",
-        "subject": finding.subject,
+        "check": finding.check,
         "state": finding.state.value,
-        "said": finding.said,
+        "message": finding.message,
         "hint": finding.hint,
         "exit": finding.code,
     }
 
 
 def _table(findings: Iterable["Finding"]) -> "Table":
-    """Texts are Text throughout, so that no path or name can be markup."""
+    """Return a table of findings; cells are ``Text``, so that rich parses no path as markup."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    grid.add_column("what", no_wrap=True)
+    grid.add_column("check", no_wrap=True)
     grid.add_column("", no_wrap=True)
-    grid.add_column("found", overflow="fold")
+    grid.add_column("result", overflow="fold")
     for each in findings:
-        said = Text(each.said)
+        message = Text(each.message)
         if each.hint:
-            said.append(f"\n→ {each.hint}", style="italic")
+            message.append(f"\n→ {each.hint}", style="italic")
         state = Text(each.state.value, style=_STYLES[each.state.value])
-        grid.add_row(Text(each.subject), state, said)
+        grid.add_row(Text(each.check), state, message)
     return grid

@@ -1,4 +1,4 @@
-"""``vfl bench forgetting``: the strong audits of every way to unlearn, on many models at once."""
+"""``vfl bench forgetting``: membership audits of the unlearning methods, on many models at once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parties.cli.console import Teller
+from parties.cli.console import Console
 from parties.cli.options import DataOption, DebugOption
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from parties.experiments.population.study import Record
 
 STUDY = Path(__file__).parents[3] / "configs" / "bench" / "forgetting.toml"
-MIXED = "**Mixed:** the parts were made by more than one state of the program.\n\n"
+MIXED = "**Mixed:** the parts were computed by more than one version of the program.\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line asks for."""
+class ForgettingOptions:
+    """The options of ``vfl bench forgetting``."""
 
     study: Path
     data: Path | None
@@ -31,60 +31,60 @@ class Asked:
     threads: int
 
 
-def forgetting(  # noqa: PLR0913  a command has the options that it has
+def forgetting_command(  # noqa: PLR0913  a command has the options that it has
     *,
     data: DataOption = None,
     study: Annotated[
-        Path, typer.Option(help="What is run: populations, and the ways judged on them.")
+        Path, typer.Option(help="Read populations of models and methods from this file.")
     ] = STUDY,
     out: Annotated[
-        Path, typer.Option(help="Folder of finished parts, which are not repeated.")
+        Path, typer.Option(help="Store finished parts in this folder; they are not repeated.")
     ] = Path("runs/forgetting"),
     docs: Annotated[
-        Path, typer.Option(help="Folder of the page, the picture and the figures.")
+        Path, typer.Option(help="Write the page, the plot and the figures into this folder.")
     ] = Path("docs"),
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, help="Run so many seeds.")] = 5,
     only: Annotated[
-        list[str] | None, typer.Option(help="A population by its name; may be repeated.")
+        list[str] | None, typer.Option(help="Run only this population; may be repeated.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of the tensor program.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Let torch use so many threads.")] = 2,
     debug: DebugOption = False,
 ) -> None:
-    """Tell unlearned models from retrained ones, example by example, as well as can be done.
+    """Audit unlearning methods with a likelihood-ratio test on many models.
 
-    Trains dozens of models of each run at once, lets every way to unlearn forget other rows in
-    each, and reports how well a likelihood-ratio test tells them from models that never saw the
-    rows: an AUC of 0.5 is perfect unlearning. What was finished before is not repeated.
+    The command trains dozens of models at once, and each method unlearns other rows in each model.
+    A likelihood-ratio test per example then tries to tell these models from models that were
+    trained without the rows: an AUC of 0.5 is perfect unlearning. Finished parts are not repeated.
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """
-    asked = Asked(study, data, out, docs, seeds, tuple(only or ()), threads)
-    told = Teller("vfl", json_lines=False, debug=debug)
-    told.guard(lambda: _run(asked, told))
+    asked = ForgettingOptions(study, data, out, docs, seeds, tuple(only or ()), threads)
+    console = Console("vfl", json_lines=False, debug=debug)
+    console.run(lambda: _run(asked, console))
 
 
-def _run(asked: Asked, told: Teller) -> None:
+def _run(asked: ForgettingOptions, console: Console) -> None:
     import torch
 
-    from parties.experiments.bench.record import merge
+    from parties.experiments.bench.record import merge_rows
     from parties.experiments.population.plan import read_study
-    from parties.experiments.population.study import summaries
-    from parties.experiments.population.verdicts import draw_figure, table, verdicts
+    from parties.experiments.population.study import summarise_study
+    from parties.experiments.population.verdicts import draw_study, study_table, study_verdicts
 
     torch.set_num_threads(asked.threads)
     study = read_study(asked.study)
-    records = _records(study, asked, told)
-    found = list(summaries(records))
+    records = _records(study, asked, console)
+    found = list(summarise_study(records))
     asked.docs.mkdir(parents=True, exist_ok=True)
-    (asked.docs / "forgetting.md").write_text(_page(study, records, asked, table(found)))
-    draw_figure(found, asked.docs / "forgetting.png")
-    rows = [asdict(each) for each in verdicts(found)]
-    merge(asked.docs / "fedora.json", rows)
-    told.say(f"page:    {asked.docs / 'forgetting.md'}", event="result")
-    told.say(f"figures: {asked.docs / 'fedora.json'}", event="result")
+    (asked.docs / "forgetting.md").write_text(_page(study, records, asked, study_table(found)))
+    draw_study(found, asked.docs / "forgetting.png")
+    rows = [asdict(each) for each in study_verdicts(found)]
+    merge_rows(asked.docs / "fedora.json", rows)
+    console.print(f"page:    {asked.docs / 'forgetting.md'}", event="result")
+    console.print(f"figures: {asked.docs / 'fedora.json'}", event="result")
 
 
-def _records(study: "Study", asked: Asked, told: Teller) -> "Sequence[Record]":
+def _records(study: "Study", asked: ForgettingOptions, console: Console) -> "Sequence[Record]":
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -94,9 +94,9 @@ def _records(study: "Study", asked: Asked, told: Teller) -> "Sequence[Record]":
         TimeRemainingColumn,
     )
 
-    from parties.experiments.population.study import Place, parts
+    from parties.experiments.population.study import StudyPlace, run_study_parts
 
-    place = Place(asked.study.parent, asked.data, asked.out)
+    place = StudyPlace(asked.study.parent, asked.data, asked.out)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -104,8 +104,8 @@ def _records(study: "Study", asked: Asked, told: Teller) -> "Sequence[Record]":
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=told.console) as progress:
-        work = list(parts(study, study.chosen(asked.only), place, asked.seeds))
+    with Progress(*columns, console=console.terminal) as progress:
+        work = list(run_study_parts(study, study.chosen(asked.only), place, asked.seeds))
         bar = progress.add_task("populations", total=len(work))
 
         def tell(text: str) -> None:
@@ -124,7 +124,9 @@ def _advanced(
     return record
 
 
-def _page(study: "Study", records: "Sequence[Record]", asked: Asked, tables: str) -> str:
+def _page(
+    study: "Study", records: "Sequence[Record]", asked: ForgettingOptions, tables: str
+) -> str:
     from datetime import UTC, datetime
     from importlib.metadata import version
 

@@ -1,135 +1,151 @@
-"""``vfl language``: base models for the mode that teaches language models.
+"""``vfl language``: base models of the LLM mode.
 
-A tiny model for machines without weights, the digest that an agreement names, what memory a run
-needs, and adapters merged into a model that others can load.
+Trains a tiny base model, prints the digest of a base model, estimates the memory of a run, and
+merges the adapters of a run into the base model.
 """
 
 from pathlib import Path
 from re import fullmatch
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from parties.cli.arguments import Command, Commands
-from parties.cli.console import Teller
+from parties.cli.arguments import CheckedCommand, CheckedGroup
+from parties.cli.console import Console
 from parties.cli.options import DebugOption, Format, FormatOption, SetOption
 
-if TYPE_CHECKING:
-    pass
 
 language_app = typer.Typer(
-    cls=Commands,
+    cls=CheckedGroup,
     no_args_is_help=True,
-    help="Base models for federated fine-tuning, and what comes of it.",
+    help="Prepare base models for the LLM mode, and merge trained adapters into them.",
 )
 DEVICES = r"cpu|cuda(:[0-9]{1,2})?"
-FolderArgument = Annotated[Path, typer.Argument(help="Folder of a model, as transformers writes.")]
+FolderArgument = Annotated[
+    Path, typer.Argument(help="The folder of a base model in the format of transformers.")
+]
 
 
-@language_app.command(cls=Command)
-def tiny(  # noqa: PLR0913  a command has the options that it has
+@language_app.command("tiny", cls=CheckedCommand)
+def language_tiny_command(  # noqa: PLR0913  a command has the options that it has
     *,
     out: Annotated[Path, typer.Argument(help="A new folder for the model.")],
-    tofu: Annotated[Path, typer.Option("--tofu", help="Folder with TOFU's original files.")],
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the public texts.")] = 4,
+    tofu: Annotated[
+        Path, typer.Option("--tofu", help="Read the original files of TOFU from this folder.")
+    ],
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Pass over the public texts so many times.")
+    ] = 4,
     clients: Annotated[
-        int, typer.Option(min=0, help="TOFU's first rows, which clients hold: not learned here.")
+        int, typer.Option(min=0, help="Leave out so many first rows of TOFU, for the clients.")
     ] = 1200,
     english: Annotated[
-        list[Path] | None, typer.Option("--english", help="A plain text file; may be repeated.")
+        list[Path] | None,
+        typer.Option("--english", help="Train on this plain text file too; may be repeated."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the weights and the order.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="With another number it differs.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed the weights and the batch order.")] = 0,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Use so many threads; the result depends on the number.")
+    ] = 1,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Make a tiny Llama (1 M parameters) from public texts, in minutes on a CPU.
+    """Train a tiny Llama (1 M parameters) on public texts, in minutes on a CPU.
 
-    It learns TOFU's real authors and world facts, and how questions on authors are answered from
-    authors that no client holds. public.jsonl beside it are the facts, for clients to go over.
+    The texts are TOFU's real authors, its world facts, and questions and answers about authors that
+    no client has. The public facts are also written to public.jsonl in the new folder, so that
+    clients can train on them.
     """
-    told = Teller("vfl", json_lines=output is Format.JSON, debug=debug)
+    console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 
     def work() -> None:
-        from parties.language.engine.tiny_base import Recipe, make_tiny
+        from parties.language.engine.tiny_base import TinyBasePlan, build_tiny_base
 
-        recipe = Recipe(tofu, clients, tuple(english or ()), epochs, seed, threads)
-        with told.view({"tiny": "base model"}) as show:
-            make_tiny(out, recipe, show)
-        told.say(f"model:  {out}", event="result", folder=str(out))
+        plan = TinyBasePlan(tofu, clients, tuple(english or ()), epochs, seed, threads)
+        with console.progress({"tiny": "base model"}) as listener:
+            build_tiny_base(out, plan, listener)
+        console.print(f"model:  {out}", event="result", folder=str(out))
 
-    told.guard(work)
+    console.run(work)
 
 
-@language_app.command(cls=Command)
-def digest(
+@language_app.command("digest", cls=CheckedCommand)
+def language_digest_command(
     *, folder: FolderArgument, output: FormatOption = Format.TEXT, debug: DebugOption = False
 ) -> None:
-    """Print what an agreement's model.digest says of this folder's files."""
-    told = Teller("vfl", json_lines=output is Format.JSON, debug=debug)
+    """Print the digest of a base model, for the key model.digest of an agreement."""
+    console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 
     def work() -> None:
-        from models.language.folder import base_digest
-        from parties.language.engine.errors import told as in_our_words
+        from models.language.folder import base_model_digest
+        from parties.language.engine.errors import translate_model_errors
 
-        with in_our_words():
-            found = base_digest(folder)
-        told.say(f'model = {{ digest = "{found}" }}', event="result", digest=found)
+        with translate_model_errors():
+            digest = base_model_digest(folder)
+        console.print(f'model = {{ digest = "{digest}" }}', event="result", digest=digest)
 
-    told.guard(work)
+    console.run(work)
 
 
-@language_app.command(cls=Command)
-def memory(
+@language_app.command("memory", cls=CheckedCommand)
+def language_memory_command(
     *,
-    config: Annotated[Path, typer.Argument(help="An agreement of the mode llm.")],
-    folder: Annotated[Path, typer.Option("--base", help="Folder of the base model.")],
+    config: Annotated[Path, typer.Argument(help='An agreement with mode = "llm".')],
+    folder: Annotated[Path, typer.Option("--base", help="Read the base model from this folder.")],
     device: Annotated[
-        str, typer.Option("--device", help="Whose memory there is: cpu, cuda:0.")
+        str, typer.Option("--device", help="Compare with the memory of this device: cpu, cuda:0.")
     ] = "cpu",
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Say what memory a client's training and the server's measuring need; no weight is loaded."""
-    told = Teller("vfl", json_lines=output is Format.JSON, debug=debug)
+    """Estimate the memory of a client's training and of the server's evaluation.
+
+    The command loads no weights.
+    """
+    console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 
     def work() -> None:
         from configs.federated_file import read_language
         from models.language.memory import available_memory
-        from parties.common.device import ready
+        from parties.common.device import prepare_device
         from parties.common.errors import UsageProblem
-        from parties.language.engine.memory_check import WHAT, needs
+        from parties.language.memory_check import WORK_OF, estimate_party_memory
 
         if not fullmatch(DEVICES, device):
-            raise UsageProblem(f"--device {device!r} is no device", "cpu, cuda or cuda:1")
+            raise UsageProblem(f"--device {device!r} is no device", "give cpu, cuda or cuda:1")
         agreement = read_language(config, tuple(changes or ())).agreement
-        there = available_memory(str(ready(device)))
-        for role, what in WHAT.items():
-            found = needs(agreement, folder, role)
-            said = found.sentence(there, what)
-            told.say(said, event="result", role=role, bytes=found.total, available=there)
+        available = available_memory(str(prepare_device(device)))
+        for role, work_name in WORK_OF.items():
+            estimate = estimate_party_memory(agreement, folder, role)
+            text = estimate.sentence(available, work_name)
+            console.print(
+                text, event="result", role=role, bytes=estimate.total, available=available
+            )
 
-    told.guard(work)
+    console.run(work)
 
 
-@language_app.command(cls=Command)
-def merge(
+@language_app.command("merge", cls=CheckedCommand)
+def language_merge_command(
     *,
     base: FolderArgument,
-    run: Annotated[Path, typer.Argument(help="A party's folder of a finished run.")],
+    run: Annotated[Path, typer.Argument(help="The folder of one party of a finished run.")],
     out: Annotated[Path, typer.Argument(help="A new folder for the merged model.")],
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Put what a run delivered into its base model, for any program that loads such folders."""
-    told = Teller("vfl", json_lines=output is Format.JSON, debug=debug)
+    """Merge the trained adapters of a run into the base model.
+
+    The new folder can be loaded by any program that loads models of transformers.
+    """
+    console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 
     def work() -> None:
-        from parties.language.engine.merged import merge_delivered
+        from parties.language.engine.merged_model import write_merged_model
 
-        gap = merge_delivered(base, run, out)
-        text = f"model:  {out}\nmerging changed no logit that was compared by more than {gap:.2g}"
-        told.say(text, event="result", folder=str(out), gap=gap)
+        gap = write_merged_model(base, run, out)
+        text = f"model:  {out}\nlargest change of a compared logit by merging: {gap:.2g}"
+        console.print(text, event="result", folder=str(out), gap=gap)
 
-    told.guard(work)
+    console.run(work)

@@ -1,4 +1,4 @@
-"""The command ``vfl predict``: the same words at every party, whose role is the agreement's."""
+"""``vfl predict``: predicts with a trained model; each party runs it in its role."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -8,22 +8,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parties.cli.console import Teller
-from parties.cli.options import DataOption, DebugOption, Format, FormatOption, SetOption
+from parties.cli.console import Console
+from parties.cli.options import (
+    CertificatesOption,
+    ConfigArgument,
+    DataOption,
+    DebugOption,
+    Format,
+    FormatOption,
+    HubOption,
+    PartyOption,
+    SetOption,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from threading import Event
 
     from configs.federated_file import HorizontalConfig
-    from configs.schema import Config
-    from parties.common.progress import Listener
-    from parties.session.handshake import Port
-    from parties.session.party import Party
-    from parties.vertical.prediction.trained import Trained
-    from parties.web.prediction_service import Service
+    from configs.schema import VerticalConfig
+    from parties.common.progress import ProgressListener
+    from parties.session.handshake import SpokePort
+    from parties.vertical.engine.party import VerticalParty
+    from parties.vertical.prediction.setup import TrainedNetwork
+    from parties.web.prediction_service import PredictionService
 
-TELL_EVERY = 10.0  # seconds
+LATENCY_INTERVAL = 10.0  # seconds between two lines with latencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +41,7 @@ class _Run:
     """The options of ``vfl predict``."""
 
     config: Path
-    seat: str
+    party: str
     ids: Path | None
     out: Path | None
     serve: str | None
@@ -43,218 +53,230 @@ class _Run:
     changes: list[str]
 
 
-def predict(  # noqa: PLR0913  a command has the options that it has
+def predict_command(  # noqa: PLR0913  a command has the options that it has
     *,
-    config: Annotated[Path, typer.Argument(help="The agreement: one TOML file that all share.")],
-    seat: Annotated[str, typer.Option(help="Our name in the agreement.")],
+    config: ConfigArgument,
+    party: PartyOption,
     ids: Annotated[
         Path | None,
         typer.Option(
-            help="Whom to predict: a .csv with the seat's ID columns, or one ID a line. "
-            "Without it, every row of the seat's data."
+            help="Predict the IDs of this file: a .csv with the party's ID columns, or one ID per "
+            "line. Without it, predict all rows of the party's data."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where predictions go: a .csv or .parquet file.")
+        Path | None, typer.Option(help="Write predictions to this .csv or .parquet file.")
     ] = None,
     serve: Annotated[
         str | None,
-        typer.Option(help="Answer HTTP requests at host:port instead, until interrupted."),
+        typer.Option(help="Answer HTTP requests at this host:port until interrupted."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the --out file.")] = False,
-    hub: Annotated[
-        str | None, typer.Option(help="host:port to dial, or to listen on if we are the hub.")
-    ] = None,
+    hub: HubOption = None,
     data: DataOption = None,
-    certificates: Annotated[
-        Path | None, typer.Option(help="Folder with ca.pem, SEAT.pem and SEAT.key.")
-    ] = None,
-    runs: Annotated[Path, typer.Option(help="Folder of the runs, with our trained half.")] = Path(
-        "runs"
-    ),
+    certificates: CertificatesOption = None,
+    runs: Annotated[
+        Path, typer.Option(help="Read the party's trained model from this folder of runs.")
+    ] = Path("runs"),
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Predict with the trained halves, all parties being online.
+    """Predict class probabilities with a trained model.
 
-    The active party asks, with --ids and --out for a file or with --serve for a service; passive
-    parties wait, and answer until it says goodbye. Labels are not needed. A client of a horizontal
-    run has the whole model and predicts alone, with --out.
+    Vertical mode: run this command at all parties at the same time. The active party writes a file
+    (--out) or runs an HTTP service (--serve). Passive parties answer it until it has finished. No
+    party needs labels.
+
+    Horizontal mode: a client has the whole model and predicts alone, with --out.
 
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage, 8 policy, 9 integrity.
     """
-    told = Teller(seat, json_lines=output is Format.JSON, debug=debug)
+    console = Console(party, json_lines=output is Format.JSON, debug=debug)
     run = _Run(
-        config, seat, ids, out, serve, force, hub, data, certificates, runs, changes or []
+        config, party, ids, out, serve, force, hub, data, certificates, runs, changes or []
     )  # fmt: skip
-    told.guard(lambda: _predict(run, told))
+    console.run(lambda: _predict(run, console))
 
 
-def _predict(run: _Run, told: Teller) -> None:
+def _predict(run: _Run, console: Console) -> None:
     from configs.any_file import read_any
     from configs.errors import ConfigError
     from configs.federated_file import FederatedConfig, HorizontalConfig
-    from parties.session.run_folder import alone
+    from parties.session.run_folder import lock_run_folder
 
     config = read_any(run.config, run.changes)
-    config.seat(run.seat)
+    config.settings(run.party)
     if isinstance(config, HorizontalConfig):
-        _whole(run, config, told)
+        _predict_alone(run, config, console)
         return
     if isinstance(config, FederatedConfig):
         raise ConfigError(
-            f"{run.config}: a language model answers no rows",
-            "merge its adapters: vfl language merge",
+            f"{run.config}: vfl predict does not work with a language model",
+            "merge its adapters into the base model: vfl language merge",
         )
-    role = config.agreement.parties[run.seat].role
-    _refuse_words(run, role)
-    folder = run.runs / config.agreement.federation / run.seat
-    held = alone(folder) if folder.is_dir() else nullcontext()
-    with held, told.view({run.seat: role}) as show:
+    role = config.agreement.parties[run.party].role
+    _check_options(run, role)
+    folder = run.runs / config.agreement.federation / run.party
+    lock = lock_run_folder(folder) if folder.is_dir() else nullcontext()
+    with lock, console.progress({run.party: role}) as listener:
         if role == "passive":
-            _answer(run, config, show)
+            _answer(run, config, listener)
         elif run.serve is None:
-            _batch(run, config, show, told)
+            _write_file(run, config, listener, console)
         else:
-            _serve(run, config, show, told)
+            _serve(run, config, listener, console)
 
 
-def _whole(run: _Run, config: "HorizontalConfig", told: Teller) -> None:
-    """A client of a horizontal run has the whole model: nobody else need be there."""
+def _predict_alone(run: _Run, config: "HorizontalConfig", console: Console) -> None:
+    """Predict at a client of a horizontal run, which has the whole model."""
     from configs.errors import ConfigError
-    from parties.common.progress import Watch
-    from parties.data.predictions import check_out, write_predictions
-    from parties.horizontal.predict import Question, predict_rows
+    from parties.common.progress import ProgressReporter
+    from parties.data.predictions import check_output_path, write_predictions
+    from parties.horizontal.predict import RowPredictionRequest, predict_rows
 
     if run.serve is not None or run.hub is not None or run.out is None:
         raise ConfigError(
             "a client of a horizontal run predicts alone: --out FILE, without --serve and --hub",
-            "--out predictions.csv",
+            "give --out predictions.csv",
         )
-    check_out(run.out, force=run.force)
-    asks = Question(run.seat, run.runs, run.data, run.ids)
-    with told.view({run.seat: "client"}) as show:
-        found = predict_rows(config, asks, Watch(run.seat, show).step)
-    write_predictions(run.out, found)
-    held = int(found.held.sum())
-    told.say(
-        f"{held} rows predicted, {len(found.texts) - held} not in the data: {run.out}",
+    check_output_path(run.out, force=run.force)
+    request = RowPredictionRequest(run.party, run.runs, run.data, run.ids)
+    with console.progress({run.party: "client"}) as listener:
+        predictions = predict_rows(config, request, ProgressReporter(run.party, listener).step)
+    write_predictions(run.out, predictions)
+    predicted = int(predictions.held.sum())
+    missing = len(predictions.texts) - predicted
+    console.print(
+        f"{predicted} rows predicted, {missing} not in the data: {run.out}",
         event="result",
-        party=run.seat,
-        predicted=held,
-        not_held=len(found.texts) - held,
+        party=run.party,
+        predicted=predicted,
+        not_held=missing,
         out=str(run.out),
     )
 
 
-def _refuse_words(run: _Run, role: str) -> None:
-    """Options that do not go with the role, or with each other."""
+def _check_options(run: _Run, role: str) -> None:
+    """Refuse options that do not fit the role, or do not fit together."""
     from configs.errors import ConfigError
 
     given = {"--ids": run.ids, "--out": run.out, "--serve": run.serve, "--force": run.force or None}
     named = [name for name, value in given.items() if value is not None]
     if role == "passive" and named:
         raise ConfigError(
-            f"{run.seat} is passive in {run.config}: it answers, and {', '.join(named)} "
+            f"{run.party} is passive in {run.config}, and {', '.join(named)} "
             "belongs to the active party",
-            "leave it out",
+            f"omit {', '.join(named)}",
         )
     if role == "active" and (run.out is None) is (run.serve is None):
         raise ConfigError(
             "predictions need one of --out FILE and --serve HOST:PORT",
-            "--out predictions.csv, or --serve 127.0.0.1:8080",
+            "give --out predictions.csv, or --serve 127.0.0.1:8080",
         )
     if run.serve is not None and len(named) > 1:
-        raise ConfigError("--serve takes its IDs from requests", "leave out --ids and --force")
+        raise ConfigError("--serve takes its IDs from requests", "omit --ids and --force")
 
 
-def _seated(
-    run: _Run, config: "Config", listener: "Listener", asked: "Sequence[bytes] | None"
-) -> tuple["Party", "Trained"]:
-    from parties.session.setup import Place
-    from parties.vertical.prediction.trained import take_trained_seat
+def _set_up(
+    run: _Run,
+    config: "VerticalConfig",
+    listener: "ProgressListener",
+    ids: "Sequence[bytes] | None",
+) -> tuple["VerticalParty", "TrainedNetwork"]:
+    """Return the party and its trained network; of its data only rows with ``ids``, if given."""
+    from parties.session.setup import StartOptions
+    from parties.vertical.prediction.setup import set_up_trained_party
 
-    place = Place(run.runs, run.data, run.certificates)
-    return take_trained_seat(config, run.seat, place, listener, asked)
+    options = StartOptions(run.runs, run.data, run.certificates)
+    return set_up_trained_party(config, run.party, options, listener, ids)
 
 
-def _answer(run: _Run, config: "Config", show: "Listener") -> None:
+def _answer(run: _Run, config: "VerticalConfig", listener: "ProgressListener") -> None:
+    """Answer the active party's requests until it ends the conversation."""
     from parties.session.setup import hub_address
-    from parties.vertical.prediction.answer import answer_predictions
-    from protocol.grpc_line import dial
+    from parties.vertical.prediction.passive import serve_predictions
+    from protocol.grpc_line import dial_hub
 
-    party, trained = _seated(run, config, show, None)
-    where = hub_address(party.seat, run.seat, run.hub)
-    answer_predictions(party, trained, lambda: dial(where, party.keyring, config.agreement.active))
+    party, trained = _set_up(run, config, listener, None)
+    address = hub_address(party.settings, run.party, run.hub)
+    serve_predictions(
+        party, trained, lambda: dial_hub(address, party.keyring, config.agreement.active)
+    )
 
 
-def _batch(run: _Run, config: "Config", show: "Listener", told: Teller) -> None:
-    from parties.data.asked_ids import all_held, id_columns, read_ids
-    from parties.data.predictions import check_out, write_predictions
-    from parties.vertical.prediction.ask import predict as ask
+def _write_file(
+    run: _Run, config: "VerticalConfig", listener: "ProgressListener", console: Console
+) -> None:
+    """Predict the requested IDs and write a file."""
+    from parties.data.predictions import check_output_path, write_predictions
+    from parties.data.requested_ids import all_ids, id_columns, read_ids
+    from parties.vertical.prediction.active import predict_vertical_rows
 
     out = run.out or Path()
-    check_out(out, force=run.force)
-    columns = id_columns(config.seat(run.seat).data)
+    check_output_path(out, force=run.force)
+    columns = id_columns(config.settings(run.party).data)
     asked = None if run.ids is None else read_ids(run.ids, columns)
-    party, trained = _seated(run, config, show, None if asked is None else asked.ids)
-    asked = asked or all_held(party.holding, columns)
+    party, trained = _set_up(run, config, listener, None if asked is None else asked.ids)
+    asked = asked or all_ids(party.holding, columns)
     with _port(run, party) as port:
-        found = ask(party, trained, port, asked)
-    check_out(out, force=run.force)
-    write_predictions(out, found)
-    held = int(found.held.sum())
-    told.say(
-        f"{held} rows predicted, {len(asked) - held} not held by all parties: {out}",
+        predictions = predict_vertical_rows(party, trained, port, asked)
+    check_output_path(out, force=run.force)
+    write_predictions(out, predictions)
+    predicted = int(predictions.held.sum())
+    missing = len(asked) - predicted
+    console.print(
+        f"{predicted} rows predicted, {missing} not held by all parties: {out}",
         event="result",
-        party=run.seat,
-        predicted=held,
-        not_held=len(asked) - held,
+        party=run.party,
+        predicted=predicted,
+        not_held=missing,
         out=str(out),
     )
 
 
-def _serve(run: _Run, config: "Config", show: "Listener", told: Teller) -> None:
+def _serve(
+    run: _Run, config: "VerticalConfig", listener: "ProgressListener", console: Console
+) -> None:
     from threading import Thread
 
-    from parties.web.prediction_http import listening, where
-    from parties.web.prediction_service import Service
+    from parties.web.prediction_http import parse_serve_address, serve_http
+    from parties.web.prediction_service import PredictionService
 
-    address = where(run.serve or "")
-    party, trained = _seated(run, config, show, None)
+    address = parse_serve_address(run.serve or "")
+    party, trained = _set_up(run, config, listener, None)
     with _port(run, party) as port:
-        service = Service(party, trained, port)
-        with listening(address, service) as number, _interrupts(service.stopped):
+        service = PredictionService(party, trained, port)
+        with serve_http(address, service) as number, _interrupts(service.stopped):
             url = f"http://{address[0]}:{number}"
-            told.say(f"serving at {url}", event="serving", party=run.seat, url=url)
+            console.print(f"serving at {url}", event="serving", party=run.party, url=url)
             worker = Thread(target=service.run, name="federation")
             worker.start()
             try:
-                _watch(service, run.seat, told)
+                _print_latencies(service, run.party, console)
             finally:
                 service.stopped.set()
                 worker.join()
     if service.latencies.requests:
-        _tell(told, run.seat, service.latencies.summary())
+        _print_latency(console, run.party, service.latencies.summary())
     if service.failure is not None:
         raise service.failure
 
 
-def _watch(service: "Service", seat: str, told: Teller) -> None:
-    """Say now and then how fast answers came, until the service is stopped."""
-    served = 0
-    while not service.stopped.wait(TELL_EVERY):
-        if service.latencies.requests > served:
-            served = _tell(told, seat, service.latencies.summary())
+def _print_latencies(service: "PredictionService", party: str, console: Console) -> None:
+    """Print latencies at intervals until the service is stopped."""
+    printed = 0
+    while not service.stopped.wait(LATENCY_INTERVAL):
+        if service.latencies.requests > printed:
+            printed = _print_latency(console, party, service.latencies.summary())
 
 
-def _tell(told: Teller, seat: str, summary: dict[str, int]) -> int:
-    """Say how fast answers came; the number of requests."""
-    told.say(
+def _print_latency(console: Console, party: str, summary: dict[str, int]) -> int:
+    """Print latencies; return the number of requests so far."""
+    console.print(
         "{requests} requests, {rows} rows: p50 {p50_ms} ms, p99 {p99_ms} ms".format(**summary),
         event="latency",
-        party=seat,
+        party=party,
         **summary,
     )
     return summary["requests"]
@@ -262,29 +284,32 @@ def _tell(told: Teller, seat: str, summary: dict[str, int]) -> int:
 
 @contextmanager
 def _interrupts(stopped: "Event") -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the service, not the process."""
+    """Set ``stopped`` on SIGTERM and Ctrl-C while the body runs."""
     import signal
 
-    words = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(word, lambda *_: stopped.set()) for word in words]
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda *_: stopped.set()) for number in signals]
     try:
         yield
     finally:
-        for word, handler in zip(words, before, strict=True):
-            signal.signal(word, handler)
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
 
 
 @contextmanager
-def _port(run: _Run, party: "Party") -> Iterator["Port"]:
-    """Where the passive parties dial."""
+def _port(run: _Run, party: "VerticalParty") -> Iterator["SpokePort"]:
+    """Listen for passive parties while the body runs."""
     from parties.common.errors import StorageError
-    from parties.session.setup import admit, hub_address
+    from parties.session.setup import hub_address
+    from parties.vertical.setup import admit_passive_party
     from protocol.errors import LineBroken
-    from protocol.grpc_line import Server
+    from protocol.grpc_line import LineServer
 
-    where, seats = hub_address(party.seat, run.seat, run.hub), len(party.agreement.passive)
+    address, spokes = hub_address(party.settings, run.party, run.hub), len(party.agreement.passive)
     try:
-        server = Server(where, party.keyring, lambda leaf: admit(party, leaf), seats)
+        server = LineServer(
+            address, party.keyring, lambda leaf: admit_passive_party(party, leaf), spokes
+        )
     except LineBroken as error:
         raise StorageError(str(error), error.hint) from error
     with server:

@@ -11,7 +11,7 @@ LARGEST = 1e100  # the squares of larger numbers overflow
 NO_NUMBER, NOT_FINITE = -inf, inf  # what stands for them among numbers
 
 
-def numbers(cells: list[str], absent: Set[str]) -> Array:
+def parse_numbers(cells: list[str], absent: Set[str]) -> Array:
     """[cells] float64: NaN for an absent value, ``NO_NUMBER`` or ``NOT_FINITE`` for a bad one."""
     joined = "".join(cells)
     if joined.isascii() and "_" not in joined:  # float() takes more than we call a number
@@ -27,7 +27,7 @@ def is_text(cell: str) -> bool:
     return _number(cell) == NO_NUMBER
 
 
-def kind(value: float) -> str:
+def describe_fault(value: float) -> str:
     """What a bad cell held, in words."""
     if value == NO_NUMBER:
         return "text"

@@ -10,11 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.seat import CifarData
+from configs.party_settings import CifarData
 from parties.common.errors import DataError
 from parties.data.sources.cifar_pickle import is_pickle, read_pickle
-from parties.data.sources.files import file_bytes
-from parties.data.sources.records import Array, Records, cropped, joined, numbered, row_ids
+from parties.data.sources.files import read_file_bytes
+from parties.data.sources.records import (
+    Array,
+    Records,
+    check_class_indices,
+    crop_images,
+    join_records,
+    row_ids,
+)
 
 WHITE, SIDE, PIXELS = 255, 32, 3 * 32 * 32
 _LABELS = {"cifar10": 1, "cifar100": 2}  # bytes before the pixels; the last is the label
@@ -27,20 +34,22 @@ def read_cifar(data: CifarData, folder: Path, classes: Sequence[str]) -> Records
     A batch has one name in both forms, so parties may hold different ones.
 
     Raises:
-        DataError: the files cannot be used as the seat says.
+        DataError: the files cannot be used as the party settings say.
     """
     if data.id != "row":
         raise DataError("CIFAR's batches have no ID columns", "rows are named with id = 'row'")
     if not (data.features or data.label):
-        raise DataError("the seat takes neither images nor labels", "set features or label")
+        raise DataError(
+            "the party settings take neither images nor labels", "set features or label"
+        )
     paths = [*data.train, *([] if data.test is None else [data.test])]
     if len({path.stem for path in paths}) < len(paths):
         raise DataError("two batches bear one name, so their rows would have the same IDs")
-    return joined([_records(data, folder, path, classes) for path in paths], len(data.train))
+    return join_records([_records(data, folder, path, classes) for path in paths], len(data.train))
 
 
 def _records(data: CifarData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
-    content = file_bytes(folder, path, data.origin)
+    content = read_file_bytes(folder, path, data.origin)
     read = _unpickled if is_pickle(content) else _binary
     pixels, labels = read(data.name, path.name, content)
     images = pixels.reshape(-1, 3, SIDE, SIDE)
@@ -49,8 +58,8 @@ def _records(data: CifarData, folder: Path, path: Path, classes: Sequence[str]) 
         unit="row",
         numbers=np.arange(len(labels)),
         ids=row_ids(path.stem, np.arange(len(labels))),
-        images=cropped(images, data.part, WHITE, path.name) if data.features else None,
-        labels=numbered(labels, len(classes)) if data.label else None,
+        images=crop_images(images, data.part, WHITE, path.name) if data.features else None,
+        labels=check_class_indices(labels, len(classes)) if data.label else None,
     )
 
 

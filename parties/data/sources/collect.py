@@ -12,22 +12,22 @@ from typing import Protocol
 
 import numpy as np
 
-from configs.seat import TableSource
+from configs.party_settings import TableSettings
 from parties.common.errors import DataError, ResourceError
-from parties.data.sources.cells import LARGEST, is_text, kind
+from parties.data.sources.cells import LARGEST, describe_fault, is_text
 from parties.data.sources.records import (
     ABSENT,
-    SHOWN,
+    MAX_SHOWN,
     UNKNOWN,
     Array,
     Index,
     Progress,
     Records,
-    counted,
-    normalised,
+    describe_rows,
+    normalise_ids,
     row_ids,
 )
-from parties.data.sources.store import MEMORY, IdStore, Store
+from parties.data.sources.store import MEMORY, ArrayStore, IdStore
 from parties.data.sources.table import Table
 
 MAX_PROBLEMS = 20
@@ -36,7 +36,7 @@ TEXT_HINT = "list a column of text under categorical, and a mark of absent value
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
+class ColumnRoles:
     """What each column is for; the others are not read."""
 
     ids: tuple[str, ...]
@@ -84,12 +84,12 @@ class Sheet(Protocol):
     def columns(self) -> Sequence[str]:
         """All columns."""
 
-    def chunks(self, roles: Roles) -> Iterator[Chunk]:
+    def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
         """Its rows, once."""
 
 
-def collect(
-    data: TableSource,
+def collect_records(
+    data: TableSettings,
     sheets: Iterable[AbstractContextManager[Sheet]],
     classes: Sequence[str],
     progress: Progress,
@@ -98,8 +98,8 @@ def collect(
     """The records of all ``sheets``; beyond ``memory`` bytes columns wait in files.
 
     Raises:
-        DataError: they cannot be used as the seat says.
-        ResourceError: they are larger than the seat allows.
+        DataError: they cannot be used as the party settings say.
+        ResourceError: they are larger than the party settings allow.
         StorageError: there is no place for large columns.
     """
     collector: _Collector | None = None
@@ -110,15 +110,17 @@ def collect(
             _refuse_unknown_columns(collector.roles, sheet)
             collector.read(sheet, progress)
     if collector is None:
-        raise DataError("the seat names no data")
+        raise DataError("the party settings name no data")
     return collector.records()
 
 
-def _roles(data: TableSource, columns: Sequence[str]) -> Roles:
+def _roles(data: TableSettings, columns: Sequence[str]) -> ColumnRoles:
     ids = () if data.id == "row" else data.id.columns
     taken = {*ids, *data.categorical, data.label}
     rest = tuple(column for column in columns if column not in taken)
-    roles = Roles(ids, data.label, rest if data.numeric is None else data.numeric, data.categorical)
+    roles = ColumnRoles(
+        ids, data.label, rest if data.numeric is None else data.numeric, data.categorical
+    )
     uses = Counter(column for _, column in roles.listed())
     for column in (column for column, count in uses.items() if count > 1):
         raise DataError(
@@ -128,11 +130,11 @@ def _roles(data: TableSource, columns: Sequence[str]) -> Roles:
     return roles
 
 
-def _refuse_bad_columns(data: TableSource, sheet: Sheet) -> None:
+def _refuse_bad_columns(data: TableSettings, sheet: Sheet) -> None:
     if len(sheet.columns) > data.max_columns:
         raise ResourceError(
             f"{sheet.file} has {len(sheet.columns)} columns; max_columns = {data.max_columns}",
-            "raise max_columns in the seat's data, or take columns away",
+            "raise max_columns in the data settings of the party, or take columns away",
         )
     seen: set[str] = set()
     for at, column in enumerate(sheet.columns):
@@ -145,7 +147,7 @@ def _refuse_bad_columns(data: TableSource, sheet: Sheet) -> None:
         seen.add(column)
 
 
-def _refuse_unknown_columns(roles: Roles, sheet: Sheet) -> None:
+def _refuse_unknown_columns(roles: ColumnRoles, sheet: Sheet) -> None:
     known = set(sheet.columns)
     unknown = [(use, column) for use, column in roles.listed() if column not in known]
     if unknown:
@@ -171,7 +173,7 @@ class _Tally:
     def add(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             self.count += 1
-            if len(self.first) < SHOWN:
+            if len(self.first) < MAX_SHOWN:
                 self.first.append(number)
 
 
@@ -197,15 +199,15 @@ class _Collector:
     """Columns that grow chunk by chunk."""
 
     def __init__(
-        self, data: TableSource, roles: Roles, classes: Sequence[str], memory: int
+        self, data: TableSettings, roles: ColumnRoles, classes: Sequence[str], memory: int
     ) -> None:
         self._data, self.roles = data, roles
         self._absent = frozenset({"", *data.missing})
         self._classes = {name: at for at, name in enumerate(classes)} | {"": ABSENT}
-        self._ids, self._numbers = IdStore(memory), Store(np.int64, memory=memory)
-        self._numeric = Store(np.float64, len(roles.numeric), memory)
-        self._codes = Store(np.int32, len(roles.categorical), memory)
-        self._labels = Store(np.int64, memory=memory)
+        self._ids, self._numbers = IdStore(memory), ArrayStore(np.int64, memory=memory)
+        self._numeric = ArrayStore(np.float64, len(roles.numeric), memory)
+        self._codes = ArrayStore(np.int32, len(roles.categorical), memory)
+        self._labels = ArrayStore(np.int64, memory=memory)
         self._known = {column: _Codes(column, self._absent) for column in roles.categorical}
         self._void = np.ones(len(roles.numeric), bool)  # columns without any value so far
         self._files: list[tuple[str, int]] = []
@@ -229,7 +231,7 @@ class _Collector:
             raise DataError(f"{sheet.file} has no records", "it is empty, or has a header only")
         self._refuse_no_numbers(sheet, faults)
         if empty.count:
-            where = counted(sheet.file, sheet.unit, empty.first, empty.count)
+            where = describe_rows(sheet.file, sheet.unit, empty.first, empty.count)
             raise DataError(f"no ID in {where}", "give each row one, or drop it")
         self._files.append((sheet.file, self._rows - before))
 
@@ -255,7 +257,7 @@ class _Collector:
 
     def _take_ids(self, sheet: Sheet, chunk: Chunk, empty: _Tally) -> None:
         if self.roles.ids:
-            ids, missing = normalised([chunk.texts[column] for column in self.roles.ids])
+            ids, missing = normalise_ids([chunk.texts[column] for column in self.roles.ids])
             empty.add(chunk.numbers[missing].tolist())
         else:
             ids = row_ids(sheet.file, chunk.numbers)
@@ -269,7 +271,7 @@ class _Collector:
         for at in np.flatnonzero(bad.any(axis=0)).tolist():
             rows = np.flatnonzero(bad[:, at])
             kinds, tally = faults.setdefault(at, (set(), _Tally()))
-            kinds.update(map(kind, set(numeric[rows, at].tolist())))
+            kinds.update(map(describe_fault, set(numeric[rows, at].tolist())))
             tally.add(chunk.numbers[rows].tolist())
         self._numeric.append(numeric)
         codes = np.empty((len(numeric), len(self._known)), np.int32)
@@ -289,13 +291,13 @@ class _Collector:
         if self._rows > self._data.max_rows:
             raise ResourceError(
                 f"{sheet.file} has more rows than max_rows = {self._data.max_rows}",
-                "raise max_rows in the seat's data, or take rows away",
+                "raise max_rows in the data settings of the party, or take rows away",
             )
 
     def _refuse_no_numbers(self, sheet: Sheet, faults: dict[int, tuple[set[str], _Tally]]) -> None:
         problems = []
         for at, (kinds, tally) in sorted(faults.items()):
-            where = counted(sheet.file, sheet.unit, tally.first, tally.count)
+            where = describe_rows(sheet.file, sheet.unit, tally.first, tally.count)
             fault = " and ".join(sorted(kinds))
             problems.append(f"{fault} in numeric column {self.roles.numeric[at]!r}: {where}")
         if problems:
@@ -307,7 +309,7 @@ class _Collector:
         if void:
             raise DataError(
                 f"no value in any row of column {', '.join(map(repr, void[:MAX_PROBLEMS]))}",
-                "take it out of the seat's columns",
+                "remove it from the columns in the party settings",
             )
 
     def _digest(self, table: Table) -> bytes:
@@ -319,7 +321,7 @@ class _Collector:
 
 def _refuse_ragged(sheet: Sheet, ragged: _Tally) -> None:
     if ragged.count:
-        where = counted(sheet.file, sheet.unit, ragged.first, ragged.count)
+        where = describe_rows(sheet.file, sheet.unit, ragged.first, ragged.count)
         raise DataError(
             f"not {len(sheet.columns)} fields, one for each column, in {where}",
             "put a field that holds a comma in double quotes; comment = '...' skips other lines",

@@ -13,12 +13,12 @@ from typing import BinaryIO
 
 import numpy as np
 
-from configs.seat import CsvData
+from configs.party_settings import CsvData
 from parties.common.errors import DataError, ResourceError
-from parties.data.sources.cells import numbers
-from parties.data.sources.collect import Chunk, Roles, collect
-from parties.data.sources.files import foreign_format, opened
-from parties.data.sources.records import Progress, Records, paths
+from parties.data.sources.cells import parse_numbers
+from parties.data.sources.collect import Chunk, ColumnRoles, collect_records
+from parties.data.sources.files import foreign_format, open_data_file
+from parties.data.sources.records import Progress, Records, data_paths
 
 MAX_LINE = 1 << 20  # characters
 _BLOCK = 1 << 20  # bytes; a line that begins and ends in one block is not too long
@@ -30,13 +30,15 @@ _Lines = tuple[int, list[str]]  # the number of the first, and all of them
 def read_csv(
     data: CsvData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
 ) -> Records:
-    """The records of the file, and of the test file where there is one; raises like ``collect``."""
-    return collect(data, (_sheet(data, folder, path) for path in paths(data)), classes, progress)
+    """The records of the file, and of the test file where there is one; raises like ``collect_records``."""
+    return collect_records(
+        data, (_sheet(data, folder, path) for path in data_paths(data)), classes, progress
+    )
 
 
 @contextmanager
 def _sheet(data: CsvData, folder: Path, path: Path) -> Iterator["_CsvSheet"]:
-    with opened(folder, path, data.origin) as file:
+    with open_data_file(folder, path, data.origin) as file:
         yield _CsvSheet(data, path.name, file)
 
 
@@ -58,7 +60,7 @@ class _CsvSheet:
             raise DataError(f"{name} has no records", "it is empty")
         self._blocks = chain([(lines, records)], blocks)
 
-    def chunks(self, roles: Roles) -> Iterator[Chunk]:
+    def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
         """Its records, one chunk for a block of the file."""
         at = {column: position for position, column in enumerate(self.columns)}
         texts = [column for use, column in roles.listed() if use != "numeric"]
@@ -67,7 +69,7 @@ class _CsvSheet:
             lines, records, ragged = _even(*block, len(self.columns))
             flat = [] if pick is None else map(pick, records)
             cells = flat if len(roles.numeric) == 1 else chain.from_iterable(flat)
-            values = numbers(list(map(str.strip, cells)), self._missing)
+            values = parse_numbers(list(map(str.strip, cells)), self._missing)
             yield Chunk(
                 numbers=np.array(lines, np.int64),
                 texts={column: [record[at[column]] for record in records] for column in texts},

@@ -9,13 +9,13 @@ from hashlib import sha256
 
 import numpy as np
 
-from configs.seat import Noise
+from configs.party_settings import FeatureNoise
 from parties.common.errors import DataError
-from parties.common.shared_randomness import key, normals
+from parties.common.shared_randomness import derive_key, normal_draws
 from parties.data.sources.records import Array, Records
 
 
-def with_noise(records: Records, noise: Noise) -> Records:
+def add_feature_noise(records: Records, noise: FeatureNoise) -> Records:
     """The same records with pixels x → min(1, max(0, x + sigma · z)), z standard normal.
 
     The noise of a row comes from the seed and the row's ID, so neither the order of rows nor a
@@ -25,7 +25,7 @@ def with_noise(records: Records, noise: Noise) -> Records:
         DataError: there are no images.
     """
     if records.images is None:
-        raise DataError("noise on data without images", "noise goes with the images of a seat")
+        raise DataError("noise on data without images", "noise goes with the images of a party")
     shape = records.images.shape[1:]
     images = np.empty_like(records.images)
     for row, image in enumerate(records.images):
@@ -36,4 +36,4 @@ def with_noise(records: Records, noise: Noise) -> Records:
 
 
 def _drawn(seed: int, identity: bytes, count: int) -> Array:
-    return normals(key(seed, "feature noise", sha256(identity).hexdigest()), count)
+    return normal_draws(derive_key(seed, "feature noise", sha256(identity).hexdigest()), count)

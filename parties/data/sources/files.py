@@ -16,14 +16,14 @@ _FOREIGN = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip or xlsx", b"\xd0\xcf\x11\xe
 
 
 @contextmanager
-def opened(folder: Path, path: Path, origin: str) -> Iterator[BinaryIO]:
-    """A file to read, as ``regular`` finds it.
+def open_data_file(folder: Path, path: Path, origin: str) -> Iterator[BinaryIO]:
+    """A file to read, as ``regular_file_path`` finds it.
 
     Raises:
         DataError: it is absent, elsewhere, no regular file or unreadable.
         IntegrityError: it changed while the body read it.
     """
-    full = regular(folder, path, origin)
+    full = regular_file_path(folder, path, origin)
     try:
         with full.open("rb") as file:
             before = _identity(os.fstat(file.fileno()))
@@ -37,7 +37,7 @@ def opened(folder: Path, path: Path, origin: str) -> Iterator[BinaryIO]:
         raise DataError(f"cannot read {full}: {error.strerror}") from None
 
 
-def regular(folder: Path, path: Path, origin: str) -> Path:
+def regular_file_path(folder: Path, path: Path, origin: str) -> Path:
     """The full path of a regular file; a relative ``path`` begins in ``folder`` and stays there.
 
     Raises:
@@ -58,9 +58,9 @@ def regular(folder: Path, path: Path, origin: str) -> Path:
         raise DataError(f"cannot read {full}: {error.strerror}") from None
 
 
-def file_bytes(folder: Path, path: Path, origin: str) -> bytes:
-    """The content of a file that is not too large to be read whole; raises like ``opened``."""
-    with opened(folder, path, origin) as file:
+def read_file_bytes(folder: Path, path: Path, origin: str) -> bytes:
+    """The content of a file that is not too large to be read whole; raises like ``open_data_file``."""
+    with open_data_file(folder, path, origin) as file:
         if os.fstat(file.fileno()).st_size > MAX_BYTES:
             raise DataError(
                 f"{folder / path} has more than {MAX_BYTES >> 30} GiB",
@@ -69,7 +69,7 @@ def file_bytes(folder: Path, path: Path, origin: str) -> bytes:
         return file.read()
 
 
-def refuse_bomb(file: str, packed: int, unpacked: int) -> None:
+def refuse_large_unpacked_size(file: str, packed: int, unpacked: int) -> None:
     """Refuse content that unpacks to much more bytes than it has."""
     if unpacked > MAX_BYTES or unpacked > max(_SMALL, MAX_RATIO * packed):
         raise DataError(

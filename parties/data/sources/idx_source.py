@@ -16,10 +16,16 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from configs.seat import IdxData
+from configs.party_settings import IdxData
 from parties.common.errors import DataError
-from parties.data.sources.files import MAX_BYTES, file_bytes, refuse_bomb
-from parties.data.sources.records import Records, cropped, joined, numbered, row_ids
+from parties.data.sources.files import MAX_BYTES, read_file_bytes, refuse_large_unpacked_size
+from parties.data.sources.records import (
+    Records,
+    check_class_indices,
+    crop_images,
+    join_records,
+    row_ids,
+)
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -33,20 +39,20 @@ def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> Records:
     A label is the index of its class.
 
     Raises:
-        DataError: the files cannot be used as the seat says.
+        DataError: the files cannot be used as the party settings say.
     """
     if data.id != "row":
         raise DataError("idx files have no ID columns", "their rows are named with id = 'row'")
     train, test = (data.images, data.labels), (data.test_images, data.test_labels)
     if not any(train):
-        raise DataError("the seat names no idx file", "set images, labels or both")
+        raise DataError("the party settings name no idx file", "set images, labels or both")
     if any(test) and [path is None for path in test] != [path is None for path in train]:
         raise DataError(
             "the test files are not of the kinds of the training files",
             "test_images goes with images, test_labels with labels",
         )
     parts = {"train": train, "test": test} if any(test) else {"train": train}
-    return joined([_records(data, folder, name, of, classes) for name, of in parts.items()])
+    return join_records([_records(data, folder, name, of, classes) for name, of in parts.items()])
 
 
 def _records(
@@ -57,7 +63,9 @@ def _records(
     classes: Sequence[str],
 ) -> Records:
     arrays = [
-        None if path is None else _unpacked(path.name, file_bytes(folder, path, data.origin), rank)
+        None
+        if path is None
+        else _unpacked(path.name, read_file_bytes(folder, path, data.origin), rank)
         for path, rank in zip(paths, (3, 1), strict=True)
     ]
     sizes = {
@@ -75,8 +83,8 @@ def _records(
         unit="row",
         numbers=np.arange(size),
         ids=row_ids(name, np.arange(size)),
-        images=None if images is None else cropped(images[:, None], data.part, WHITE, file),
-        labels=None if labels is None else numbered(labels, len(classes)),
+        images=None if images is None else crop_images(images[:, None], data.part, WHITE, file),
+        labels=None if labels is None else check_class_indices(labels, len(classes)),
     )
 
 
@@ -90,7 +98,7 @@ def _unpacked(file: str, content: bytes, rank: int) -> Bytes:
     try:
         with gzip.GzipFile(fileobj=plain) if content.startswith(_GZIP) else plain as stream:
             shape = _shape(file, stream.read(4 + 4 * rank), rank)
-            refuse_bomb(file, len(content), prod(shape))
+            refuse_large_unpacked_size(file, len(content), prod(shape))
             body = stream.read(prod(shape) + 1)
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{file} is cut off or damaged: {error}", "fetch it again") from error

@@ -10,11 +10,18 @@ from typing import TypeAlias
 
 import numpy as np
 
-from configs.seat import MedMnistData
+from configs.party_settings import MedMnistData
 from parties.common.errors import DataError
-from parties.data.sources.files import file_bytes
-from parties.data.sources.npz_source import plain_arrays
-from parties.data.sources.records import Array, Records, cropped, joined, numbered, row_ids
+from parties.data.sources.files import read_file_bytes
+from parties.data.sources.npz_source import read_npz_arrays
+from parties.data.sources.records import (
+    Array,
+    Records,
+    check_class_indices,
+    crop_images,
+    join_records,
+    row_ids,
+)
 
 WHITE = 255
 Part: TypeAlias = tuple[str, Array | None, Array | None]  # name, images, labels
@@ -26,24 +33,26 @@ def read_medmnist(data: MedMnistData, folder: Path, classes: Sequence[str]) -> R
     A label is the index of its class.
 
     Raises:
-        DataError: the archive cannot be used as the seat says.
+        DataError: the archive cannot be used as the party settings say.
     """
     if data.id != "row":
         raise DataError("image archives have no ID columns", "rows are named with id = 'row'")
     if not (data.features or data.label):
-        raise DataError("the seat takes neither images nor labels", "set features or label")
+        raise DataError(
+            "the party settings take neither images nor labels", "set features or label"
+        )
     parts = [*data.train, *([] if data.test is None else [data.test])]
     if len(set(parts)) < len(parts):
         raise DataError("train and test name one part of the archive twice")
-    content = file_bytes(folder, data.path, data.origin)
+    content = read_file_bytes(folder, data.path, data.origin)
     found = [_part(data, content, name) for name in parts]
-    return joined([_records(data, part, classes) for part in found], len(data.train))
+    return join_records([_records(data, part, classes) for part in found], len(data.train))
 
 
 def _part(data: MedMnistData, content: bytes, name: str) -> Part:
     images, labels = (pattern.format(name) for pattern in data.names)
     wanted = {*([images] if data.features else []), *([labels] if data.label else [])}
-    arrays = plain_arrays(data.path.name, content, wanted)
+    arrays = read_npz_arrays(data.path.name, content, wanted)
     return name, arrays.get(images), arrays.get(labels)
 
 
@@ -61,8 +70,8 @@ def _records(data: MedMnistData, part: Part, classes: Sequence[str]) -> Records:
         unit="row",
         numbers=np.arange(size),
         ids=row_ids(name, np.arange(size)),
-        images=None if pixels is None else cropped(pixels, data.part, WHITE, file),
-        labels=None if indices is None else numbered(indices, len(classes)),
+        images=None if pixels is None else crop_images(pixels, data.part, WHITE, file),
+        labels=None if indices is None else check_class_indices(indices, len(classes)),
     )
 
 

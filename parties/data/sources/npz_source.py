@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.seat import Columns, NumpyData
+from configs.party_settings import IdColumns, NumpyData
 from parties.common.errors import DataError
-from parties.data.sources.files import file_bytes, refuse_bomb
+from parties.data.sources.files import read_file_bytes, refuse_large_unpacked_size
 from parties.data.sources.records import (
     Array,
     Records,
     class_indices,
-    counted,
-    joined,
-    normalised,
-    paths,
+    data_paths,
+    describe_rows,
+    join_records,
+    normalise_ids,
     row_ids,
 )
 from parties.data.sources.table import Table, numeric_table
@@ -28,20 +28,22 @@ def read_numpy(data: NumpyData, folder: Path, classes: Sequence[str]) -> Records
     """The records of the archive, and of the test archive where there is one.
 
     Raises:
-        DataError: the archives cannot be used as the seat says.
+        DataError: the archives cannot be used as the party settings say.
     """
-    return joined([_records(data, folder, path, classes) for path in paths(data)])
+    return join_records([_records(data, folder, path, classes) for path in data_paths(data)])
 
 
 def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
-    file, content = path.name, file_bytes(folder, path, data.origin)
-    columns = data.id.columns if isinstance(data.id, Columns) else ()
-    arrays = plain_arrays(file, content, {*columns, *filter(None, (data.features, data.label))})
+    file, content = path.name, read_file_bytes(folder, path, data.origin)
+    columns = data.id.columns if isinstance(data.id, IdColumns) else ()
+    arrays = read_npz_arrays(file, content, {*columns, *filter(None, (data.features, data.label))})
     parts = [_texts(file, column, arrays[column]) for column in columns]
     numbers = np.arange(_rows(file, arrays))
-    ids, empty = normalised(parts) if parts else (row_ids(file, numbers), [])
+    ids, empty = normalise_ids(parts) if parts else (row_ids(file, numbers), [])
     if empty:
-        raise DataError(f"no ID in {counted(file, 'row', empty)}", "give each row one, or drop it")
+        raise DataError(
+            f"no ID in {describe_rows(file, 'row', empty)}", "give each row one, or drop it"
+        )
     labels = None if data.label is None else _texts(file, data.label, arrays[data.label])
     return Records(
         files=((file, len(numbers)),),
@@ -53,7 +55,7 @@ def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) 
     )
 
 
-def plain_arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Array]:
+def read_npz_arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Array]:
     """The ``wanted`` arrays of an archive, whose unpacked size is bounded first.
 
     Raises:
@@ -62,7 +64,7 @@ def plain_arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Array
     try:
         with zipfile.ZipFile(BytesIO(content)) as members:
             size = sum(member.file_size for member in members.infolist())
-        refuse_bomb(file, len(content), size)
+        refuse_large_unpacked_size(file, len(content), size)
         with np.load(BytesIO(content), allow_pickle=False) as archive:
             for name in wanted - set(archive.files):
                 raise DataError(
@@ -105,7 +107,7 @@ def _table(file: str, name: str, array: Array) -> Table:
     rows = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if len(rows):
         raise DataError(
-            f"NaN or infinity in array {name!r}: {counted(file, 'row', rows)}",
+            f"NaN or infinity in array {name!r}: {describe_rows(file, 'row', rows)}",
             "fill or drop these; only csv, parquet and sql have marks for absent values",
         )
     return numeric_table(tuple(f"x{at}" for at in range(array.shape[1])), array)

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from configs.seat import ParquetData
+from configs.party_settings import ParquetData
 from parties.common.errors import DataError, ResourceError
-from parties.data.sources.cells import NOT_FINITE, numbers
-from parties.data.sources.collect import Chunk, Roles, collect
-from parties.data.sources.files import MAX_BYTES, opened
-from parties.data.sources.records import Array, Progress, Records, paths
+from parties.data.sources.cells import NOT_FINITE, parse_numbers
+from parties.data.sources.collect import Chunk, ColumnRoles, collect_records
+from parties.data.sources.files import MAX_BYTES, open_data_file
+from parties.data.sources.records import Array, Progress, Records, data_paths
 
 _TYPES = (
     "numeric columns are numbers or booleans; IDs, labels and categorical columns are text, whole "
@@ -41,13 +41,15 @@ _NUMBERS: tuple[_Test, ...] = (
 def read_parquet(
     data: ParquetData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
 ) -> Records:
-    """The records of the file, and of the test file where there is one; raises like ``collect``."""
-    return collect(data, (_sheet(data, folder, path) for path in paths(data)), classes, progress)
+    """The records of the file, and of the test file where there is one; raises like ``collect_records``."""
+    return collect_records(
+        data, (_sheet(data, folder, path) for path in data_paths(data)), classes, progress
+    )
 
 
 @contextmanager
 def _sheet(data: ParquetData, folder: Path, path: Path) -> Iterator["_ParquetSheet"]:
-    with opened(folder, path, data.origin) as file:
+    with open_data_file(folder, path, data.origin) as file:
         try:
             yield _ParquetSheet(data, path.name, file)
         except (pa.ArrowException, OSError):
@@ -66,7 +68,7 @@ class _ParquetSheet:
         self._file = pq.ParquetFile(file, buffer_size=_PAGES, pre_buffer=False)
         self.columns = tuple(self._file.schema_arrow.names)
 
-    def chunks(self, roles: Roles) -> Iterator[Chunk]:
+    def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
         """Its rows."""
         used = roles.listed()
         self._refuse_types(used)
@@ -133,7 +135,7 @@ def _numeric(column: Any, absent: frozenset[str]) -> Array:
     column = _unpacked(column)
     kind = column.type
     if any(test(kind) for test in _TEXT):
-        return numbers(list(map(str.strip, _texts(column))), absent)
+        return parse_numbers(list(map(str.strip, _texts(column))), absent)
     if pa.types.is_decimal(kind):  # the nearest float of each, which a cast need not give
         cells = [np.nan if cell is None else float(cell) for cell in column.to_pylist()]
         return np.array(cells, np.float64)

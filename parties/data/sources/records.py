@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from configs.seat import CsvData, NumpyData, ParquetData, Part
+from configs.party_settings import CsvData, ImagePart, NumpyData, ParquetData
 from parties.common.errors import DataError
 from psi.errors import PsiError
 from psi.ids import join_columns, normalise
@@ -24,12 +24,12 @@ Images: TypeAlias = npt.NDArray[np.float32]
 Progress: TypeAlias = Callable[[int], None]  # takes the rows that were read since the last call
 
 UNKNOWN, ABSENT = -1, -2  # labels that are none of the classes
-SHOWN = 5
+MAX_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Records:
-    """The records of all files of a seat, in their order.
+    """The records of all files of a party, in their order.
 
     Attributes:
         files: name of each file for errors, and how many records it has.
@@ -61,7 +61,7 @@ class Records:
         """How many of the records stand in the file of the first of them, and where."""
         file = self._file(int(records[0]))
         alike = [record for record in records.tolist() if self._file(record) == file]
-        return counted(file, self.unit, self.numbers[alike])
+        return describe_rows(file, self.unit, self.numbers[alike])
 
     def in_test(self) -> Mask:
         """[rows], True where the record stands in a test file."""
@@ -73,11 +73,13 @@ class Records:
         return self.files[int(np.searchsorted(ends, record, side="right"))][0]
 
 
-def counted(file: str, unit: str, numbers: Index | Sequence[int], count: int | None = None) -> str:
+def describe_rows(
+    file: str, unit: str, numbers: Index | Sequence[int], count: int | None = None
+) -> str:
     """``2 lines of a.csv (4, 7)``; at most five numbers are shown, of ``count`` in all."""
     count = len(numbers) if count is None else count
-    shown = ", ".join(str(number) for number in numbers[:SHOWN])
-    more = ", ..." if count > SHOWN else ""
+    shown = ", ".join(str(number) for number in numbers[:MAX_SHOWN])
+    more = ", ..." if count > MAX_SHOWN else ""
     return f"{count} {unit}{'s' if count > 1 else ''} of {file} ({shown}{more})"
 
 
@@ -86,7 +88,7 @@ def row_ids(prefix: str, numbers: Index) -> list[bytes]:
     return [normalise(f"{prefix}:{number}") for number in numbers.tolist()]
 
 
-def normalised(columns: Sequence[list[str]]) -> tuple[list[bytes], list[int]]:
+def normalise_ids(columns: Sequence[list[str]]) -> tuple[list[bytes], list[int]]:
     """IDs from one or several columns of text, and the records of them that have none."""
     parts = []
     empty: set[int] = set()
@@ -109,14 +111,14 @@ def class_indices(texts: Sequence[str], classes: Sequence[str]) -> Index:
     return np.array([known.get(text, UNKNOWN) for text in texts], np.int64)
 
 
-def numbered(labels: Array, classes: int) -> Index:
+def check_class_indices(labels: Array, classes: int) -> Index:
     """Labels that are indices of classes already."""
     indices = labels.astype(np.int64)
     return np.where((indices >= 0) & (indices < classes), indices, UNKNOWN)
 
 
-def joined(parts: Sequence[Records], trains: int = 1) -> Records:
-    """The records of files that were read whole, as those of one seat; ``trains`` come first.
+def join_records(parts: Sequence[Records], trains: int = 1) -> Records:
+    """The records of files that were read whole, as those of one party; ``trains`` come first.
 
     Raises:
         DataError: some files have what others lack, or images of another size.
@@ -158,7 +160,7 @@ def _digest(records: Records) -> bytes:
     return state.digest()
 
 
-def paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
+def data_paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
     """The file, and the test file where there is one.
 
     Raises:
@@ -174,18 +176,18 @@ def paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
     return [data.path, data.test_path]
 
 
-def cropped(images: Array, part: Part, scale: int, file: str) -> Images:
+def crop_images(images: Array, part: ImagePart, scale: int, file: str) -> Images:
     """[rows, channels, h, w] → this party's rectangle of each image, divided by ``scale``.
 
     Raises:
         DataError: the rectangle does not lie in the images.
     """
-    rows, columns = rectangle(images.shape[-2], images.shape[-1], part, file)
+    rows, columns = crop_slices(images.shape[-2], images.shape[-1], part, file)
     return np.divide(images[..., rows, columns], scale, dtype=np.float32)
 
 
-def rectangle(height: int, width: int, part: Part, file: str) -> tuple[slice, slice]:
-    """The rows and columns of pixels that this party holds; raises like ``cropped``."""
+def crop_slices(height: int, width: int, part: ImagePart, file: str) -> tuple[slice, slice]:
+    """The rows and columns of pixels that this party holds; raises like ``crop_images``."""
     rows, columns = part.rows or (0, height), part.columns or (0, width)
     if rows[1] > height or columns[1] > width:
         raise DataError(

@@ -5,9 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from configs.seat import Part, SklearnData
+from configs.party_settings import ImagePart, SklearnData
 from parties.common.errors import DataError
-from parties.data.sources.records import Images, Records, class_indices, cropped, joined, row_ids
+from parties.data.sources.records import (
+    Images,
+    Records,
+    class_indices,
+    crop_images,
+    join_records,
+    row_ids,
+)
 from parties.data.sources.table import Table, numeric_table
 
 DARKEST = 16  # of the digits' pixels
@@ -17,7 +24,7 @@ def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
     """The records of a bundled set, with IDs like ``digits:17``, counted from 0.
 
     Raises:
-        DataError: the seat asks for what the set does not have.
+        DataError: the party settings ask for what the set does not have.
     """
     if data.id != "row":
         raise DataError(f"{data.name} has no ID columns", "its rows are named with id = 'row'")
@@ -36,17 +43,17 @@ def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
         table=_table(data, bundled) if data.features and not pictures else None,
         labels=class_indices(names, classes) if data.label else None,
     )
-    return joined([records])
+    return join_records([records])
 
 
 def _images(data: SklearnData, bundled: Any) -> Images:
     if data.columns is not None:
         raise DataError(f"{data.name} has images, no columns", "choose pixels with part")
-    return cropped(bundled.images.astype(np.uint8)[:, None], data.part, DARKEST, data.name)
+    return crop_images(bundled.images.astype(np.uint8)[:, None], data.part, DARKEST, data.name)
 
 
 def _table(data: SklearnData, bundled: Any) -> Table:
-    if data.part != Part():
+    if data.part != ImagePart():
         raise DataError(f"{data.name} has columns, no images", "choose with columns = [...]")
     names = [str(name) for name in bundled.feature_names]
     chosen = list(range(len(names)) if data.columns is None else data.columns)

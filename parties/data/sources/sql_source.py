@@ -19,11 +19,11 @@ import numpy as np
 from sqlalchemy import URL, Connection, CursorResult, Engine, NullPool, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from configs.seat import SqlData
+from configs.party_settings import SqlData
 from parties.common.errors import DataError
-from parties.data.sources.cells import NOT_FINITE, numbers
-from parties.data.sources.collect import Chunk, Roles, collect
-from parties.data.sources.files import regular
+from parties.data.sources.cells import NOT_FINITE, parse_numbers
+from parties.data.sources.collect import Chunk, ColumnRoles, collect_records
+from parties.data.sources.files import regular_file_path
 from parties.data.sources.records import Array, Progress, Records
 
 _CELLS = 1 << 18  # of one chunk
@@ -51,7 +51,7 @@ def read_sql(
     """The records that the query finds, and those of the test query where there is one.
 
     Raises:
-        DataError: the database cannot be had, or like ``collect``.
+        DataError: the database cannot be had, or like ``collect_records``.
     """
     with _engine(data, folder) as engine, _told("the database"), _snapshot(engine) as connection:
         query = data.query or _whole(engine, str(data.table))
@@ -59,7 +59,7 @@ def read_sql(
         if data.test_query is not None:
             queries[_TEST] = data.test_query
         sheets = (_sheet(connection, name, query, data) for name, query in queries.items())
-        return collect(data, sheets, classes, progress)
+        return collect_records(data, sheets, classes, progress)
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def _engine(data: SqlData, folder: Path) -> Iterator[Engine]:
     url = _url(data, folder)
     options: dict[str, Any] = {"poolclass": NullPool, "hide_parameters": True}
     if url.drivername == "sqlite":
-        path = regular(folder, Path(url.database or ""), data.origin)
+        path = regular_file_path(folder, Path(url.database or ""), data.origin)
         uri = f"file:{quote(str(path))}?mode=ro"
         yield create_engine(
             "sqlite://",
@@ -132,7 +132,7 @@ def _snapshot(engine: Engine) -> Iterator[Connection]:
 
 def _whole(engine: Engine, table: str) -> str:
     name = ".".join(engine.dialect.identifier_preparer.quote(part) for part in table.split("."))
-    return f"SELECT * FROM {name}"  # noqa: S608  quoted, and the seat's own
+    return f"SELECT * FROM {name}"  # noqa: S608  quoted, and the party's own
 
 
 @contextmanager
@@ -178,7 +178,7 @@ class _SqlSheet:
         self.file, self._result, self._missing = name, result, missing
         self.columns = tuple(result.keys())
 
-    def chunks(self, roles: Roles) -> Iterator[Chunk]:
+    def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
         """Its rows."""
         at = {column: position for position, column in enumerate(self.columns)}
         texts = [column for use, column in roles.listed() if use != "numeric"]
@@ -209,7 +209,9 @@ class _SqlSheet:
     def _numeric(self, column: str, cells: Sequence[Any]) -> Array:
         kinds = set(map(type, cells))
         if kinds <= {str, type(None)}:
-            return numbers(["" if cell is None else cell.strip() for cell in cells], self._missing)
+            return parse_numbers(
+                ["" if cell is None else cell.strip() for cell in cells], self._missing
+            )
         if not kinds <= _NUMBERS:
             raise self._refused(column, kinds - _NUMBERS)
         convert = float if kinds <= {float, int} else _float

@@ -18,7 +18,7 @@ from psi.id_list import IdList
 MEMORY = 512 << 20  # bytes of one store; beyond them it moves to a file
 
 
-class Store:
+class ArrayStore:
     """Rows of one type and width, appended in order; it knows the digest of all of them."""
 
     def __init__(self, kind: type[Any], width: int | None = None, memory: int = MEMORY) -> None:
@@ -80,7 +80,10 @@ class IdStore:
     """Collects IDs."""
 
     def __init__(self, memory: int = MEMORY) -> None:
-        self._text, self._ends = Store(np.uint8, memory=memory), Store(np.int64, memory=memory)
+        self._text, self._ends = (
+            ArrayStore(np.uint8, memory=memory),
+            ArrayStore(np.int64, memory=memory),
+        )
         self._size = 0
 
     def append(self, ids: Sequence[bytes]) -> None:
@@ -108,12 +111,12 @@ class IdStore:
                 start = end
 
 
-def taken(ids: Sequence[bytes], rows: Index) -> IdList:
+def select_ids(ids: Sequence[bytes], rows: Index) -> IdList:
     """The IDs of the chosen rows."""
     return IdList(ids[row] for row in rows.tolist())
 
 
-def duplicates(ids: Sequence[bytes]) -> list[tuple[int, int]]:
+def duplicate_ids(ids: Sequence[bytes]) -> list[tuple[int, int]]:
     """Pairs of rows with one ID: the first of them, and each later one."""
     hashes = np.fromiter(map(hash, ids), np.int64, len(ids))
     order = np.argsort(hashes, kind="stable")

@@ -12,10 +12,17 @@ import numpy as np
 from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadError
 
-from configs.seat import SvhnData
+from configs.party_settings import SvhnData
 from parties.common.errors import DataError, ResourceError
-from parties.data.sources.files import file_bytes
-from parties.data.sources.records import Array, Records, cropped, joined, numbered, row_ids
+from parties.data.sources.files import read_file_bytes
+from parties.data.sources.records import (
+    Array,
+    Records,
+    check_class_indices,
+    crop_images,
+    join_records,
+    row_ids,
+)
 
 WHITE, SIDE, ZERO = 255, 32, 10
 MOST = 2 << 30  # bytes of one file's images
@@ -26,21 +33,23 @@ def read_svhn(data: SvhnData, folder: Path, classes: Sequence[str]) -> Records:
     """The records, with IDs like ``train_32x32:17``: name of the file, row counted from 0.
 
     Raises:
-        DataError: the files cannot be used as the seat says.
+        DataError: the files cannot be used as the party settings say.
         ResourceError: a file says that it holds more than 2 GiB.
     """
     if data.id != "row":
         raise DataError("SVHN's files have no ID columns", "rows are named with id = 'row'")
     if not (data.features or data.label):
-        raise DataError("the seat takes neither images nor labels", "set features or label")
+        raise DataError(
+            "the party settings take neither images nor labels", "set features or label"
+        )
     paths = [*data.train, *([] if data.test is None else [data.test])]
     if len({path.stem for path in paths}) < len(paths):
         raise DataError("two files bear one name, so their rows would have the same IDs")
-    return joined([_records(data, folder, path, classes) for path in paths], len(data.train))
+    return join_records([_records(data, folder, path, classes) for path in paths], len(data.train))
 
 
 def _records(data: SvhnData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
-    images, labels = _arrays(path.name, file_bytes(folder, path, data.origin))
+    images, labels = _arrays(path.name, read_file_bytes(folder, path, data.origin))
     pixels = np.transpose(images, (3, 2, 0, 1))  # rows, colours, height, width
     digits = np.where(labels == ZERO, 0, labels).astype(np.int64)
     return Records(
@@ -48,8 +57,8 @@ def _records(data: SvhnData, folder: Path, path: Path, classes: Sequence[str]) -
         unit="row",
         numbers=np.arange(len(digits)),
         ids=row_ids(path.stem, np.arange(len(digits))),
-        images=cropped(pixels, data.part, WHITE, path.name) if data.features else None,
-        labels=numbered(digits, len(classes)) if data.label else None,
+        images=crop_images(pixels, data.part, WHITE, path.name) if data.features else None,
+        labels=check_class_indices(digits, len(classes)) if data.label else None,
     )
 
 

@@ -16,18 +16,18 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from configs.seat import TinyImageNetData
+from configs.party_settings import TinyImageNetData
 from parties.common.errors import DataError
-from parties.data.sources.files import MAX_BYTES, opened, regular
+from parties.data.sources.files import MAX_BYTES, open_data_file, regular_file_path
 from parties.data.sources.records import (
     Array,
     Images,
     Progress,
     Records,
     class_indices,
-    joined,
-    normalised,
-    rectangle,
+    crop_slices,
+    join_records,
+    normalise_ids,
 )
 
 SIDE, WHITE = 64, 255
@@ -43,15 +43,17 @@ def read_tiny_imagenet(
     """The records; the ID of an image is the name of its file.
 
     Raises:
-        DataError: the folder cannot be used as the seat says.
+        DataError: the folder cannot be used as the party settings say.
     """
     if data.id != "row":
         raise DataError("images in folders have no ID columns", "they are named with id = 'row'")
     if not (data.features or data.label):
-        raise DataError("the seat takes neither images nor labels", "set features or label")
+        raise DataError(
+            "the party settings take neither images nor labels", "set features or label"
+        )
     training, test = _training(data, folder), _test(data, folder)
     parts = {"train": training, "val": test}
-    return joined([_records(data, folder, part, classes, progress) for part in parts.items()])
+    return join_records([_records(data, folder, part, classes, progress) for part in parts.items()])
 
 
 def _training(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
@@ -83,7 +85,7 @@ def _test(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
 
 def _notes(data: TinyImageNetData, folder: Path) -> dict[str, str]:
     """Name of an image → its class."""
-    with opened(folder, data.path / _NOTES, data.origin) as file:
+    with open_data_file(folder, data.path / _NOTES, data.origin) as file:
         content = file.read(LARGEST * 16)
     lines = content.decode("ascii", errors="replace").splitlines()
     cells = [line.split("\t") for line in lines]
@@ -104,7 +106,7 @@ def _records(
     progress: Progress,
 ) -> Records:
     name, files = part
-    ids, _ = normalised([[path.name for path in files]])
+    ids, _ = normalise_ids([[path.name for path in files]])
     return Records(
         files=((f"{data.path / name}", len(files)),),
         unit="image",
@@ -119,7 +121,7 @@ def _images(
     data: TinyImageNetData, folder: Path, files: Sequence[Path], progress: Progress
 ) -> Images:
     """[rows, 3, h, w] of this party's part; only that part of each image is kept."""
-    rows, columns = rectangle(SIDE, SIDE, data.part, str(data.path))
+    rows, columns = crop_slices(SIDE, SIDE, data.part, str(data.path))
     shape = (len(files), 3, rows.stop - rows.start, columns.stop - columns.start)
     if prod(shape) > MAX_BYTES:
         raise DataError(f"{len(files)} images of {data.path} are too many", "choose a smaller part")
@@ -133,7 +135,7 @@ def _images(
 
 def _pixels(data: TinyImageNetData, folder: Path, path: Path) -> Array:
     """[3, 64, 64]; the size that the file declares is looked at before anything is unpacked."""
-    with opened(folder, data.path / path, data.origin) as file:
+    with open_data_file(folder, data.path / path, data.origin) as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise DataError(f"{path} has more than {LARGEST >> 10} KiB", _AGAIN)
@@ -157,7 +159,7 @@ def _pictures(data: TinyImageNetData, folder: Path, inside: Path) -> list[str]:
 
 def _listed(data: TinyImageNetData, folder: Path, inside: Path) -> list[str]:
     """What is in a folder, sorted."""
-    regular(folder, data.path / _NOTES, data.origin)  # says where the set may be had
+    regular_file_path(folder, data.path / _NOTES, data.origin)  # says where the set may be had
     full = folder / data.path / inside
     try:
         return sorted(os.listdir(full))  # noqa: PTH208  names, not paths, 100,000 of them

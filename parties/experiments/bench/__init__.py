@@ -1,1 +1,1 @@
-"""Experiments as configs: run them all, then put what came out beside the paper's tables."""
+"""Benchmarks: run experiments from configs and compare the results with the papers' tables."""

@@ -1,4 +1,4 @@
-"""The paper's tables and figures as blocks: what each shows, and the paper's own numbers."""
+"""Blocks of the result tables: which rows and measures a block shows, and the paper's numbers."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field, model_validator
 
-from configs.table import Table
+from configs.table import ConfigTable
 from configs.toml_file import read_toml
-from parties.experiments.bench.results import Row
+from parties.experiments.bench.results import TableRow
 
 PAPER = Path(__file__).with_name("paper.toml")
 MEASURES: Final = {  # the words of the blocks, and their headings
@@ -23,35 +23,34 @@ MEASURES: Final = {  # the words of the blocks, and their headings
     "seconds": "seconds in all",
     "round": "seconds a round",
 }
-RETRAIN: Final = Row("Retrain", "full", "retrain")
-VOTES: Final = Row("Retrain (sum of votes)", "votes", "retrain")
+RETRAIN: Final = TableRow("Retrain", "full", "retrain")
+VOTES: Final = TableRow("Retrain (sum of votes)", "votes", "retrain")
 STANDARD: Final = (
     RETRAIN,
-    Row("Original", "full", "original"),
-    Row("GA", "full", "gradient-ascent"),
-    Row("GA (long)", "paper", "gradient-ascent"),
-    Row("ICO-like", "full", "ico-like"),
-    Row("Fine-tune", "full", "fine-tune"),
-    Row("Relabel", "full", "relabel"),
-    Row("Top-only", "full", "top-only"),
-    Row("Shrink-perturb", "full", "shrink-perturb"),
-    Row("FedORA (paper)", "paper", "fedora"),
-    Row("FedORA (default)", "full", "fedora"),
+    TableRow("Original", "full", "original"),
+    TableRow("GA", "full", "gradient-ascent"),
+    TableRow("GA (long)", "paper", "gradient-ascent"),
+    TableRow("ICO-like", "full", "ico-like"),
+    TableRow("Fine-tune", "full", "fine-tune"),
+    TableRow("Relabel", "full", "relabel"),
+    TableRow("Top-only", "full", "top-only"),
+    TableRow("Shrink-perturb", "full", "shrink-perturb"),
+    TableRow("FedORA (paper)", "paper", "fedora"),
+    TableRow("FedORA (default)", "full", "fedora"),
     VOTES,
-    Row("CVFU", "votes", "cvfu"),
+    TableRow("CVFU", "votes", "cvfu"),
 )
 
 
-class Setting(Table):
-    """One setting of one table, of any paper.
+class TableBlock(ConfigTable):
+    """One block of a table: one experiment with its rows and measures.
 
     Attributes:
-        experiment: whose runs it shows.
-        gpu: it needs one, so as a rule its runs are not there.
-        variants: a row each, below Retrain's and the trivial ones; none: the standard rows.
-        axis: of a curve over variants, whose numbers are ``points``.
-        paper: by row, the paper's numbers in the order of ``measures``; an own word for a number
-            that stands in a figure only is left out.
+        experiment: name of the experiment whose runs fill the block.
+        gpu: whether its runs need a GPU.
+        variants: one row per variant, below Retrain and the baselines; empty: the standard rows.
+        axis: label of the x axis, for a curve over variants; ``points`` are the x values.
+        paper: the paper's numbers by row, in the order of ``measures``.
     """
 
     headings: ClassVar[Mapping[str, str]]  # of all measures that there are
@@ -80,63 +79,63 @@ class Setting(Table):
 
     @property
     def command(self) -> str:
-        """What makes its runs."""
+        """The command that produces the block's runs."""
         wide = " --gpu" if self.gpu else ""
         return f"vfl bench {self.bench} --data DIR{wide} --only '{self.experiment}'"
 
     @property
     @abstractmethod
-    def rows(self) -> tuple[Row, ...]:
-        """Its rows, in order."""
+    def rows(self) -> tuple[TableRow, ...]:
+        """The block's rows, in order."""
 
     @abstractmethod
-    def reference(self, row: Row) -> Row:
-        """The Retrain that ``row`` is compared with: of the same system."""
+    def reference(self, row: TableRow) -> TableRow:
+        """Return the Retrain row of the same system, which ``row`` is compared with."""
 
 
-class Block(Setting):
-    """One setting of FedORA's tables; its variants are FedORA's."""
+class FedoraBlock(TableBlock):
+    """One block of the FedORA tables; its variants are variants of FedORA."""
 
     headings: ClassVar[Mapping[str, str]] = MEASURES
     bench: ClassVar[str] = "fedora"
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """See ``Setting``."""
+    def rows(self) -> tuple[TableRow, ...]:
+        """The standard rows, or Retrain, the baselines and one row per variant."""
         if not self.variants:
             return STANDARD
         first = self.variants[0]
         return (
-            Row("Retrain", first, "retrain"),
-            Row("Original", first, "original"),
-            Row("Fine-tune", first, "fine-tune"),
-            Row("Relabel", first, "relabel"),
-            Row("Top-only", first, "top-only"),
-            Row("Shrink-perturb", first, "shrink-perturb"),
-            *(Row(variant, variant, "fedora") for variant in self.variants),
+            TableRow("Retrain", first, "retrain"),
+            TableRow("Original", first, "original"),
+            TableRow("Fine-tune", first, "fine-tune"),
+            TableRow("Relabel", first, "relabel"),
+            TableRow("Top-only", first, "top-only"),
+            TableRow("Shrink-perturb", first, "shrink-perturb"),
+            *(TableRow(variant, variant, "fedora") for variant in self.variants),
         )
 
-    def reference(self, row: Row) -> Row:
-        """See ``Setting``."""
+    def reference(self, row: TableRow) -> TableRow:
+        """Return the Retrain row of the variants, of CVFU or of the standard system."""
         if self.variants:
             return self.rows[0]
         return VOTES if row.variant == VOTES.variant else RETRAIN
 
 
-class Blocks(Table):
-    """All blocks, in the paper's order."""
+class FedoraBlocks(ConfigTable):
+    """All blocks of the FedORA tables, in the paper's order."""
 
     source: str
-    block: Annotated[tuple[Block, ...], Field(min_length=1)]
+    block: Annotated[tuple[FedoraBlock, ...], Field(min_length=1)]
 
 
-def read_blocks(path: Path = PAPER) -> Blocks:
-    """Read the data file."""
-    return Blocks.model_validate(tuples(read_toml(path, [])))
+def read_fedora_blocks(path: Path = PAPER) -> FedoraBlocks:
+    """Read the blocks of the FedORA tables from a TOML file."""
+    return FedoraBlocks.model_validate(lists_to_tuples(read_toml(path, [])))
 
 
-def tuples(value: object) -> object:
-    """TOML's lists as tuples, all the way down."""
+def lists_to_tuples(value: object) -> object:
+    """Return ``value`` with every list replaced by a tuple, at any depth."""
     if isinstance(value, dict):
-        return {key: tuples(each) for key, each in value.items()}
-    return tuple(tuples(each) for each in value) if isinstance(value, list) else value
+        return {key: lists_to_tuples(each) for key, each in value.items()}
+    return tuple(lists_to_tuples(each) for each in value) if isinstance(value, list) else value

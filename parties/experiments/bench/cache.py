@@ -1,8 +1,8 @@
-"""The figures of finished runs beside a bench's pages, so that they outlive the machine.
+"""Cache of finished benchmark runs: ``runs.json`` beside the result pages.
 
-A run takes minutes to hours and its folder gigabytes; what the tables read of it takes a few
-kilobytes. Whoever goes on elsewhere, or with more seeds, need not make it again. To make one anew,
-take it out of the file.
+A run takes minutes to hours and its folder gigabytes; the figures that the tables read take a few
+kilobytes. With the cache, another machine or a larger number of seeds needs no repeated run. To
+repeat a run, remove its line from the file.
 """
 
 import fcntl
@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from configs.errors import ConfigError
-from parties.common.atomic_file import write
-from parties.experiments.bench.extract import Harvest, Values
-from parties.experiments.bench.plan import Run
+from parties.common.atomic_file import write_atomically
+from parties.experiments.bench.extract import Extract, Values
+from parties.experiments.bench.plan import PlannedRun
 
 FILE = "runs.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """One run.
+class CachedRun:
+    """The figures of one finished run.
 
     Attributes:
-        title: for people.
-        sources: the digest of the program that made it.
-        seconds: that it took.
-        values: figures by method, as ``harvest`` has them.
+        title: the run's name for people.
+        sources: digest of the program that made the run.
+        seconds: duration of the run.
+        values: figures by method and measure.
     """
 
     title: str
@@ -39,30 +39,32 @@ class Stored:
     values: dict[str, Values]
 
 
-def reaped(runs: Iterable[Run], records: Mapping[str, Any], read: Harvest) -> dict[str, Stored]:
-    """What the records of runs say, by the runs' digests; several runs may share one."""
-    found: dict[str, Stored] = {}
+def extract_records(
+    runs: Iterable[PlannedRun], records: Mapping[str, Any], read: Extract
+) -> dict[str, CachedRun]:
+    """Return the figures of every run that has a record, by run digest."""
+    found: dict[str, CachedRun] = {}
     for run in runs:
         if run.digest in records:
             metrics = records[run.digest]
             about = metrics["bench"]
-            found[run.digest] = Stored(
+            found[run.digest] = CachedRun(
                 run.title, about["sources"], about["seconds"], read(run, metrics)
             )
     return found
 
 
-def kept(folder: Path) -> dict[str, Stored]:
-    """The runs whose figures lie beside the pages in ``folder``; none where there is no file.
+def read_cache(folder: Path) -> dict[str, CachedRun]:
+    """Read the cached runs in ``folder``, by run digest; empty without a cache file.
 
     Raises:
-        ConfigError: the file is not one that ``keep`` wrote.
+        ConfigError: the file was not written by ``write_cache``.
     """
     path = folder / FILE
     if not path.exists():
         return {}
     try:
-        return {digest: Stored(**each) for digest, each in json.loads(path.read_bytes()).items()}
+        return {digest: CachedRun(**each) for digest, each in json.loads(path.read_bytes()).items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"{path} cannot be read: {error}", "take it from the repository again, or remove it"
@@ -70,8 +72,8 @@ def kept(folder: Path) -> dict[str, Stored]:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Nobody else publishes into ``folder``; whoever comes second waits for the first."""
+def lock_pages(folder: Path) -> Iterator[None]:
+    """Hold an exclusive lock on ``folder`` while the body runs; a second process waits."""
     folder.mkdir(parents=True, exist_ok=True)
     opened = os.open(folder, os.O_RDONLY)
     try:
@@ -81,13 +83,15 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(opened)
 
 
-def keep(folder: Path, runs: Mapping[str, Stored]) -> None:
-    """Write them, in the order of their titles."""
+def write_cache(folder: Path, runs: Mapping[str, CachedRun]) -> None:
+    """Write the cached runs to ``folder``, sorted by title."""
     ordered = sorted(runs.items(), key=lambda each: (each[1].title, each[0]))
     lines = [
         f"{json.dumps(digest)}: {json.dumps(asdict(each), ensure_ascii=False)}"
         for digest, each in ordered
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / FILE, ("{\n" + ",\n".join(lines) + "\n}\n").encode())  # one line a run
+    write_atomically(
+        folder / FILE, ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+    )  # one line a run
     (folder / FILE).chmod(0o644)

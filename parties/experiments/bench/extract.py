@@ -1,42 +1,43 @@
-"""What a run's metrics say of every method: the few figures that the tables read."""
+"""Extraction of table figures from the metrics record of a vertical run."""
 
 from collections.abc import Callable, Mapping
+from math import ceil
 from statistics import fmean
 from typing import Any, TypeAlias
 
-from configs.agreement import Agreement
-from parties.experiments.bench.payload import expected, is_exact
-from parties.experiments.bench.plan import Run
-from parties.experiments.bench.rounds import rounds
-from parties.horizontal.evaluation.metrics import is_retrain
-from parties.vertical.evaluation.model_outputs import RETRAIN, is_independent
+from configs.agreement import VerticalAgreement
+from parties.experiments.bench.plan import PlannedRun
+from parties.report.method_names import RETRAIN, is_independent_retrain, is_retrain
 
 Values: TypeAlias = dict[str, float]  # by measure; a measure without a value is absent
-Harvest: TypeAlias = Callable[[Run, Mapping[str, Any]], dict[str, Values]]  # by method
+Extract: TypeAlias = Callable[[PlannedRun, Mapping[str, Any]], dict[str, Values]]  # by method
 
 # Measures that stand among a method's figures, by the word that the tables use.
-FIGURES = {
+CLEAN_METRICS = {
     "test": "test_accuracy",
     "remaining": "remaining_accuracy",
     "unlearning": "forgotten_accuracy",
     "mia": "mia_balanced_accuracy",
 }
-POISONED = {
+BACKDOOR_METRICS = {
     "backdoor": "backdoor_success",
     "backdoor-base": "backdoor_base",
     "backdoor-excess": "backdoor_excess",
 }
 
 
-def harvest(run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """By method, what this run says of it; ``retrain`` is the mean of the independent ones.
+def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
+    """Return the figures of each method of a vertical run; ``retrain`` is the mean of the Retrains.
 
-    A poisoned run tells of its backdoor only: everything else is read from the clean one.
+    A poisoned run gives the backdoor figures alone; the clean run gives all others.
+
+    Raises:
+        TypeError: ``run`` is not a vertical run.
     """
     request, agreement = metrics["requests"][0], run.agreement
-    if not isinstance(agreement, Agreement):
+    if not isinstance(agreement, VerticalAgreement):
         raise TypeError("these are figures of vertical runs")
-    wanted = POISONED if run.poisoned else FIGURES
+    wanted = BACKDOOR_METRICS if run.poisoned else CLEAN_METRICS
     found = {
         record["name"]: _figures(request["figures"].get(record["name"], ()), wanted)
         for record in request["methods"]
@@ -44,19 +45,19 @@ def harvest(run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
     if not run.poisoned:
         for record in request["methods"]:
             found[record["name"]] |= _costs(record, agreement, request)
-        if "fedora" in found and is_exact(agreement) and request["iterations"]:
-            needed = expected(agreement, request, metrics["run"]["rows"]["validation"])
+        if "fedora" in found and payload_formula_applies(agreement) and request["iterations"]:
+            needed = expected_fedora_bytes(agreement, request, metrics["run"]["rows"]["validation"])
             found["fedora"]["payload-excess"] = found["fedora"]["payload"] - needed
-    retrains = [found.pop(name) for name in list(found) if is_independent(name)]
+    retrains = [found.pop(name) for name in list(found) if is_independent_retrain(name)]
     return found | {RETRAIN: _mean(retrains)}
 
 
-def by_method(
+def extract_federated(
     metrics: Mapping[str, Any], measures: Mapping[str, tuple[str, str]]
 ) -> dict[str, Values]:
-    """What a run of a server and clients says of every method; ``retrain``: of all Retrains.
+    """Return the figures of each method of a run with a server, with the mean of all Retrains.
 
-    ``measures`` has, by the tables' word, its heading and the figure that it is.
+    ``measures`` maps a measure to its table heading and the name of its figure in the record.
     """
     wanted = {word: name for word, (_, name) in measures.items()}
     found = {}
@@ -74,7 +75,9 @@ def _figures(figures: Any, wanted: Mapping[str, str]) -> Values:
     return {word: float(value) for word, value in known.items() if value is not None}
 
 
-def _costs(record: Mapping[str, Any], agreement: Agreement, request: Mapping[str, Any]) -> Values:
+def _costs(
+    record: Mapping[str, Any], agreement: VerticalAgreement, request: Mapping[str, Any]
+) -> Values:
     values: Values = {}
     ratio = ((record.get("divergence") or {}).get("forgotten") or {}).get("ratio")
     if ratio is not None:
@@ -84,7 +87,7 @@ def _costs(record: Mapping[str, Any], agreement: Agreement, request: Mapping[str
         values["seconds"] = float(cost["seconds"])
         values["bytes"] = float(cost["bytes"])
         values["payload"] = float(cost["payload"])
-        if count := rounds(name, agreement, request, record):
+        if count := count_rounds(name, agreement, request, record):
             values["round"] = values["seconds"] / count
     return values
 
@@ -92,3 +95,64 @@ def _costs(record: Mapping[str, Any], agreement: Agreement, request: Mapping[str
 def _mean(models: list[Values]) -> Values:
     words = {word for model in models for word in model}
     return {word: fmean(model[word] for model in models if word in model) for word in sorted(words)}
+
+
+BYTES = {"float32": 4, "float64": 8}
+
+
+def payload_formula_applies(agreement: VerticalAgreement) -> bool:
+    """Return whether the payload formula covers a run with these settings."""
+    plan = agreement.unlearning.fedora
+    return plan.policy == "uniform" and plan.start == "original" and not plan.calibrate
+
+
+def expected_fedora_bytes(
+    agreement: VerticalAgreement, request: Mapping[str, Any], validation: int
+) -> int:
+    """Return the bytes of embeddings and gradients of one FedORA run, summed over passive parties.
+
+    An outer iteration sends 2 · 4 · d_h (n_u + R B) bytes at each passive party: embeddings up,
+    gradients down (FedORA, Table II, in bytes). The last batch of an epoch may be smaller than B.
+    An evaluation of the validation rows sends 4 · d_h n_v; one is made before the first iteration.
+    """
+    plan, steps = agreement.unlearning.fedora, request["iterations"]
+    wide = sum(agreement.parties[name].width or 0 for name in agreement.passive)
+    number = BYTES[agreement.dtype] * wide
+    size, retained = plan.batch or agreement.training.batch, int(request["retained"])
+    batches, asked = ceil(retained / size), len(steps) * ceil(plan.retain_share * retained / size)
+    learned = sum(min(size, retained - at % batches * size) for at in range(asked))
+    forgotten = int(request["forgotten"])
+    if plan.score_rows is not None:
+        forgotten = min(forgotten, plan.score_rows)
+    looks: int = 1 + sum(step["validation_accuracy"] is not None for step in steps)
+    total: int = number * (2 * (len(steps) * forgotten + learned) + looks * validation)
+    return total
+
+
+def count_rounds(
+    name: str,
+    agreement: VerticalAgreement,
+    request: Mapping[str, Any],
+    record: Mapping[str, Any],
+) -> float | None:
+    """Return the number of unlearning rounds of method ``name``; None where it has no rounds.
+
+    A round is one pass over the rows that the method uses: an epoch over D_r for Retrain and
+    fine-tuning, a step over all of D_u for gradient ascent, one outer iteration of FedORA, an
+    epoch over the fixed part of D_r for ICO-like, one epoch of CVFU. The paper does not define
+    its round.
+    """
+    plan, done = agreement.unlearning, (record.get("facts") or {}).get("losses") or ()
+    portion = plan.ico_like.share * request["retained"]
+    counts: dict[str, float] = {
+        "fedora": len(request["iterations"] or ()),
+        "gradient-ascent": len(done),
+        "ico-like": plan.ico_like.steps / ceil(portion / agreement.training.batch),
+        "cvfu": len(done),
+        "fine-tune": plan.fine_tune.epochs,
+        "relabel": plan.relabel.epochs,
+        "top-only": plan.top_only.epochs,
+        "shrink-perturb": plan.shrink_perturb.epochs,
+    }
+    count = agreement.training.epochs if name.startswith("retrain") else counts.get(name, 0)
+    return float(count) or None

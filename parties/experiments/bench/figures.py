@@ -1,4 +1,4 @@
-"""The figures as PNG: bars for methods, curves for sweeps, both with their spread over seeds."""
+"""Figures as PNG files: bars for methods, curves for sweeps, with the spread over seeds."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -8,7 +8,7 @@ from textwrap import fill
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parties.experiments.bench.tables import Line, Shown
+from parties.experiments.bench.tables import FilledBlock, TableLine
 
 _WIDTH, _PANEL = 4.2, 3.4  # inches
 _ACROSS = 3  # panels
@@ -16,8 +16,8 @@ _TITLE = 32  # letters of a line
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 
-def draw(shown: Sequence[Shown], path: Path) -> bool:
-    """Draw all blocks of one figure; False where none of its runs is there."""
+def draw_blocks(shown: Sequence[FilledBlock], path: Path) -> bool:
+    """Draw all blocks of one figure to ``path``; return False if none of its runs exists."""
     drawn = [each for each in shown if not each.is_empty]
     if not drawn:
         return False
@@ -37,8 +37,8 @@ def draw(shown: Sequence[Shown], path: Path) -> bool:
     return True
 
 
-def _bars(shown: Shown, place: Axes) -> None:
-    """A group of bars for every method, a bar for every measure, with the spread over seeds."""
+def _bars(shown: FilledBlock, place: Axes) -> None:
+    """Draw one group of bars per method and one bar per measure, with the spread over seeds."""
     lines = [line for line in shown.lines if any(cell.ours for cell in line.cells)]
     measures = shown.block.measures
     height = 0.8 / len(measures)
@@ -53,8 +53,8 @@ def _bars(shown: Shown, place: Axes) -> None:
     place.invert_yaxis()
 
 
-def _curves(shown: Shown, place: Axes) -> None:
-    """A line for every measure over the sweep's points; Retrain's level is dashed."""
+def _curves(shown: FilledBlock, place: Axes) -> None:
+    """Draw one curve per measure over the points of a sweep; a dashed line marks Retrain."""
     block = shown.block
     by_label = {line.row.label: line for line in shown.lines}
     known = [
@@ -83,8 +83,8 @@ def _curves(shown: Shown, place: Axes) -> None:
     place.set_xlabel(f"{block.axis} (dashed: Retrain)", fontsize=8)
 
 
-def _column(lines: Sequence[Line], at: int) -> tuple[list[float], list[float]]:
-    """Means and standard deviations of one measure; no number where there is none."""
+def _column(lines: Sequence[TableLine], at: int) -> tuple[list[float], list[float]]:
+    """Return means and standard deviations of one measure, ``[rows]`` each; NaN where absent."""
     cells = [line.cells[at].ours for line in lines]
     means = [cell.mean if cell else float("nan") for cell in cells]
     return means, [cell.sd or 0.0 if cell else 0.0 for cell in cells]

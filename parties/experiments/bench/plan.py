@@ -1,18 +1,26 @@
-"""From experiments to runs: each has a config, its changes, a seed, and a digest that names it."""
+"""Planned runs: every experiment expands to runs with a config, changes, a seed and a digest."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
+from typing import Annotated, Self
 
-from configs.agreement import Agreement, Request
-from configs.evaluation import Backdoor
-from configs.experiments import Experiment, Experiments, inline
-from configs.federated import Federated
-from configs.federated_file import FederatedConfig
-from configs.schema import Config, canonical, read_config
+from pydantic import Field, ValidationError, model_validator
+
+from configs.agreement import RowRequest, VerticalAgreement
+from configs.errors import ConfigError
+from configs.evaluation import BackdoorSettings
+from configs.experiments import Changes, ExperimentEntry, ExperimentList, Title, inline_toml
+from configs.federated import FederatedAgreement
+from configs.federated_file import FederatedConfig, read_federated
+from configs.messages import issue_message
+from configs.schema import VerticalConfig, canonical_agreement, read_config
+from configs.table import ConfigTable, Count
+from configs.toml_file import read_toml
 from parties.report import VERSION
 
 QUICK = "quick"  # the variant that makes every run short
@@ -20,14 +28,14 @@ QUICK = "quick"  # the variant that makes every run short
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which part of the list is wanted.
+    """The part of the experiments that is requested.
 
     Attributes:
-        tables: those to be made; none: all.
-        only: the experiments to be run, by name; none: all.
-        seeds: at most so many of each experiment.
-        gpu: whether experiments for a GPU are made as well.
-        quick: one seed each and short trainings, which say nothing, but show that all runs.
+        tables: tables to fill; empty: all.
+        only: names of experiments to run; empty: all.
+        seeds: largest number of seeds per experiment.
+        gpu: whether experiments that need a GPU are included.
+        quick: one seed and short training per experiment; a test of the set-up, no result.
     """
 
     tables: Collection[str] = ()
@@ -38,7 +46,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PlannedRun:
     """One config with one seed."""
 
     experiment: str
@@ -49,8 +57,8 @@ class Run:
     changes: tuple[str, ...]
     processes: bool
     gpu: bool
-    agreement: Agreement | Federated
-    digest: str  # of agreement, seats and version: runs that are the same bear the same
+    agreement: VerticalAgreement | FederatedAgreement
+    digest: str  # of agreement, settings and version: runs that are the same bear the same
 
     @property
     def title(self) -> str:
@@ -60,11 +68,11 @@ class Run:
         return f"{self.experiment}{variant}{poisoned}, seed {self.seed}"
 
 
-def runs(listed: Experiments, folder: Path, scope: Scope) -> list[Run]:
-    """All runs of the experiments that feed a wanted table; configs are read from ``folder``.
+def plan_vertical_runs(listed: ExperimentList, folder: Path, scope: Scope) -> list[PlannedRun]:
+    """Return all runs of the experiments in ``scope``; configs are read from ``folder``.
 
     Raises:
-        ConfigError: a config does not take its changes.
+        ConfigError: a config rejects its changes.
     """
     chosen = [
         each
@@ -73,10 +81,12 @@ def runs(listed: Experiments, folder: Path, scope: Scope) -> list[Run]:
         and (not scope.only or each.name in scope.only)
         and (scope.gpu or not each.gpu)
     ]
-    return [run for each in chosen for run in _of(each, listed, folder, scope)]
+    return [run for each in chosen for run in _vertical_runs(each, listed, folder, scope)]
 
 
-def _of(each: Experiment, listed: Experiments, folder: Path, scope: Scope) -> Iterator[Run]:
+def _vertical_runs(
+    each: ExperimentEntry, listed: ExperimentList, folder: Path, scope: Scope
+) -> Iterator[PlannedRun]:
     seeds = 1 if scope.quick else min(each.seeds, scope.seeds or each.seeds)
     path = folder / each.config
     request = _request(each, path)
@@ -89,7 +99,7 @@ def _of(each: Experiment, listed: Experiments, folder: Path, scope: Scope) -> It
             for seed in range(min(seeds, each.poisoned) if poisoned else seeds):
                 named = (*changes, *own, f"seed={seed}")
                 config = read_config(path, named)
-                yield Run(
+                yield PlannedRun(
                     experiment=each.name,
                     variant=variant,
                     poisoned=poisoned,
@@ -99,46 +109,157 @@ def _of(each: Experiment, listed: Experiments, folder: Path, scope: Scope) -> It
                     processes=each.processes,
                     gpu=each.gpu,
                     agreement=config.agreement,
-                    digest=digest(config, processes=each.processes),
+                    digest=run_digest(config, processes=each.processes),
                 )
 
 
-def _request(each: Experiment, path: Path) -> Request | None:
-    """The rows to forget; None for those of the config."""
+def _request(each: ExperimentEntry, path: Path) -> RowRequest | None:
+    """Return the rows to forget; None for the request of the config itself."""
     if each.first is None:
         return each.request
     classes = read_config(path).agreement.labels.classes[1 : 1 + each.first.classes]
-    return Request(name="request", classes=classes, fraction=each.first.fraction)
+    return RowRequest(name="request", classes=classes, fraction=each.first.fraction)
 
 
-def _forget(request: Request | None, backdoor: Backdoor | None) -> tuple[str, ...]:
-    """The change by which a run forgets these rows, poisoned or not."""
+def _forget(request: RowRequest | None, backdoor: BackdoorSettings | None) -> tuple[str, ...]:
+    """Return the config change that sets the request, with the backdoor if one is given."""
     if request is None:
         return ()
     table = request.model_dump(mode="json", exclude_unset=True)
     if backdoor:
         table["backdoor"] = backdoor.model_dump(mode="json", exclude_unset=True)
-    return (f"unlearn={inline([table])}",)
+    return (f"unlearn={inline_toml([table])}",)
 
 
-def digest(config: Config | FederatedConfig, *, processes: bool) -> str:
-    """What names a run's folder: everything that its figures depend on, as far as it is declared.
+def run_digest(config: VerticalConfig | FederatedConfig, *, processes: bool) -> str:
+    """Return the name of a run's folder: a digest of all settings that determine its figures.
 
-    The program is known by its version and that of its metrics; the digest of its sources stands in
-    the run's record, and a table made of runs of several sources says so.
+    It covers the agreement, the party settings and the versions of the program and of the record.
+    The run's record holds the digest of the sources; a table made from several states of the
+    program says so.
     """
-    seats = {name: seat.model_dump(mode="json") for name, seat in sorted(config.inline.items())}
-    parts = [canonical(config.agreement), json.dumps(seats, sort_keys=True)]
+    settings = {name: each.model_dump(mode="json") for name, each in sorted(config.inline.items())}
+    parts = [canonical_agreement(config.agreement), json.dumps(settings, sort_keys=True)]
     parts += [version("vfl"), str(VERSION), "processes" if processes else "threads"]
     return sha256("\n".join(parts).encode()).hexdigest()[:24]
 
 
-def sources(root: Path = Path(__file__).parents[3]) -> str:
-    """A digest of the program's own files, which lie in ``root``."""
+def source_digest(root: Path = Path(__file__).parents[3]) -> str:
+    """Return a digest of the program's source files below ``root``."""
     found = sha256()
     for folder in ("configs", "models", "parties", "protocol", "psi", "unlearning"):
         for path in sorted((root / folder).rglob("*.py")):
             place = path.relative_to(root)
-            if place.parts[:3] != ("parties", "experiments", "bench"):  # what shows figures does not change them
+            if place.parts[:3] != (
+                "parties",
+                "experiments",
+                "bench",
+            ):  # code that shows figures does not change them
                 found.update(f"{place} ".encode() + path.read_bytes())
     return found.hexdigest()[:12]
+
+
+class FederatedExperiment(ConfigTable):
+    """One experiment of a mode with server and clients; its methods share one training.
+
+    Attributes:
+        variants: names of variants, one run each; empty name: the config unchanged.
+        gpu: whether the experiment needs a GPU.
+    """
+
+    name: Title
+    config: str  # a file, from the folder of this list
+    tables: Annotated[tuple[str, ...], Field(min_length=1)]  # that read it
+    seeds: Count = 3  # 0, 1, ... to one less than this
+    changes: Changes = ()
+    variants: tuple[Title, ...] = ("",)
+    gpu: bool = False
+
+
+class FederatedExperiments(ConfigTable):
+    """All experiments of one file.
+
+    Attributes:
+        always: changes of every run.
+        quick: further changes with ``--quick``.
+        variants: changes by variant.
+    """
+
+    always: Changes = ()
+    quick: Changes = ()
+    variants: Mapping[Title, Changes] = Field(default_factory=dict)
+    experiment: Annotated[tuple[FederatedExperiment, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _has_all_variants(self) -> Self:
+        asked = {name for each in self.experiment for name in each.variants if name}
+        if unknown := asked - set(self.variants):
+            raise ValueError(f"no variant {', '.join(sorted(unknown))}")
+        return self
+
+    @property
+    def tables(self) -> list[str]:
+        """All tables that an experiment feeds, sorted."""
+        return sorted({table for each in self.experiment for table in each.tables})
+
+
+def read_federated_experiments(path: Path) -> FederatedExperiments:
+    """Read a file of experiments.
+
+    Raises:
+        ConfigError: the file is invalid; the error lists every problem with its place.
+    """
+    kind = FederatedExperiments
+    try:
+        return kind.model_validate_json(json.dumps(read_toml(path, [])), strict=True)
+    except ValidationError as error:
+        found = [issue_message(kind, each, "") for each in error.errors(include_url=False)]
+        raise ConfigError([f"{path}: {each}" for each in found[:20]]) from error
+
+
+def plan_federated_runs(
+    listed: FederatedExperiments, folder: Path, scope: Scope
+) -> list[PlannedRun]:
+    """Return all runs of the experiments in ``scope``; configs are read from ``folder``.
+
+    Raises:
+        ConfigError: a config rejects its changes.
+    """
+    chosen = [
+        each
+        for each in listed.experiment
+        if (not scope.tables or set(each.tables) & set(scope.tables))
+        and (not scope.only or each.name in scope.only)
+        and (scope.gpu or not each.gpu)
+    ]
+    return [run for each in chosen for run in _federated_runs(each, listed, folder, scope)]
+
+
+def _federated_runs(
+    each: FederatedExperiment, listed: FederatedExperiments, folder: Path, scope: Scope
+) -> Iterator[PlannedRun]:
+    path = folder / each.config
+    seeds = 1 if scope.quick else min(each.seeds, scope.seeds or each.seeds)
+    for variant, seed in product(each.variants, range(seeds)):
+        own = listed.variants[variant] if variant else ()
+        quick = listed.quick if scope.quick else ()
+        named = (*_last((*listed.always, *each.changes, *own, *quick)), f"seed={seed}")
+        config = read_federated(path, named)
+        yield PlannedRun(
+            experiment=each.name,
+            variant=variant,
+            poisoned=False,
+            seed=seed,
+            config=path,
+            changes=named,
+            processes=False,
+            gpu=each.gpu,
+            agreement=config.agreement,
+            digest=run_digest(config, processes=False),
+        )
+
+
+def _last(changes: Changes) -> Changes:
+    """Return the last change of each setting."""
+    found = {change.partition("=")[0].strip(): change for change in changes}
+    return tuple(found.values())

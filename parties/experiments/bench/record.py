@@ -1,4 +1,4 @@
-"""What a bench leaves in ``docs``: pages, pictures, and rows of figures beside other commands'."""
+"""Result pages of a benchmark in ``docs``: Markdown, JSON, pictures and rows of verdicts."""
 
 import json
 import platform
@@ -10,12 +10,23 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from parties.common.atomic_file import write
-from parties.experiments.bench.blocks import Blocks, Setting
-from parties.experiments.bench.figures import draw
+from parties.common.atomic_file import write_atomically
+from parties.experiments.bench.blocks import FedoraBlocks, TableBlock
+from parties.experiments.bench.figures import draw_blocks
 from parties.experiments.bench.results import Results
-from parties.experiments.bench.tables import Shown, markdown, plain, tables
-from parties.experiments.bench.verdicts import FEWEST, Verdict, reproduced, row_of, verdicts
+from parties.experiments.bench.tables import (
+    FilledBlock,
+    block_to_json,
+    block_to_markdown,
+    fill_blocks,
+)
+from parties.experiments.bench.verdicts import (
+    FEWEST,
+    BenchVerdict,
+    fedora_verdicts,
+    results_by_row,
+    verdict_row,
+)
 
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
 LEAD = (
@@ -27,25 +38,25 @@ LEAD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """Where it stands."""
+class WrittenPages:
+    """Paths of the written page and figures, with the verdicts."""
 
     page: Path
     figures: Path
-    verdicts: list[Verdict]
+    verdicts: list[BenchVerdict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """What a bench's pages are called and say.
+    """Names and texts of a benchmark's result pages.
 
     Attributes:
-        folder: of the pages, in ``docs``.
-        rows: the file of the verdicts' rows, beside it.
-        tables: whose they are, as the title and the row of their time have it.
-        lead: what must be known to read the tables.
-        source: of the paper's numbers.
-        hours: that all runs may take on two cores.
+        folder: folder of the pages in ``docs``.
+        rows: file of the verdict rows, in ``docs``.
+        tables: name of the tables, for the title and the row of run time.
+        lead: explanations that precede the tables.
+        source: source of the paper's numbers.
+        hours: largest run time of all runs on two cores.
     """
 
     folder: str
@@ -53,24 +64,24 @@ class Pages:
     tables: str
     lead: str
     source: str
-    blocks: Sequence[Setting]
-    judge: Callable[[Results], list[Verdict]]
+    blocks: Sequence[TableBlock]
+    judge: Callable[[Results], list[BenchVerdict]]
     hours: float | None = None
 
 
-def fedora_pages(blocks: Blocks) -> Pages:
-    """Those of FedORA."""
+def fedora_pages(blocks: FedoraBlocks) -> Pages:
+    """Return the pages of the FedORA benchmark."""
     return Pages(
         folder="fedora", rows="fedora.json", tables="FedORA's tables", lead=LEAD, hours=2.0,
-        source=blocks.source, blocks=blocks.block, judge=verdicts,
+        source=blocks.source, blocks=blocks.block, judge=fedora_verdicts,
     )  # fmt: skip
 
 
-def publish(pages: Pages, found: Results, command: str, docs: Path) -> Written:
+def publish_pages(pages: Pages, found: Results, command: str, docs: Path) -> WrittenPages:
     """Write the page, its JSON, the pictures and the rows of the verdicts."""
     folder = docs / pages.folder
     folder.mkdir(parents=True, exist_ok=True)
-    shown, judged = tables(pages.blocks, found), pages.judge(found)
+    shown, judged = fill_blocks(pages.blocks, found), pages.judge(found)
     about = _about(command, found)
     pictures = {
         name: f"{name.lower().replace(' ', '-')}.png"
@@ -80,30 +91,30 @@ def publish(pages: Pages, found: Results, command: str, docs: Path) -> Written:
     drawn = {
         name: picture
         for name, picture in pictures.items()
-        if draw([each for each in shown if each.block.table == name], folder / picture)
+        if draw_blocks([each for each in shown if each.block.table == name], folder / picture)
     }
     parts = [_head(about, pages), _verdict_table(judged), *_sections(shown, drawn)]
     _text(folder / "tables.md", "\n".join(parts))
-    content = {**about, "source": pages.source, "blocks": [plain(each) for each in shown]}
+    content = {**about, "source": pages.source, "blocks": [block_to_json(each) for each in shown]}
     _text(folder / "tables.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     rows = [*judged, _time(pages, found)]
     known = [asdict(each) for each in rows if each.value is not None]
-    merge(docs / pages.rows, known, {each.name for each in rows})
-    return Written(folder / "tables.md", docs / pages.rows, judged)
+    merge_rows(docs / pages.rows, known, {each.name for each in rows})
+    return WrittenPages(folder / "tables.md", docs / pages.rows, judged)
 
 
-def _time(pages: Pages, found: Results) -> Verdict:
-    """What all runs took; no value before all are there."""
+def _time(pages: Pages, found: Results) -> BenchVerdict:
+    """Return the run time of all runs; without a value until every run exists."""
     hours = found.hours if found.there == found.wanted > 0 else None
     name, ok = f"all runs of {pages.tables}, two at a time", None
     if hours is not None and pages.hours is not None:
         ok = hours <= pages.hours
     wanted = "" if pages.hours is None else f"at most {pages.hours:g}"
-    return Verdict(name, hours, "hours", wanted, ok)
+    return BenchVerdict(name, hours, "hours", wanted, ok)
 
 
-def merge(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
-    """Put rows beside those of other commands; rows named alike, or named in ``own``, give way."""
+def merge_rows(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = ()) -> None:
+    """Add ``rows`` to a file of rows; they replace rows of the same name or named in ``own``."""
     before = json.loads(path.read_text())["rows"] if path.exists() else []
     names = {row["name"] for row in rows} | set(own)
     kept = [row for row in before if row["name"] not in names]
@@ -111,7 +122,7 @@ def merge(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[str] = 
 
 
 def _about(command: str, found: Results) -> dict[str, Any]:
-    """With what, when, and how much of it is there."""
+    """Return command, date, versions, number of runs and source digests."""
     return {
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
@@ -139,8 +150,8 @@ def _head(about: Mapping[str, Any], pages: Pages) -> str:
     return text
 
 
-def _verdict_table(judged: Sequence[Verdict]) -> str:
-    words = ", ".join(f"{row} {word}" for row, word in reproduced(judged).items())
+def _verdict_table(judged: Sequence[BenchVerdict]) -> str:
+    words = ", ".join(f"{row} {word}" for row, word in results_by_row(judged).items())
     lines = ["## Verdicts", "", f"{words}. Open is what has fewer than {FEWEST} seeds.", ""]
     lines += _missed(judged)
     lines += ["| figure | measured | wanted | holds |", "|---|---|---|---|"]
@@ -150,10 +161,10 @@ def _verdict_table(judged: Sequence[Verdict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _missed(judged: Sequence[Verdict]) -> list[str]:
-    """Why a row is not reproduced: what was measured, and what was wanted."""
+def _missed(judged: Sequence[BenchVerdict]) -> list[str]:
+    """Return a line per verdict that is not reproduced: the measured value and the wanted one."""
     found = [
-        f"* {row_of(each)} not reproduced:{each.name.partition(':')[2]} is {_value(each)}; "
+        f"* {verdict_row(each)} not reproduced:{each.name.partition(':')[2]} is {_value(each)}; "
         f"wanted: {each.wanted}"
         for each in judged
         if each.ok is False
@@ -161,20 +172,20 @@ def _missed(judged: Sequence[Verdict]) -> list[str]:
     return [*found, ""] if found else []
 
 
-def _value(verdict: Verdict) -> str:
+def _value(verdict: BenchVerdict) -> str:
     return "open" if verdict.value is None else f"{verdict.value:.4g} {verdict.unit}".rstrip()
 
 
-def _sections(shown: Sequence[Shown], drawn: Mapping[str, str]) -> list[str]:
+def _sections(shown: Sequence[FilledBlock], drawn: Mapping[str, str]) -> list[str]:
     sections = []
     for name, group in groupby(shown, lambda each: each.block.table):
         heading = name if name.startswith("Figure") else f"Table {name}"
         picture = f"![{name}]({drawn[name]})\n\n" if name in drawn else ""
-        blocks = "\n".join(markdown(each) for each in group)
+        blocks = "\n".join(block_to_markdown(each) for each in group)
         sections.append(f"## {heading}\n\n{picture}{blocks}")
     return sections
 
 
 def _text(path: Path, text: str) -> None:
-    write(path, text.encode())
+    write_atomically(path, text.encode())
     path.chmod(0o644)  # figures over many rows, and no row's own

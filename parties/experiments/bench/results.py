@@ -1,4 +1,4 @@
-"""The results: what all runs that are there say of every method, by seed."""
+"""Results of all finished runs, by experiment, variant, method and seed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import TypeAlias
 
-from parties.experiments.bench.cache import Stored
+from parties.experiments.bench.cache import CachedRun
 from parties.experiments.bench.extract import Values
-from parties.experiments.bench.plan import Run
+from parties.experiments.bench.plan import PlannedRun
 
-Series: TypeAlias = dict[int, float]  # one figure by seed
+SeedSeries: TypeAlias = dict[int, float]  # one figure by seed
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row of a table: a method in one variant of an experiment."""
 
     label: str
@@ -23,8 +23,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """A figure over seeds; ``sd`` has no value for one seed."""
+class MeanSd:
+    """Mean and standard deviation over ``n`` seeds; ``sd`` is None for one seed."""
 
     mean: float
     sd: float | None
@@ -33,7 +33,7 @@ class Spread:
 
 @dataclass(slots=True)
 class Results:
-    """Figures by experiment, variant and method; the clean and the poisoned run stand together."""
+    """Figures by experiment, variant and method; clean and poisoned runs are merged."""
 
     found: dict[tuple[str, str, str], dict[int, Values]] = field(default_factory=dict)
     wanted: int = 0  # runs
@@ -41,14 +41,14 @@ class Results:
     sources: frozenset[str] = frozenset()  # digests of the programs that made them
     hours: float = 0.0  # of all that are there, two at a time; timed ones alone
 
-    def series(self, experiment: str, row: Row, measure: str) -> Series:
-        """One figure of one row, by seed; empty where no run has it."""
+    def series(self, experiment: str, row: TableRow, measure: str) -> SeedSeries:
+        """Return one figure of one row by seed; empty without runs."""
         by_seed = self.found.get((experiment, row.variant, row.method), {})
         return {seed: each[measure] for seed, each in sorted(by_seed.items()) if measure in each}
 
 
-def results(wanted: Iterable[Run], stored: Mapping[str, Stored]) -> Results:
-    """Collect; ``stored`` are the runs that are there, by digest."""
+def collect_results(wanted: Iterable[PlannedRun], stored: Mapping[str, CachedRun]) -> Results:
+    """Collect the figures of the ``wanted`` runs; ``stored`` maps a digest to a finished run."""
     planned = list(wanted)
     there = [run for run in planned if run.digest in stored]
     found: dict[tuple[str, str, str], dict[int, Values]] = defaultdict(lambda: defaultdict(dict))
@@ -61,19 +61,19 @@ def results(wanted: Iterable[Run], stored: Mapping[str, Stored]) -> Results:
     return Results(dict(found), len(different), len(made), programs, sum(took.values()))
 
 
-def _hours(run: Run, made: Stored) -> float:
+def _hours(run: PlannedRun, made: CachedRun) -> float:
     alone = made.seconds / 3600
     return alone if run.processes else alone / 2
 
 
-def spread(series: Mapping[int, float]) -> Spread | None:
-    """Mean and standard deviation over seeds; None without any."""
+def mean_sd(series: Mapping[int, float]) -> MeanSd | None:
+    """Return mean and standard deviation over seeds; None for an empty series."""
     values = list(series.values())
     if not values:
         return None
-    return Spread(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+    return MeanSd(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
-def differences(ours: Series, reference: Series) -> Series:
-    """Ours minus the reference's, seed by seed where both are known."""
+def seed_differences(ours: SeedSeries, reference: SeedSeries) -> SeedSeries:
+    """Return ``ours`` minus ``reference`` for every seed that both have."""
     return {seed: ours[seed] - reference[seed] for seed in ours if seed in reference}

@@ -1,42 +1,58 @@
-"""A bench from its list to its pages: which runs there are, make what is missing, publish."""
+"""A benchmark from its experiments to its pages: run what is missing, extract, publish."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
-from parties.cli.console import Teller
+from rich.console import Console
+
 from parties.common.errors import Failed, UsageProblem
-from parties.experiments.bench.cache import Stored, alone, keep, kept, reaped
-from parties.experiments.bench.extract import Harvest
-from parties.experiments.bench.plan import Run, Scope
-from parties.experiments.bench.progress import Board
-from parties.experiments.bench.record import Pages, publish
-from parties.experiments.bench.results import results
-from parties.experiments.bench.runner import Workplace, execute, record
-from parties.session.run_folder import check_apart
+from parties.experiments.bench.cache import (
+    CachedRun,
+    extract_records,
+    lock_pages,
+    read_cache,
+    write_cache,
+)
+from parties.experiments.bench.extract import Extract
+from parties.experiments.bench.plan import PlannedRun, Scope
+from parties.experiments.bench.record import Pages, publish_pages
+from parties.experiments.bench.results import collect_results
+from parties.experiments.bench.runner import BenchProgress, RunPlace, execute_runs, read_run_record
+from parties.session.run_folder import check_run_folder
+
+
+class ConsoleOutput(Protocol):
+    """The console of the command that runs a benchmark."""
+
+    terminal: Console
+
+    def print(self, text: str, **fields: Any) -> None:
+        """Print one line, or ``fields`` as one JSON object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One command's experiments.
+    """One benchmark.
 
     Attributes:
-        runs: those of a part of the list.
-        tables, experiments: what there is to be asked for.
+        runs: returns the planned runs of a scope.
+        tables, experiments: legal values of the options ``--tables`` and ``--only``.
     """
 
     name: str
-    runs: Callable[[Scope], list[Run]]
-    harvest: Harvest
+    runs: Callable[[Scope], list[PlannedRun]]
+    harvest: Extract
     pages: Pages
     tables: Sequence[str]
     experiments: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line asks for."""
+class BenchRequest:
+    """The options of a ``vfl bench`` command."""
 
     data: Path | None
     out: Path
@@ -46,28 +62,28 @@ class Asked:
     only_list: bool
 
 
-def make(bench: Bench, asked: Asked, told: Teller) -> None:
-    """Make the runs that are asked for and not there, then pages of all that are.
+def run_bench(bench: Bench, asked: BenchRequest, output: ConsoleOutput) -> None:
+    """Run what is requested and missing, then write the pages of all finished runs.
 
     Raises:
-        UsageProblem: a table or experiment is not in the list.
-        Failed: a run failed; the others were made.
+        UsageProblem: an unknown table or experiment is requested.
+        Failed: a run failed; all other runs were made.
     """
     _refuse_strangers(bench, asked.scope)
-    check_apart(asked.out, asked.data)
+    check_run_folder(asked.out, asked.data)
     pages = asked.docs / bench.pages.folder
-    wanted, stored = bench.runs(asked.scope), kept(pages)
-    place = Workplace(asked.out, asked.data, asked.workers or _cores())
+    wanted, stored = bench.runs(asked.scope), read_cache(pages)
+    place = RunPlace(asked.out, asked.data, asked.workers or _cores())
     if asked.only_list:
-        _show(wanted, place, stored, told)
+        _show(wanted, place, stored, output)
         return
     wanted = [run for run in wanted if run.digest not in stored]
-    with Board(told.console, wanted, place.workers) as board:
-        execute(wanted, place, board.show)
+    with BenchProgress(output.terminal, wanted, place.workers) as board:
+        execute_runs(wanted, place, board.show)
     # The tables are made of everything that is there, whatever part of it was asked for now.
     all_of_it = Scope(gpu=True, quick=asked.scope.quick)
-    with alone(pages):
-        _publish(bench, bench.runs(all_of_it), place, asked, told)
+    with lock_pages(pages):
+        _publish(bench, bench.runs(all_of_it), place, asked, output)
     if board.failed:
         raise Failed(
             "\n".join([f"runs failed: {len(board.failed)}", *board.failed]),
@@ -86,33 +102,40 @@ def _refuse_strangers(bench: Bench, scope: Scope) -> None:
 
 
 def _cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
-def _show(wanted: list[Run], place: Workplace, stored: Mapping[str, Stored], told: Teller) -> None:
-    """List the runs, and which are there."""
-    there = {run.digest for run in wanted if run.digest in stored or record(place, run)}
+def _show(
+    wanted: list[PlannedRun],
+    place: RunPlace,
+    stored: Mapping[str, CachedRun],
+    output: ConsoleOutput,
+) -> None:
+    """List the runs and whether each is finished."""
+    there = {run.digest for run in wanted if run.digest in stored or read_run_record(place, run)}
     for run in wanted:
-        told.say(f"{run.digest}  {'there  ' if run.digest in there else 'missing'}  {run.title}")
+        output.print(
+            f"{run.digest}  {'there  ' if run.digest in there else 'missing'}  {run.title}"
+        )
     different = {run.digest for run in wanted}
-    told.say(f"{len(wanted)} runs, {len(different)} of them different, {len(there)} there")
+    output.print(f"{len(wanted)} runs, {len(different)} of them different, {len(there)} there")
 
 
 def _publish(
     bench: Bench,
-    everything: list[Run],
-    place: Workplace,
-    asked: Asked,
-    told: Teller,
+    everything: list[PlannedRun],
+    place: RunPlace,
+    asked: BenchRequest,
+    output: ConsoleOutput,
 ) -> None:
-    before = kept(asked.docs / bench.pages.folder)  # another command may have added to it
-    records = {run.digest: each for run in everything if (each := record(place, run))}
-    stored = {**before, **reaped(everything, records, bench.harvest)}
-    keep(asked.docs / bench.pages.folder, stored)
+    before = read_cache(asked.docs / bench.pages.folder)  # another command may have added to it
+    records = {run.digest: each for run in everything if (each := read_run_record(place, run))}
+    stored = {**before, **extract_records(everything, records, bench.harvest)}
+    write_cache(asked.docs / bench.pages.folder, stored)
     wanted = [run for run in everything if not run.gpu or run.digest in stored]
     typed = f"vfl bench {bench.name} --data DIR" + (" --quick" if asked.scope.quick else "")
-    found = results(wanted, stored)
-    written = publish(bench.pages, found, typed, asked.docs)
-    told.say(f"tables:  {written.page}", event="result")
-    told.say(f"figures: {written.figures}", event="result")
+    found = collect_results(wanted, stored)
+    written = publish_pages(bench.pages, found, typed, asked.docs)
+    output.print(f"tables:  {written.page}", event="result")
+    output.print(f"figures: {written.figures}", event="result")

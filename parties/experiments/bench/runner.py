@@ -1,4 +1,4 @@
-"""The scheduler: every run in a process of its own, several at a time, finished ones kept."""
+"""Scheduler of benchmark runs: one process per run, several at a time, finished runs kept."""
 
 import fcntl
 import json
@@ -11,49 +11,55 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from threading import Lock
 from time import monotonic, sleep
-from typing import IO, Any, Literal, TypeAlias
+from types import TracebackType
+from typing import IO, Any, Literal, Self, TypeAlias
 
-from configs.agreement import Agreement
-from parties.common.atomic_file import write
-from parties.experiments.bench.plan import Run, sources
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from configs.agreement import VerticalAgreement
+from parties.common.atomic_file import write_atomically
+from parties.common.printable import printable
+from parties.experiments.bench.plan import PlannedRun, source_digest
 from parties.report import METRICS
 
 PATIENCE = 20.0  # seconds that a child has for ending in order
 WAIT = 1.0  # seconds between two looks at a run that another command makes
-State: TypeAlias = Literal["kept", "waits", "started", "done", "failed"]
+RunState: TypeAlias = Literal["kept", "waits", "started", "done", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What became of a run; one that waits is held by another command."""
+class RunStatus:
+    """The state of a run; a run that waits is locked by another command."""
 
-    run: Run
-    state: State
+    run: PlannedRun
+    state: RunState
     seconds: float = 0.0
     reason: str = ""  # of a failure
 
 
-Listener: TypeAlias = Callable[[Told], None]
+RunListener: TypeAlias = Callable[[RunStatus], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
-    """Where runs are made."""
+class RunPlace:
+    """Output folder, data folder and number of workers."""
 
     out: Path
     data: Path | None
     workers: int = 1
 
-    def folder(self, run: Run) -> Path:
-        """The run's own folder."""
+    def folder(self, run: PlannedRun) -> Path:
+        """Return the folder of a run."""
         return self.out / run.digest
 
 
 @dataclass(slots=True)
 class _Children:
-    """The processes under way; once stopped, none begins."""
+    """Running child processes; after ``stop`` no process starts."""
 
     lock: Lock = field(default_factory=Lock)
     alive: set[subprocess.Popen[bytes]] = field(default_factory=set)
@@ -80,18 +86,20 @@ class _Children:
                 child.kill()
 
 
-def execute(wanted: Iterable[Run], place: Workplace, listen: Listener) -> dict[str, Any]:
-    """Make every run that is not there yet; the records of all that are there, by digest.
+def execute_runs(
+    wanted: Iterable[PlannedRun], place: RunPlace, listen: RunListener
+) -> dict[str, Any]:
+    """Run everything that is missing; return the records of all finished runs by digest.
 
-    Runs of real processes come last and one at a time, since their time is a figure, and so do
-    those that fill a GPU. A run that fails is told and left out; the others go on.
+    Runs with real processes come last and one at a time, because their duration is a figure; so do
+    runs that fill a GPU. A run that fails is reported and skipped.
     """
     unique = {run.digest: run for run in wanted}
-    records = {key: found for key, run in unique.items() if (found := record(place, run))}
+    records = {key: found for key, run in unique.items() if (found := read_run_record(place, run))}
     for key, kept in records.items():
-        listen(Told(unique[key], "kept", kept["bench"]["seconds"]))
+        listen(RunStatus(unique[key], "kept", kept["bench"]["seconds"]))
     missing = [run for key, run in unique.items() if key not in records]
-    missing.sort(key=lambda run: run.seed)  # what is there early says a little of everything
+    missing.sort(key=lambda run: run.seed)  # early results cover every experiment
     shared = [run for run in missing if not (run.processes or run.gpu)]
     alone = [run for run in missing if run.processes or run.gpu]
     for group, workers in ((shared, place.workers), (alone, 1)):
@@ -99,8 +107,8 @@ def execute(wanted: Iterable[Run], place: Workplace, listen: Listener) -> dict[s
     return records
 
 
-def record(place: Workplace, run: Run) -> dict[str, Any] | None:
-    """What an earlier start left of a run; None if that is not whole."""
+def read_run_record(place: RunPlace, run: PlannedRun) -> dict[str, Any] | None:
+    """Return the record of a finished run; None if it is absent or incomplete."""
     path = place.folder(run) / METRICS
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
@@ -110,64 +118,64 @@ def record(place: Workplace, run: Run) -> dict[str, Any] | None:
 
 
 def _at_once(
-    group: Sequence[Run], workers: int, place: Workplace, listen: Listener
+    group: Sequence[PlannedRun], workers: int, place: RunPlace, listen: RunListener
 ) -> dict[str, Any]:
     children, made = _Children(), dict[str, Any]()
     with ThreadPoolExecutor(workers) as pool:
         try:
-            running: dict[Future[Told], Run] = {
+            running: dict[Future[RunStatus], PlannedRun] = {
                 pool.submit(_make, run, place, children, listen): run for run in group
             }
             for future in as_completed(running):
                 told = future.result()
                 listen(told)
                 if told.state in ("done", "kept"):
-                    made[told.run.digest] = record(place, told.run)
-        except BaseException:  # told to stop, above all
+                    made[told.run.digest] = read_run_record(place, told.run)
+        except BaseException:  # above all SIGTERM
             pool.shutdown(wait=False, cancel_futures=True)
             children.stop()
             raise
     return made
 
 
-def _make(run: Run, place: Workplace, children: _Children, listen: Listener) -> Told:
-    """One run, from an empty working folder to its record, unless another command makes it."""
+def _make(run: PlannedRun, place: RunPlace, children: _Children, listen: RunListener) -> RunStatus:
+    """Make one run, from an empty folder to its record, unless another command makes it."""
     folder = place.folder(run)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "log"
-    with _held(path, children, lambda: listen(Told(run, "waits"))) as log:
+    with _held(path, children, lambda: listen(RunStatus(run, "waits"))) as log:
         if children.stopped:
-            return Told(run, "failed", reason="stopped")
-        if (found := record(place, run)) is not None:
+            return RunStatus(run, "failed", reason="stopped")
+        if (found := read_run_record(place, run)) is not None:
             path.unlink(missing_ok=True)
-            return Told(run, "kept", found["bench"]["seconds"])
+            return RunStatus(run, "kept", found["bench"]["seconds"])
         work, began = folder / "work", monotonic()
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(mode=0o700)
         log.truncate(0)
-        listen(Told(run, "started"))
-        child = children.start(command(run, place, work), log)
+        listen(RunStatus(run, "started"))
+        child = children.start(run_command(run, place, work), log)
         if child is None:
-            return Told(run, "failed", reason="stopped")
+            return RunStatus(run, "failed", reason="stopped")
         code = child.wait()
         with children.lock:
             children.alive.discard(child)
         seconds = monotonic() - began
         made = work / run.agreement.federation / METRICS
         if code or not made.exists():
-            return Told(run, "failed", seconds, f"exit code {code}: {_last(path)}")
+            return RunStatus(run, "failed", seconds, f"exit code {code}: {_last(path)}")
         _keep(run, made, folder / METRICS, seconds)
         shutil.rmtree(work)
         path.unlink()
-        return Told(run, "done", seconds)
+        return RunStatus(run, "done", seconds)
 
 
 @contextmanager
 def _held(path: Path, children: _Children, say: Callable[[], None]) -> Iterator[IO[bytes]]:
-    """The run's log, which one command holds at a time; others wait here, until they are stopped.
+    """Open the run's log and lock it; wait while another command holds the lock.
 
-    The child writes to it and so holds it, too: where a command was killed and its child goes on,
-    nobody else begins in its folder.
+    The child process inherits the lock. If a command is killed and its child continues, no other
+    command starts in the same folder.
     """
     with path.open("ab") as log:
         said = False
@@ -183,34 +191,113 @@ def _held(path: Path, children: _Children, say: Callable[[], None]) -> Iterator[
         yield log
 
 
-def command(run: Run, place: Workplace, out: Path) -> list[str]:
-    """What a child is started with; a person may type the same."""
-    said = [sys.executable, "-m", "parties.experiments.bench", str(run.config), "--out", str(out)]
+def run_command(run: PlannedRun, place: RunPlace, out: Path) -> list[str]:
+    """Return the command line that starts a run."""
+    said = [sys.executable, "-m", "parties.cli", "simulate", str(run.config), "--out", str(out)]
     said += ["--format", "json", "--begin", "fresh"]
-    vertical = isinstance(run.agreement, Agreement)
+    vertical = isinstance(run.agreement, VerticalAgreement)
     said += ["--in-process"] if vertical and not run.processes else []
     said += ["--data", str(place.data)] if place.data else []
     return said + [part for change in run.changes for part in ("--set", change)]
 
 
-def _keep(run: Run, made: Path, path: Path, seconds: float) -> None:
-    """Write the record: the run's metrics, and what they were made by."""
+def _keep(run: PlannedRun, made: Path, path: Path, seconds: float) -> None:
+    """Write the record: the run's metrics, its changes, duration, sources and date."""
     bench = {
         "run": run.title,
         "seed": run.seed,
         "changes": run.changes,
         "seconds": seconds,
-        "sources": sources(),
+        "sources": source_digest(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     metrics = json.loads(made.read_bytes())
-    write(path, json.dumps(metrics | {"bench": bench}).encode())
+    write_atomically(path, json.dumps(metrics | {"bench": bench}).encode())
 
 
 def _last(log: Path) -> str:
-    """The error that the child told, or its last line."""
+    """Return the error of the child process, or its last line of output."""
     lines = log.read_text(errors="replace").splitlines()
     for line in reversed(lines):
         if line.startswith('{"event": "error"'):
             return str(json.loads(line)["message"])
     return lines[-1][:200] if lines else "it said nothing"
+
+
+def remaining_seconds(
+    durations: dict[str, list[float]], left: Sequence[str], workers: int
+) -> float | None:
+    """Return the seconds until the last run ends; ``left`` lists the kinds of the missing runs.
+
+    A kind without a duration counts as the mean of all; None before the first run has ended.
+    """
+    known = [each for made in durations.values() for each in made]
+    if not known:
+        return None
+    usual = fmean(known)
+    return sum(fmean(durations.get(kind) or [usual]) for kind in left) / workers
+
+
+class BenchProgress:
+    """Prints the scheduler's events; outside a terminal only failures and the end of each run."""
+
+    def __init__(self, console: Console, wanted: Sequence[PlannedRun], workers: int) -> None:
+        self._console, self._workers = console, workers
+        self._left = {run.digest: _kind(run) for run in wanted}
+        self._all = len(self._left)
+        self._durations: dict[str, list[float]] = {}
+        self.failed: list[str] = []
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[rest]}"),
+        )
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._bar = self._progress.add_task("runs", total=self._all, rest="")
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, told: RunStatus) -> None:
+        """Print one event."""
+        title = printable(told.run.title)
+        if told.state == "waits":
+            self._say(f"waits: {title} is under way in another command")
+            return
+        if told.state == "started":
+            self._progress.update(self._bar, description=title)
+            return
+        self._left.pop(told.run.digest, None)
+        if told.state == "failed":
+            self.failed.append(f"{title}: {printable(told.reason)}")
+            self._say(f"failed: {self.failed[-1]}")
+        else:
+            self._durations.setdefault(_kind(told.run), []).append(told.seconds)
+        if told.state == "done" and not self._console.is_terminal:
+            self._say(f"{self._all - len(self._left)}/{self._all}  {title}  {self._rest()}")
+        done = self._all - len(self._left)
+        self._progress.update(self._bar, completed=done, rest=self._rest())
+
+    def _rest(self) -> str:
+        seconds = remaining_seconds(self._durations, list(self._left.values()), self._workers)
+        return "" if seconds is None else f"about {seconds / 60:.0f} min left"
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _kind(run: PlannedRun) -> str:
+    """Return a key under which runs of similar duration are grouped."""
+    return f"{run.config.stem} {run.variant} {run.processes}"

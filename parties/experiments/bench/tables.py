@@ -1,80 +1,82 @@
-"""The tables: each block's rows as mean and spread over seeds, gap to Retrain, and the paper's."""
+"""Result tables: mean and spread over seeds, the gap to Retrain and the paper's number."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parties.experiments.bench.blocks import RETRAIN, Setting
-from parties.experiments.bench.results import Results, Row, Spread, differences, spread
+from parties.experiments.bench.blocks import RETRAIN, TableBlock
+from parties.experiments.bench.results import MeanSd, Results, TableRow, mean_sd, seed_differences
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """One figure of one row.
 
     Attributes:
-        gap: the mean difference to the Retrain of the same seed and system.
+        gap: mean difference to the Retrain of the same seed and system.
         paper, paper_gap: the paper's number, and its difference to the paper's Retrain.
     """
 
-    ours: Spread | None
+    ours: MeanSd | None
     gap: float | None
     paper: float | None
     paper_gap: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One row of a block, with a cell for each measure."""
+class TableLine:
+    """One row of a block, with one cell per measure."""
 
-    row: Row
-    cells: tuple[Cell, ...]
+    row: TableRow
+    cells: tuple[TableCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One block with what was found for it; no line where a GPU is needed."""
+class FilledBlock:
+    """A block with its results; without lines if its runs need a GPU and do not exist."""
 
-    block: Setting
-    lines: tuple[Line, ...]
+    block: TableBlock
+    lines: tuple[TableLine, ...]
 
     @property
     def is_empty(self) -> bool:
-        """Whether no run of it is there."""
+        """Whether none of its runs exists."""
         return not any(cell.ours for line in self.lines for cell in line.cells)
 
 
-def tables(blocks: Sequence[Setting], found: Results) -> list[Shown]:
-    """Fill every block."""
-    return [Shown(block, tuple(_lines(block, found))) for block in blocks]
+def fill_blocks(blocks: Sequence[TableBlock], found: Results) -> list[FilledBlock]:
+    """Fill every block with results."""
+    return [FilledBlock(block, tuple(_lines(block, found))) for block in blocks]
 
 
-def _lines(block: Setting, found: Results) -> list[Line]:
+def _lines(block: TableBlock, found: Results) -> list[TableLine]:
     rows = block.rows
-    unknown = [Row(label, "", "") for label in block.paper if label not in {r.label for r in rows}]
+    unknown = [
+        TableRow(label, "", "") for label in block.paper if label not in {r.label for r in rows}
+    ]
     lines = [
-        Line(row, tuple(_cell(block, found, row, at) for at in range(len(block.measures))))
+        TableLine(row, tuple(_cell(block, found, row, at) for at in range(len(block.measures))))
         for row in (*rows, *unknown)
     ]
     return [line for line in lines if _says_something(line)]
 
 
-def _says_something(line: Line) -> bool:
+def _says_something(line: TableLine) -> bool:
     return any(cell.ours or cell.paper is not None for cell in line.cells)
 
 
-def _cell(block: Setting, found: Results, row: Row, at: int) -> Cell:
+def _cell(block: TableBlock, found: Results, row: TableRow, at: int) -> TableCell:
     measure, paper = block.measures[at], block.paper.get(row.label)
     ours = found.series(block.experiment, row, measure)
     reference = found.series(block.experiment, block.reference(row), measure)
-    gap = spread(differences(ours, reference))
+    gap = mean_sd(seed_differences(ours, reference))
     theirs = paper[at] if paper else None
     retrain = block.paper.get(block.reference(row).label) or block.paper.get("Retrain")
     apart = theirs - retrain[at] if theirs is not None and retrain else None
-    return Cell(spread(ours), gap.mean if gap else None, theirs, apart)
+    return TableCell(mean_sd(ours), gap.mean if gap else None, theirs, apart)
 
 
-def plain(shown: Shown) -> dict[str, object]:
-    """A block as plain JSON values."""
+def block_to_json(shown: FilledBlock) -> dict[str, object]:
+    """Return a block as JSON values."""
     block = shown.block
     head: dict[str, object] = {"table": block.table, "title": block.title}
     head["experiment"] = block.experiment
@@ -90,7 +92,7 @@ def plain(shown: Shown) -> dict[str, object]:
     return head | {"note": block.note, "rows": lines}
 
 
-def _plain(cell: Cell) -> dict[str, float | int | None]:
+def _plain(cell: TableCell) -> dict[str, float | int | None]:
     ours = cell.ours
     return {
         "mean": ours.mean if ours else None,
@@ -102,8 +104,8 @@ def _plain(cell: Cell) -> dict[str, float | int | None]:
     }
 
 
-def markdown(shown: Shown) -> str:
-    """A block as a Markdown table under its title."""
+def block_to_markdown(shown: FilledBlock) -> str:
+    """Return a block as a Markdown table under its title."""
     block = shown.block
     title = f"### {block.title}\n\n"
     title += f"{_absent(block)}\n\n" if shown.is_empty else f"{_seeds(shown)}\n\n"
@@ -120,13 +122,13 @@ def markdown(shown: Shown) -> str:
     return title + "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
 
 
-def _absent(block: Setting) -> str:
-    """What a cell without runs says."""
+def _absent(block: TableBlock) -> str:
+    """Return the text of a cell without runs."""
     return f"not run{': needs a GPU' if block.gpu else ' yet'}; command: `{block.command}`"
 
 
-def _seeds(shown: Shown) -> str:
-    """Over how many seeds its figures are."""
+def _seeds(shown: FilledBlock) -> str:
+    """Return the number of seeds of a block's figures."""
     counts = {cell.ours.n for line in shown.lines for cell in line.cells if cell.ours}
     least, most = min(counts), max(counts)
     if most == 1:
@@ -134,19 +136,19 @@ def _seeds(shown: Shown) -> str:
     return f"{most} seeds." if least == most else f"{least} to {most} seeds."
 
 
-def _head(block: Setting, measure: str, side: str) -> str:
+def _head(block: TableBlock, measure: str, side: str) -> str:
     return block.headings[measure] + (", paper" if side == "paper" else "")
 
 
-def _text(cell: Cell, row: Row, side: str) -> str:
-    """A figure with its spread, and its difference to Retrain in brackets."""
+def _text(cell: TableCell, row: TableRow, side: str) -> str:
+    """Return a figure with its spread, and its difference to Retrain in brackets."""
     value, gap = _spread(cell.ours), cell.gap
     if side == "paper":
         value, gap = "" if cell.paper is None else f"{cell.paper:.4f}", cell.paper_gap
     return value if gap is None or row.method == RETRAIN.method else f"{value} ({gap:+.4f})"
 
 
-def _spread(ours: Spread | None) -> str:
+def _spread(ours: MeanSd | None) -> str:
     if ours is None:
         return ""
     return f"{ours.mean:.4f}" + ("" if ours.sd is None else f" ± {ours.sd:.4f}")

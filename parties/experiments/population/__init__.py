@@ -1,5 +1,5 @@
-"""Many small federations on one machine, trained together: the ground of the strong audits.
+"""Populations: many small federations trained at once on one machine, for the strong audits.
 
-All columns lie in one place here, so nothing of this belongs into a run between organisations. It
-computes what the parties compute with each other; a test holds it against them.
+All columns lie in one place here, so this package is never part of a run between organisations.
+It computes what the parties compute together; a test compares the two.
 """

@@ -1,4 +1,4 @@
-"""CVFU on a population, all parties online: each model descends at its own cached sum of votes.
+"""CVFU on a population: every model descends at its own cached sum of votes, all parties online.
 
 Letters as in ``parties.vertical.methods.cvfu``.
 """
@@ -11,34 +11,34 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
 from models.ensemble import Ensemble
-from parties.experiments.population.steps import gradients
-from parties.experiments.population.trained import Trained, forgotten_loss
-from unlearning.confidence import Watcher
+from parties.experiments.population.steps import population_gradients
+from parties.experiments.population.trained import TrainedPopulation, mean_forgotten_loss
+from unlearning.cvfu import EarlyStopping
 
 
-def cvfu(trained: Trained) -> Ensemble:
-    """The models of the last epoch that each of them was the better for."""
+def population_cvfu(trained: TrainedPopulation) -> Ensemble:
+    """Return the models of the last epoch that improved each of them."""
     plan, models = trained.together.agreement.unlearning.cvfu, trained.original.copy()
     kept, moving = trained.original.copy(), torch.ones(len(trained.sets), dtype=torch.bool)
-    watchers = [Watcher(patience=plan.patience) for _ in trained.sets]
-    _, held = forgotten_loss(trained, models)
+    watchers = [EarlyStopping(patience=plan.patience) for _ in trained.sets]
+    _, held = mean_forgotten_loss(trained, models)
     for number in range(1, plan.epochs + 1):
         if not moving.any():
             break
         loss, norm = _epoch(trained, models, number, held)
         for n in range(len(watchers)):
             if moving[n]:
-                watchers[n] = watchers[n].see(float(loss[n]), float(norm[n]))
+                watchers[n] = watchers[n].after_epoch(float(loss[n]), float(norm[n]))
                 if watchers[n].progressed:
-                    kept.take(models, n)
-                moving[n] = not watchers[n].ends
+                    kept.copy_model(models, n)
+                moving[n] = not watchers[n].should_stop
     return kept
 
 
 def _epoch(
-    trained: Trained, models: Ensemble, number: int, held: list[Tensor]
+    trained: TrainedPopulation, models: Ensemble, number: int, held: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """One pass over D_r at a fixed Ĥ; the loss there and the norm of its gradient, ``[N]`` each."""
+    """Pass once over D_r at a fixed Ĥ; return its loss and gradient norm, ``[N]`` each."""
     together, plan = trained.together, trained.together.agreement.unlearning.cvfu
     rows = torch.from_numpy(np.stack([sets.retain for sets in trained.sets]))
     with torch.no_grad():
@@ -54,7 +54,7 @@ def _epoch(
         loss = loss + mean.detach() * part.shape[1] / count
         residual = fixed.softmax(dim=2) - one_hot(truth, fixed.shape[2])
         square = square + residual.square().sum(dim=(1, 2)) / count**2
-        descent = gradients(mean, models)
+        descent = population_gradients(mean, models)
         if number == 1 and index == 0:
             descent = [g - plan.ascent * u for g, u in zip(descent, held, strict=True)]
         models.add(descent, torch.full((len(models),), -rate, dtype=torch.float64))

@@ -1,7 +1,7 @@
-"""FedORA on a population: every model has its own dual, its own step sizes and its own D_u.
+"""FedORA on a population: every model has its own dual, step sizes and D_u.
 
-Letters of the paper as in ``unlearning.primal_dual``. All models take the same number of steps; the
-look at validation rows that may end a real run early is left out, so no model ends before another.
+Letters of the paper as in ``unlearning.primal_dual``. All models take the same number of steps.
+Early stopping by validation rows is left out, so that all models end together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,19 +12,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from configs.unlearning import Fedora
-from models.ensemble import Ensemble, per_model, square_norms
-from parties.experiments.population.pooled_data import Together
+from configs.unlearning import FedoraSettings
+from models.ensemble import Ensemble, broadcast_per_model, squared_norm_per_model
+from parties.experiments.population.pooled_data import PooledData
 from parties.experiments.population.steps import (
-    Lesson,
-    batches,
-    gradients,
-    losses,
-    optimiser,
-    per_epoch,
+    PopulationTask,
+    batches_per_epoch,
+    population_batches,
+    population_gradients,
+    population_losses,
+    population_optimiser,
 )
 from parties.vertical.engine.rows import RowSets
-from parties.vertical.methods.form import step_sizes
+from parties.vertical.methods.fedora import fedora_step_sizes
 from protocol import vfl_pb2
 from unlearning import thresholds
 from unlearning.objectives import forgetting_scores
@@ -32,81 +32,83 @@ from unlearning.primal_dual import Dual, retain_steps
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """What all models share while they unlearn."""
+class FedoraHistory:
+    """State that all models share while they unlearn."""
 
-    together: Together
+    together: PooledData
     sets: Sequence[RowSets]
     streams: Sequence[str]
-    plan: Fedora
+    plan: FedoraSettings
 
     @property
     def batch(self) -> int:
-        """B."""
+        """B, the batch size."""
         return self.plan.batch or self.together.agreement.training.batch
 
 
-class Unlearning:
-    """One FedORA of N models at once."""
+class PopulationFedora:
+    """FedORA of N models at once."""
 
-    def __init__(self, course: Course, models: Ensemble, gammas: Sequence[float]) -> None:
+    def __init__(self, course: FedoraHistory, models: Ensemble, gammas: Sequence[float]) -> None:
         self._course, self._models, plan = course, models, course.plan
-        cap = plan.price_cap if plan.score else 0.0
+        cap = plan.max_multiplier if plan.score else 0.0
         self._highest = gammas
         if plan.policy == "present":
             classes = len(course.together.agreement.labels.classes)
-            gammas = [thresholds.no_pressure(classes, plan.weight)] * len(gammas)
-        self._duals = [Dual(threshold=gamma, cap=cap) for gamma in gammas]
+            gammas = [thresholds.lowest_threshold(classes, plan.weight)] * len(gammas)
+        self._duals = [Dual(threshold=gamma, maximum=cap) for gamma in gammas]
         training = course.together.agreement.training
-        self._steps = [step_sizes(plan, training) for _ in gammas]
-        self._anchor = [each.detach().clone() for each in models.beginning()]
+        self._steps = [fedora_step_sizes(plan, training) for _ in gammas]
+        self._anchor = [each.detach().clone() for each in models.with_prefix()]
         self._mark: list[Tensor] | None = None
         retained = len(course.sets[0].retain)
         share = plan.retain_share
         self._sub_steps = retain_steps(share, retained, course.batch) if share else 0
-        self._per_epoch = per_epoch(retained, course.batch)
+        self._per_epoch = batches_per_epoch(retained, course.batch)
         self._descent = None
         if plan.primal == "optimiser":
-            self._descent = optimiser(models.beginning(), training)
+            self._descent = population_optimiser(models.with_prefix(), training)
         self._done = 0
 
     def run(self) -> None:
-        """All iterations, in place."""
+        """Run all iterations; the models change in place."""
         plan = self._course.plan
         order = _retained(self._course)
         for k in range(plan.iterations):
             held = self._hold(k)
             for _ in range(self._sub_steps):
                 rows = next(order)
-                loss = losses(
+                loss = population_losses(
                     self._course.together, self._models, rows, self._course.together.labels
                 )
-                self._move(gradients(loss, self._models), held)
+                self._move(population_gradients(loss, self._models), held)
             if not self._sub_steps:
                 self._move(None, held)
             if plan.policy == "present" and (k + 1) % plan.check_every == 0:
-                present = held_out_levels(self._course, self._models)
+                present = held_out_thresholds(self._course, self._models)
                 levels = map(min, self._highest, present)
                 pairs = zip(self._duals, levels, strict=True)
                 self._duals = [replace(dual, threshold=level) for dual, level in pairs]
 
     def _hold(self, k: int) -> list[Tensor]:
-        """g_u of every model; its dual ascends and its steps adapt on the way."""
+        """Return g_u of every model; the duals ascend and the step sizes adapt."""
         score, held = self._score(k)
-        present = [each.detach().clone() for each in self._models.beginning()]
+        present = [each.detach().clone() for each in self._models.with_prefix()]
         moved = None
         if self._mark is not None:
-            moved = square_norms([a - b for a, b in zip(present, self._mark, strict=True)])
+            moved = squared_norm_per_model(
+                [a - b for a, b in zip(present, self._mark, strict=True)]
+            )
         self._mark = present
-        norms = square_norms(held)
+        norms = squared_norm_per_model(held)
         for n in range(len(self._duals)):
             steps = self._steps[n] if moved is None else self._steps[n].adapt(float(moved[n]))
-            self._steps[n] = steps.meet(float(norms[n]))
+            self._steps[n] = steps.with_gradient(float(norms[n]))
             self._duals[n] = self._duals[n].ascend(float(score[n]), self._steps[n].dual)
         return held
 
     def _score(self, k: int) -> tuple[Tensor, list[Tensor]]:
-        """S_u of every model, ``[N]``, and its gradient, over D_u or a fresh part of it."""
+        """Return S_u of every model, ``[N]``, and its gradient, over D_u or a mini-batch of D_u."""
         course, plan = self._course, self._course.plan
         forgotten, size = len(course.sets[0].forgotten), plan.score_rows
         whole = size is None or size >= forgotten
@@ -125,39 +127,39 @@ class Unlearning:
             logits = self._models(course.together.batch(part))
             each = forgetting_scores(logits.flatten(0, 1), plan.weight).view(part.shape)
             figure = each.sum(dim=1) / rows.shape[1]
-            found = gradients(figure, self._models)
+            found = population_gradients(figure, self._models)
             held = found if held is None else [a + b for a, b in zip(held, found, strict=True)]
             total = total + figure.detach()
         return total, held or []
 
     @torch.no_grad()
     def _move(self, retain: Sequence[Tensor] | None, held: Sequence[Tensor]) -> None:
-        """One primal sub-step of every model."""
+        """Take one primal sub-step of every model."""
         plan, factor = self._course.plan, 1.0
         if plan.anneal:
             total = plan.iterations * max(1, self._sub_steps)
             factor = plan.anneal.factor(self._done / total)
         self._done += 1
-        prices = torch.tensor([dual.price for dual in self._duals])
+        prices = torch.tensor([dual.multiplier for dual in self._duals])
         rates = torch.tensor([steps.primal * factor for steps in self._steps])
         directions = []
-        blocks = zip(self._models.beginning(), held, self._anchor, strict=True)
+        blocks = zip(self._models.with_prefix(), held, self._anchor, strict=True)
         for place, (theta, g_u, start) in enumerate(blocks):
             # FedORA Eq 27/34, with a price of its own for every model.
-            direction = plan.proximal * (theta - start) - per_model(prices, g_u) * g_u
+            direction = plan.proximal * (theta - start) - broadcast_per_model(prices, g_u) * g_u
             directions.append(direction if retain is None else direction + retain[place])
         if self._descent is None:
             self._models.add(directions, -rates)
             return
-        for theta, direction in zip(self._models.beginning(), directions, strict=True):
+        for theta, direction in zip(self._models.with_prefix(), directions, strict=True):
             theta.grad = direction
         for group in self._descent.param_groups:
             group["lr"] = float(rates[0])
         self._descent.step()
 
 
-def held_out_levels(course: Course, models: Ensemble) -> list[float]:
-    """γ of every model from its validation rows, in the class mix of its D_u."""
+def held_out_thresholds(course: FedoraHistory, models: Ensemble) -> list[float]:
+    """Return γ of every model, ``[N]``, from validation rows with the class shares of its D_u."""
     together, plan = course.together, course.plan
     rows, classes = together.rows.validation, len(together.agreement.labels.classes)
     gammas, truth = [], together.labels[rows]
@@ -165,14 +167,14 @@ def held_out_levels(course: Course, models: Ensemble) -> list[float]:
         forgotten = together.labels[sets.forgotten]
         compared = min(len(forgotten), plan.score_rows or len(forgotten))
         scores = forgetting_scores(logits, plan.weight)
-        level = thresholds.class_matched(scores, truth, forgotten, compared)
-        gammas.append(thresholds.heldout(level, classes, plan.weight, plan.margin))
+        level = thresholds.class_matched_level(scores, truth, forgotten, compared)
+        gammas.append(thresholds.heldout_threshold(level, classes, plan.weight, plan.margin))
     return gammas
 
 
-def _retained(course: Course) -> Iterator[Tensor]:
-    """Batches of D_r, epoch after epoch."""
+def _retained(course: FedoraHistory) -> Iterator[Tensor]:
+    """Yield batches of D_r, epoch after epoch."""
     labels, size = course.together.labels, course.batch
     rows = (course.sets, course.streams, vfl_pb2.RETAIN)
-    lesson = Lesson(*rows, labels, epochs=0, batch=size, learning_rate=0.0)
-    return chain.from_iterable(batches(lesson, epoch) for epoch in count(1))
+    lesson = PopulationTask(*rows, labels, epochs=0, batch=size, learning_rate=0.0)
+    return chain.from_iterable(population_batches(lesson, epoch) for epoch in count(1))

@@ -1,4 +1,4 @@
-"""Who saw what: N runs of one federation, each with a random half of the same rows to forget."""
+"""Forget sets: N runs of one federation, each with a random half of the same rows to forget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,58 +7,59 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from configs.agreement import Request
+from configs.agreement import RowRequest
 from parties.common.errors import PolicyError
-from parties.common.shared_randomness import Index, key, permutation
-from parties.experiments.population.pooled_data import Together
+from parties.common.shared_randomness import Index, derive_key, permutation
+from parties.experiments.population.pooled_data import PooledData
 from parties.vertical.engine.rows import RowSets
-from unlearning.audit.lira import LEAST
+from unlearning.audit.lira import MIN_RUNS
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class ForgetSet:
     """The memberships of one population.
 
     Attributes:
-        together: the data; canaries bear their wrong label in it, in every run.
-        pool: rows that each run either learned and forgot, or never saw, ``[pool]``.
-        learned: which of them a run learned, ``[N, pool]``; runs 2k and 2k + 1 are complements.
+        together: the pooled data; canaries have their wrong label in every run.
+        pool: rows that a run either learned and forgot, or never saw, ``[pool]``.
+        learned: whether a run learned each of them, ``[N, pool]``; runs 2k and 2k + 1 are
+            complements.
         always: rows to forget that every run learned and forgot.
         retain: D_r of every run.
     """
 
-    together: Together
+    together: PooledData
     pool: Index
     learned: NDArray[np.bool_]
     always: Index
     retain: Index
 
     def rows(self, run: int) -> RowSets:
-        """The row sets of one run."""
+        """Return the row sets of one run."""
         forgotten = np.sort(np.concatenate([self.always, self.pool[self.learned[run]]]))
         learn = np.union1d(self.retain, forgotten)
-        return replace(self.together.rows, learn=learn, forgotten=forgotten)
+        return replace(self.together.rows, train=learn, forgotten=forgotten)
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return len(self.learned)
 
 
-def draw(together: Together, request: Request, runs: int) -> Draw:
-    """Draw the memberships for a request by classes.
+def draw_forget_sets(together: PooledData, request: RowRequest, runs: int) -> ForgetSet:
+    """Draw the memberships of a request by classes.
 
-    With canaries the pool is twice their number, all with a wrong label, and each run plants half;
-    the other rows of the request are learned and forgotten by every run.
+    With canaries the pool is twice their number, all with a wrong label, and each run plants half
+    of them; every run learns and forgets the other rows of the request.
 
     Raises:
-        PolicyError: the request names no classes, has too few rows, or the runs are too few.
+        PolicyError: the request names no classes or has too few rows, or there are too few runs.
     """
     if not request.classes:
         raise PolicyError(f"request {request.name!r} names no classes: a population draws its rows")
-    if runs % 2 or runs < 2 * LEAST:
-        raise PolicyError(f"a population needs an even number of runs, {2 * LEAST} at least")
-    secret = key(together.agreement.seed, "population", request.name, request.seed)
+    if runs % 2 or runs < 2 * MIN_RUNS:
+        raise PolicyError(f"a population needs an even number of runs, {2 * MIN_RUNS} at least")
+    secret = derive_key(together.agreement.seed, "population", request.name, request.seed)
     meant = _meant(together, request)
     meant = meant[permutation(secret, len(meant))]
     size = 2 * request.canaries or len(meant) // 2 * 2
@@ -68,26 +69,26 @@ def draw(together: Together, request: Request, runs: int) -> Draw:
     labels = together.labels.clone()
     if request.canaries:
         labels[pool] = (labels[pool] + 1) % len(together.agreement.labels.classes)
-    return Draw(
+    return ForgetSet(
         together=replace(together, labels=labels),
         pool=pool,
         learned=_halves(secret, size, runs),
         always=always,
-        retain=np.setdiff1d(together.rows.learn, meant),
+        retain=np.setdiff1d(together.rows.train, meant),
     )
 
 
-def stacked(sets: Sequence[Index]) -> torch.Tensor:
-    """Row sets of equal size as ``[N, rows]``."""
+def stack_forget_sets(sets: Sequence[Index]) -> torch.Tensor:
+    """Return row sets of equal size as one array, ``[N, rows]``."""
     return torch.from_numpy(np.stack(sets))
 
 
-def _meant(together: Together, request: Request) -> Index:
+def _meant(together: PooledData, request: RowRequest) -> Index:
     agreement, rows, labels = together.agreement, together.rows, together.labels.numpy()
     parts = []
     for name in request.classes:
-        members = rows.learn[labels[rows.learn] == agreement.labels.classes.index(name)]
-        secret = key(agreement.seed, "request", request.name, request.seed, name)
+        members = rows.train[labels[rows.train] == agreement.labels.classes.index(name)]
+        secret = derive_key(agreement.seed, "request", request.name, request.seed, name)
         order = permutation(secret, len(members))
         parts.append(members[order[: round(request.fraction * len(members))]])
     return np.sort(np.concatenate(parts))
@@ -96,7 +97,7 @@ def _meant(together: Together, request: Request) -> Index:
 def _halves(secret: bytes, size: int, runs: int) -> NDArray[np.bool_]:
     learned = np.zeros((runs, size), np.bool_)
     for pair in range(runs // 2):
-        inner = key(int.from_bytes(secret[:7], "big"), "half", pair)
+        inner = derive_key(int.from_bytes(secret[:7], "big"), "half", pair)
         learned[2 * pair, permutation(inner, size)[: size // 2]] = True
         learned[2 * pair + 1] = ~learned[2 * pair]
     return learned

@@ -1,4 +1,4 @@
-"""What a study of forgetting runs: populations, and the ways that are judged on each."""
+"""Config of a forgetting study: its populations, and the methods that are audited on each."""
 
 import math
 import tomllib
@@ -7,10 +7,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
-from configs.table import Count, Table
-from configs.unlearning import Adaptive, Fedora
+from configs.table import ConfigTable, Count
+from configs.unlearning import AdaptiveStepSettings, FedoraSettings
 from parties.experiments.population.methods import Way
 
 # FedORA as printed: from the original, plain steps that follow the change, nothing afterwards.
@@ -18,15 +18,15 @@ PAPER: dict[str, Any] = {
     "start": "original",
     "primal": "plain",
     "anneal": None,
-    "adaptive": Adaptive(),
+    "adaptive": AdaptiveStepSettings(),
     "calibrate": False,
 }
 
 TABLES = {"gradient_ascent": "ascent"}  # where a way's settings are not under its own name
 
 
-class Population(Table):
-    """Many models of one shipped run."""
+class Population(ConfigTable):
+    """Many models of one shipped config."""
 
     name: str
     config: str  # from the folder of this file
@@ -37,8 +37,8 @@ class Population(Table):
     without: tuple[str, ...] = ()  # names of rows that are left out here
 
 
-class Row(Table):
-    """One way to unlearn, as the tables name it."""
+class StudyMethod(ConfigTable):
+    """One method, as the tables name it."""
 
     name: str
     way: Way
@@ -47,16 +47,16 @@ class Row(Table):
     settings: dict[str, Any] = Field(default_factory=dict)  # of any other way
     as_long: bool = False  # as many epochs over D_r as FedORA has there, at training's rate
 
-    def form(self, agreed: Fedora, printed: dict[str, Any]) -> Fedora:
-        """FedORA's settings for this row; ``printed`` are the population's for the paper's form."""
+    def form(self, agreed: FedoraSettings, printed: dict[str, Any]) -> FedoraSettings:
+        """Return the FedORA settings of this row; ``printed`` are those of the paper's form."""
         base = agreed.model_dump() | (PAPER | printed if self.paper else {})
-        return Fedora.model_validate(base | self.plan)
+        return FedoraSettings.model_validate(base | self.plan)
 
-    def agreement(self, agreed: Agreement) -> Agreement:
-        """The agreement with this row's settings of a way other than FedORA.
+    def agreement(self, agreed: VerticalAgreement) -> VerticalAgreement:
+        """Return the agreement with this row's settings of a method other than FedORA.
 
         Raises:
-            ConfigError: they are none.
+            ConfigError: the settings are invalid.
         """
         table, fedora, long = self.way.replace("-", "_"), agreed.unlearning.fedora, {}
         if self.as_long:
@@ -73,12 +73,12 @@ class Row(Table):
         return agreed.model_copy(update={"unlearning": changed})
 
 
-class Study(Table):
-    """All of it."""
+class Study(ConfigTable):
+    """A whole study."""
 
     first: Annotated[int, Field(ge=0)] = 0  # seed
     population: tuple[Population, ...]
-    row: tuple[Row, ...]
+    row: tuple[StudyMethod, ...]
     paper_form: dict[str, dict[str, Any]] = Field(default_factory=dict)  # by population
 
     @model_validator(mode="after")
@@ -92,10 +92,10 @@ class Study(Table):
         return self
 
     def chosen(self, names: tuple[str, ...]) -> tuple[Population, ...]:
-        """The populations of these names; all without any.
+        """Return the populations of these names; all populations for no name.
 
         Raises:
-            ConfigError: there is no population of that name.
+            ConfigError: a name is unknown.
         """
         known = {each.name: each for each in self.population}
         for unknown in set(names) - set(known):
@@ -103,11 +103,11 @@ class Study(Table):
         return tuple(known[name] for name in names) or self.population
 
     def paper_form_of(self, population: Population) -> dict[str, Any]:
-        """Settings of FedORA's printed form on a population."""
+        """Return the settings of FedORA's printed form on a population."""
         return self.paper_form.get(population.name, {})
 
-    def rows(self, population: Population) -> list[Row]:
-        """What is judged on a population: rows that others keep for themselves are left out."""
+    def rows(self, population: Population) -> list[StudyMethod]:
+        """Return the methods that are audited on a population."""
         if population.rows_of:
             return [row for row in self.row if row.name in population.rows_of]
         kept = {name for each in self.population for name in each.rows_of} | {*population.without}
@@ -115,10 +115,10 @@ class Study(Table):
 
 
 def read_study(path: Path) -> Study:
-    """The study that a file describes.
+    """Read a study from a TOML file.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the file is invalid.
     """
     try:
         return Study.model_validate(tomllib.loads(path.read_text(encoding="utf-8")), strict=False)

@@ -1,4 +1,4 @@
-"""Steps of a population: N models learn from N orders of rows at once."""
+"""Training steps of a population: N models learn from N orders of rows at once."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from configs.agreement import Training
+from configs.agreement import TrainingSettings
 from models.ensemble import Ensemble
-from parties.experiments.population.pooled_data import Together
+from parties.experiments.population.pooled_data import PooledData
 from parties.vertical.engine.rows import RowSets
 from protocol import vfl_pb2
 
@@ -19,15 +19,15 @@ Rate = Callable[[float], float]  # progress in [0, 1) -> factor of the learning 
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
-    """What is learned, and how.
+class PopulationTask:
+    """Rows, labels, epochs and learning rate of a training of N models.
 
     Attributes:
-        sets: of every model, from which ``rows`` chooses and whose order is drawn.
-        streams: of every model, for the order.
-        labels: of all common rows, ``[common rows]`` or ``[N, common rows]``.
-        only: beginnings of the names of parameters that learn; all without any.
-        steps: so many and no more; None: all epochs.
+        sets: row sets of every model, from which ``rows`` selects.
+        streams: name of the random stream of every model's row order.
+        labels: labels of all common rows, ``[common rows]`` or ``[N, common rows]``.
+        only: prefixes of the names of trained parameters; empty: all parameters.
+        steps: number of steps; None: all epochs.
     """
 
     sets: Sequence[RowSets]
@@ -42,19 +42,19 @@ class Lesson:
     momentum: float = 0.0
     weight_decay: float = 0.0
     steps: int | None = None
-    after: Callable[[int], None] = field(default=lambda _: None)  # told of each epoch
+    after: Callable[[int], None] = field(default=lambda _: None)  # called after each epoch
 
 
-def learn(together: Together, models: Ensemble, lesson: Lesson) -> None:
-    """Train the models in place, every one on its own rows in its own order."""
-    chosen = models.beginning(*lesson.only)
-    descent = optimiser(chosen, lesson)
+def train_population(together: PooledData, models: Ensemble, lesson: PopulationTask) -> None:
+    """Train the models in place, each on its own rows in its own order."""
+    chosen = models.with_prefix(*lesson.only)
+    descent = population_optimiser(chosen, lesson)
     done = 0
     for epoch in range(1, lesson.epochs + 1):
-        for rows in batches(lesson, epoch):
+        for rows in population_batches(lesson, epoch):
             if done == lesson.steps:
                 return
-            loss = losses(together, models, rows, lesson.labels).sum()
+            loss = population_losses(together, models, rows, lesson.labels).sum()
             descent.zero_grad()
             loss.backward(inputs=chosen)  # type: ignore[no-untyped-call]
             descent.step()
@@ -62,16 +62,21 @@ def learn(together: Together, models: Ensemble, lesson: Lesson) -> None:
         lesson.after(epoch)
 
 
-def optimiser(chosen: Sequence[Tensor], plan: Lesson | Training) -> torch.optim.Optimizer:
-    """The optimiser of all models; element by element it is each model's own."""
+def population_optimiser(
+    chosen: Sequence[Tensor], plan: PopulationTask | TrainingSettings
+) -> torch.optim.Optimizer:
+    """Return one optimiser for the parameters of all models; each element updates by itself.
+
+    ``chosen`` are stacked parameters, ``[N, ...]`` each.
+    """
     rate, decay = plan.learning_rate, plan.weight_decay
     if plan.optimiser == "adam":
         return torch.optim.Adam(chosen, rate, weight_decay=decay, fused=True)
     return torch.optim.SGD(chosen, rate, momentum=plan.momentum, weight_decay=decay)
 
 
-def batches(lesson: Lesson, epoch: int) -> Iterator[Tensor]:
-    """The batches of one epoch, ``[N, batch]`` row indices each.
+def population_batches(lesson: PopulationTask, epoch: int) -> Iterator[Tensor]:
+    """Yield the batches of one epoch, ``[N, batch]`` row indices each.
 
     Raises:
         ValueError: the models have row sets of different sizes.
@@ -86,19 +91,21 @@ def batches(lesson: Lesson, epoch: int) -> Iterator[Tensor]:
     return iter(torch.split(order, lesson.batch, dim=1))
 
 
-def losses(together: Together, models: Ensemble, rows: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross entropy of every model on its own ``[N, batch]`` rows, ``[N]``."""
+def population_losses(
+    together: PooledData, models: Ensemble, rows: Tensor, labels: Tensor
+) -> Tensor:
+    """Return the mean cross entropy of every model on its own ``[N, batch]`` rows, ``[N]``."""
     logits = models(together.batch(rows))
     truth = labels[rows] if labels.dim() == 1 else labels.gather(1, rows)
     each = cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none")
     return each.view(rows.shape).mean(dim=1)
 
 
-def gradients(figures: Tensor, models: Ensemble) -> list[Tensor]:
-    """Of every model's own figure, ``[N]``, by its own parameters."""
-    return list(torch.autograd.grad(figures.sum(), models.beginning()))
+def population_gradients(figures: Tensor, models: Ensemble) -> list[Tensor]:
+    """Return the gradient of every model's figure, ``[N]``, by its own parameters, ``[N, ...]``."""
+    return list(torch.autograd.grad(figures.sum(), models.with_prefix()))
 
 
-def per_epoch(rows: int, batch: int) -> int:
-    """Batches of one epoch."""
+def batches_per_epoch(rows: int, batch: int) -> int:
+    """Return the number of batches of one epoch."""
     return math.ceil(rows / batch)

@@ -1,4 +1,4 @@
-"""A study of forgetting: populations over seeds, resumed where it stopped, and its summary."""
+"""A forgetting study: populations over seeds, resumed part by part, and its summary."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,59 +11,59 @@ from statistics import fmean, stdev
 from time import monotonic
 from typing import Any
 
-from parties.common.atomic_file import write
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import PolicyError
-from parties.experiments.bench.plan import sources
-from parties.experiments.population.audit import Court
-from parties.experiments.population.forget_sets import draw
-from parties.experiments.population.methods import unlearned
+from parties.experiments.bench.plan import source_digest
+from parties.experiments.population.audit import PopulationAudit
+from parties.experiments.population.forget_sets import draw_forget_sets
+from parties.experiments.population.methods import run_population_method
 from parties.experiments.population.plan import Population, Study
-from parties.experiments.population.pooled_data import read_together
-from parties.experiments.population.trained import train
+from parties.experiments.population.pooled_data import read_pooled_data
+from parties.experiments.population.trained import train_originals
 from protocol import vfl_pb2
-from unlearning.audit.epsilon import Audited, Tally, audited
-from unlearning.audit.equivalence import Equivalence, equivalence
+from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
+from unlearning.audit.equivalence import Equivalence, equivalence_test
 
 Record = dict[str, Any]
 Tell = Callable[[str], None]
 AUDITS = ("vs_retrain", "u_lira")
 NULL, ORIGINAL = "Retrain against Retrain", "original"
-LATEST = "retrain_accuracies"  # what parts of earlier versions lack
+LATEST = "retrain_accuracies"  # absent in parts written by earlier versions
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a study reads, and where it keeps what it finished."""
+class StudyPlace:
+    """Data folder and folder of finished parts."""
 
     configs: Path  # the folder of the study's file
     data: Path | None
     out: Path
 
 
-def parts(
-    study: Study, chosen: Sequence[Population], place: Place, seeds: int
+def run_study_parts(
+    study: Study, chosen: Sequence[Population], place: StudyPlace, seeds: int
 ) -> Iterator[Callable[[Tell], Record]]:
-    """Every chosen population with every seed, to be run; those that are finished are read."""
+    """Yield a function per population and seed that computes its record or reads a finished one."""
     for population in chosen:
         for seed in range(study.first, study.first + seeds):
             yield partial(_one, study, population, place, seed)
 
 
-def _one(study: Study, population: Population, place: Place, seed: int, tell: Tell) -> Record:
-    """One population with one seed, from its file or computed."""
+def _one(study: Study, population: Population, place: StudyPlace, seed: int, tell: Tell) -> Record:
+    """Return one population with one seed, from its file or computed."""
     kept = place.out / f"{_digest(study, population, place, seed)}.json"
     if kept.exists():
         found: Record = json.loads(kept.read_text())
         if LATEST in found:  # a part of an earlier version is made anew
             return found
-    record = judge(study, population, place, seed, tell)
+    record = judge_population(study, population, place, seed, tell)
     place.out.mkdir(parents=True, exist_ok=True)
-    write(kept, json.dumps(record).encode())
+    write_atomically(kept, json.dumps(record).encode())
     return record
 
 
-def _digest(study: Study, population: Population, place: Place, seed: int) -> str:
-    """Names all that the outcome depends on but the program."""
+def _digest(study: Study, population: Population, place: StudyPlace, seed: int) -> str:
+    """Return a digest of all settings that determine the result."""
     rows = [row.model_dump(mode="json") for row in study.rows(population)]
     source = (place.configs / population.config).read_text()
     printed = study.paper_form.get(population.name, {})
@@ -71,24 +71,30 @@ def _digest(study: Study, population: Population, place: Place, seed: int) -> st
     return sha256(said.encode()).hexdigest()[:16]
 
 
-def judge(study: Study, population: Population, place: Place, seed: int, tell: Tell) -> Record:
-    """Train a population and judge every row on it."""
+def judge_population(
+    study: Study, population: Population, place: StudyPlace, seed: int, tell: Tell
+) -> Record:
+    """Train a population and audit every method on it.
+
+    Raises:
+        PolicyError: a method does not support this population.
+    """
     began, name = monotonic(), f"{population.name}, seed {seed}"
     tell(f"{name}: training {2 * population.runs} models")
     changes = (f"seed={seed}", *population.changes)
-    together = read_together(
+    together = read_pooled_data(
         place.configs / population.config, place.data, changes, population.rows
     )
-    drawn = draw(together, together.agreement.unlearn[0], population.runs)
-    original = train(drawn, "original", vfl_pb2.LEARN)
-    court = Court(drawn, train(drawn, "retrain", vfl_pb2.RETAIN))
+    drawn = draw_forget_sets(together, together.agreement.unlearn[0], population.runs)
+    original = train_originals(drawn, "original", vfl_pb2.TRAIN_ROWS)
+    court = PopulationAudit(drawn, train_originals(drawn, "retrain", vfl_pb2.RETAIN))
     judged = {ORIGINAL: asdict(court.judge(original.original))}
     for row in study.rows(population):
         tell(f"{name}: {row.name}")
         form = row.form(together.agreement.unlearning.fedora, study.paper_form_of(population))
         agreed = replace(original.together, agreement=row.agreement(together.agreement))
         try:
-            models = unlearned(replace(original, together=agreed), row.way, form)
+            models = run_population_method(replace(original, together=agreed), row.way, form)
             judged[row.name] = asdict(court.judge(models))
         except ValueError as error:
             raise PolicyError(
@@ -96,11 +102,11 @@ def judge(study: Study, population: Population, place: Place, seed: int, tell: T
             ) from error
     return {
         "population": population.name,
-        "source": sources(),
+        "source": source_digest(),
         "seed": seed,
         "runs": population.runs,
         "rows": len(drawn.pool),
-        "learned": len(drawn.rows(0).learn),
+        "learned": len(drawn.rows(0).train),
         "null": asdict(court.null()) | {"taken": asdict(court.null_taken())},
         LATEST: court.accuracies,
         "rows_judged": judged,
@@ -109,19 +115,18 @@ def judge(study: Study, population: Population, place: Place, seed: int, tell: T
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """One row of a population over all seeds.
+class MethodSummary:
+    """One method on a population over all seeds.
 
     Attributes:
-        auc: mean over seeds, by audit.
-        error: one standard error of it: of the seeds' scatter, or of the bootstrap over models
-            where that is larger.
-        gap: of test accuracy to Retrain's, in points.
-        models: a seed and side.
-        taught: rows that each of them learned from, before it unlearned.
-        proved: a lower bound of ε from whole models against Retrains, of all seeds together.
-        equivalent: test accuracy against Retrain's, of every model less the mean of its seed's
-            Retrains; None for the Retrains themselves.
+        auc: mean AUC over seeds, by audit.
+        error: one standard error: of the seeds, or of the bootstrap over models if larger.
+        gap: test accuracy minus Retrain's, in percentage points.
+        models: number of models per seed and side.
+        taught: number of rows that each model learned from before it unlearned.
+        proved: lower bound of ε from whole models against Retrains, over all seeds.
+        equivalent: equivalence test of test accuracy against Retrain, each model minus the mean
+            of its seed's Retrains; None for the Retrains.
     """
 
     population: str
@@ -132,12 +137,12 @@ class Summary:
     distance: float
     models: int
     taught: int
-    proved: Audited
+    proved: EpsilonBound
     equivalent: Equivalence | None = None
 
 
-def summaries(records: Sequence[Record]) -> Iterator[Summary]:
-    """One summary a row and population, the null first."""
+def summarise_study(records: Sequence[Record]) -> Iterator[MethodSummary]:
+    """Yield one summary per method, the null first."""
     for population in dict.fromkeys(record["population"] for record in records):
         own = [record for record in records if record["population"] == population]
         yield _null(population, own)
@@ -145,9 +150,9 @@ def summaries(records: Sequence[Record]) -> Iterator[Summary]:
             yield _summary(population, name, own)
 
 
-def _summary(population: str, name: str, own: Sequence[Record]) -> Summary:
+def _summary(population: str, name: str, own: Sequence[Record]) -> MethodSummary:
     found = [record["rows_judged"][name] for record in own]
-    return Summary(
+    return MethodSummary(
         population,
         name,
         {audit: fmean(each[audit]["auc"] for each in found) for audit in AUDITS},
@@ -161,25 +166,29 @@ def _summary(population: str, name: str, own: Sequence[Record]) -> Summary:
     )
 
 
-def _null(population: str, own: Sequence[Record]) -> Summary:
+def _null(population: str, own: Sequence[Record]) -> MethodSummary:
     nulls = [record["null"] for record in own]
     auc, error = {"vs_retrain": fmean(each["auc"] for each in nulls)}, _error(nulls)
     scale = (own[0]["runs"], own[0]["learned"])
-    return Summary(population, NULL, auc, {"vs_retrain": error}, 0.0, 0.0, *scale, _proved(nulls))
+    return MethodSummary(
+        population, NULL, auc, {"vs_retrain": error}, 0.0, 0.0, *scale, _proved(nulls)
+    )
 
 
-def _proved(found: Sequence[Mapping[str, Any]]) -> Audited:
-    return audited(sum((Tally(**each["taken"]) for each in found), Tally(0, 0, 0, 0)))
+def _proved(found: Sequence[Mapping[str, Any]]) -> EpsilonBound:
+    return epsilon_bound(
+        sum((AttackCounts(**each["taken"]) for each in found), AttackCounts(0, 0, 0, 0))
+    )
 
 
 def _equivalent(name: str, own: Sequence[Record]) -> Equivalence:
-    """TOST over the models of all seeds, each less the mean of its seed's Retrains."""
+    """TOST over the models of all seeds, each minus the mean of its seed's Retrains."""
     ours, retrains = list[float](), list[float]()
     for record in own:
         usual = fmean(record[LATEST])
         ours += [each - usual for each in record["rows_judged"][name]["accuracies"]]
         retrains += [each - usual for each in record[LATEST]]
-    return equivalence(ours, retrains)
+    return equivalence_test(ours, retrains)
 
 
 def _error(figures: Sequence[Mapping[str, float]]) -> float:

@@ -1,4 +1,4 @@
-"""What a study promises and whether it holds: rows of figures, and the page that shows them."""
+"""Verdicts of a forgetting study: rows of figures, and the page that shows them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parties.experiments.population.study import NULL, ORIGINAL, Summary
+from parties.experiments.population.study import NULL, ORIGINAL, MethodSummary
 from unlearning.audit.epsilon import CONFIDENCE
 
 DELIVERED = "FedORA"
@@ -27,15 +27,15 @@ MOST, SHOWN, WITHIN = (
     0.60,
     0.02,
 )  # AUC of the method; of the original; of the null, either way
-FAINT = 0.001  # below it a p-value is not told apart
+FAINT = 0.001  # smaller p-values are shown as equal
 VOTES = ", votes"  # behind the name of a population with a sum of votes
 LOOKS = {"vs_retrain": ("o", "C0", -0.15), "u_lira": ("s", "C1", 0.15)}  # mark, colour, place
 TITLES = {"vs_retrain": "vs-Retrain AUC", "u_lira": "U-LiRA AUC"}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """One figure; ``ok`` is None where nothing is demanded."""
+class StudyVerdict:
+    """One figure; ``ok`` is None without a requirement."""
 
     name: str
     value: float
@@ -44,82 +44,86 @@ class Verdict:
     ok: bool | None = None
 
 
-def verdicts(found: Sequence[Summary]) -> Iterator[Verdict]:
-    """All figures of the populations that the delivered method ran on."""
+def study_verdicts(found: Sequence[MethodSummary]) -> Iterator[StudyVerdict]:
+    """Return all figures of the populations on which the delivered method ran."""
     by_place = {(each.population, each.name): each for each in found}
     for each in found:
         if each.name == DELIVERED:
             yield from _of(each, by_place)
 
 
-def told_apart(auc: float) -> float:
-    """An AUC below one half tells as much as one above it."""
+def symmetric_auc(auc: float) -> float:
+    """Return the larger of an AUC and one minus the AUC."""
     return max(auc, 1.0 - auc)
 
 
-def _of(own: Summary, found: dict[tuple[str, str], Summary]) -> Iterator[Verdict]:
+def _of(own: MethodSummary, found: dict[tuple[str, str], MethodSummary]) -> Iterator[StudyVerdict]:
     where = own.population
     original, null = found[where, ORIGINAL], found[where, NULL]
     for audit, title in TITLES.items():
-        before, after = told_apart(original.auc[audit]), told_apart(own.auc[audit])
-        yield Verdict(f"{where}: {title} of the original", before, "")
+        before, after = symmetric_auc(original.auc[audit]), symmetric_auc(own.auc[audit])
+        yield StudyVerdict(f"{where}: {title} of the original", before, "")
         name = f"{where}: {title} of FedORA"
         if before < SHOWN:
-            yield Verdict(f"{name} (the original is below {SHOWN}: proves nothing)", after, "")
+            yield StudyVerdict(f"{name} (the original is below {SHOWN}: proves nothing)", after, "")
         else:
-            yield Verdict(name, after, "", f"at most {MOST}", after <= MOST)
+            yield StudyVerdict(name, after, "", f"at most {MOST}", after <= MOST)
     gap = f"{where}: FedORA's test accuracy minus Retrain's"
-    yield Verdict(gap, own.gap, "points", "within 1", abs(own.gap) <= 1)
+    yield StudyVerdict(gap, own.gap, "points", "within 1", abs(own.gap) <= 1)
     if own.equivalent:
         name = (
             f"{where}: p of TOST, FedORA's test accuracy within one standard deviation of Retrain's"
         )
-        yield Verdict(name, own.equivalent.p, f"{own.equivalent.runs} models a side")
+        yield StudyVerdict(name, own.equivalent.p, f"{own.equivalent.runs} models a side")
     yield from _best(own, found)
     yield from _proved(original, own)
     off = abs(null.auc["vs_retrain"] - 0.5)
     limit = min(WITHIN, 2 * null.error["vs_retrain"])
     wanted = f"at most {limit:.3f}, two standard errors and no more than {WITHIN}"
-    yield Verdict(f"{where}: null, distance of its AUC from 0.5", off, "", wanted, off <= limit)
+    yield StudyVerdict(
+        f"{where}: null, distance of its AUC from 0.5", off, "", wanted, off <= limit
+    )
 
 
-def _best(own: Summary, found: dict[tuple[str, str], Summary]) -> Iterator[Verdict]:
-    """The lead over the best rival, by less than one standard error a tie; and over all others."""
+def _best(
+    own: MethodSummary, found: dict[tuple[str, str], MethodSummary]
+) -> Iterator[StudyVerdict]:
+    """Return the lead over the best rival (a tie below one standard error) and over all others."""
     where = own.population
     for names, kind in ((RIVALS, "rival"), (OTHERS, "other")):
         places = [(place, name) for place in (where, f"{where}, votes") for name in names]
         known = [found[place] for place in places if place in found]
         if not known:
             continue
-        best = min(known, key=lambda each: told_apart(each.auc["vs_retrain"]))
-        behind = told_apart(own.auc["vs_retrain"]) - told_apart(best.auc["vs_retrain"])
+        best = min(known, key=lambda each: symmetric_auc(each.auc["vs_retrain"]))
+        behind = symmetric_auc(own.auc["vs_retrain"]) - symmetric_auc(best.auc["vs_retrain"])
         error = (own.error["vs_retrain"] ** 2 + best.error["vs_retrain"] ** 2) ** 0.5
         name = f"{where}: vs-Retrain AUC of FedORA minus that of the best {kind} ({best.name})"
         if kind == "rival":
             wanted = f"at most {error:.3f}, a standard error"
-            yield Verdict(name, behind, "", wanted, behind <= error)
+            yield StudyVerdict(name, behind, "", wanted, behind <= error)
         else:
-            yield Verdict(name, behind, "")
+            yield StudyVerdict(name, behind, "")
 
 
-def _proved(*rows: Summary) -> Iterator[Verdict]:
-    """What the audits prove of ε; nothing is demanded, as these ways claim none."""
+def _proved(*rows: MethodSummary) -> Iterator[StudyVerdict]:
+    """Return the lower bounds of ε from the audits; no bound is required."""
     for each in rows:
         name = f"{each.population}: ε of {each.name} at least"
         level, most = 100 * each.proved.confidence, each.proved.ceiling
         unit = f"at {level:.0f} %; {most:.2f} is the most to prove"
-        yield Verdict(name, each.proved.epsilon, unit)
+        yield StudyVerdict(name, each.proved.epsilon, unit)
 
 
-def table(found: Sequence[Summary]) -> str:
-    """All summaries as Markdown, a table for each population."""
+def study_table(found: Sequence[MethodSummary]) -> str:
+    """Return all summaries as Markdown, one table per population."""
     return "\n".join(
         _table(population, [each for each in found if each.population == population])
         for population in dict.fromkeys(each.population for each in found)
     )
 
 
-def _table(population: str, own: Sequence[Summary]) -> str:
+def _table(population: str, own: Sequence[MethodSummary]) -> str:
     lines = [
         f"### {population}\n\n{own[0].models} models and as many Retrains a seed; each model was "
         f"taught {own[0].taught:,} rows.\n",
@@ -135,16 +139,16 @@ def _table(population: str, own: Sequence[Summary]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(each: Summary, audit: str) -> str:
+def _cell(each: MethodSummary, audit: str) -> str:
     known = audit in each.auc
     return f"{each.auc[audit]:.3f} ± {each.error[audit]:.3f}" if known else ""
 
 
-def _epsilon(each: Summary) -> str:
+def _epsilon(each: MethodSummary) -> str:
     return f"{each.proved.epsilon:.2f} of {each.proved.ceiling:.2f}"
 
 
-def _equivalent(each: Summary) -> str:
+def _equivalent(each: MethodSummary) -> str:
     found = each.equivalent
     if found is None:
         return ""
@@ -152,8 +156,8 @@ def _equivalent(each: Summary) -> str:
     return f"{'yes' if found.shown else 'not shown'}, {p}"
 
 
-def draw_figure(found: Sequence[Summary], path: Path) -> None:
-    """Both audits of every row with their standard errors, a panel a population; votes hollow."""
+def draw_study(found: Sequence[MethodSummary], path: Path) -> None:
+    """Draw both audits of every method with standard errors, one panel per population."""
     populations = list(dict.fromkeys(each.population.removesuffix(VOTES) for each in found))
     rows = list(dict.fromkeys(each.name for each in found))
     with mpl.rc_context({"font.size": 8}):
@@ -183,12 +187,12 @@ def draw_figure(found: Sequence[Summary], path: Path) -> None:
 
 def _dots(
     axes: Axes,
-    own: Sequence[tuple[int, Summary]],
+    own: Sequence[tuple[int, MethodSummary]],
     audit: str,
     look: tuple[str, str, float],
     face: str | None,
 ) -> None:
-    """The dots of one audit of one population; ``face`` fills them."""
+    """Draw the dots of one audit of one population; ``face`` is their fill colour."""
     mark, colour, shift = look
     known = [(row, each) for row, each in own if audit in each.auc]
     if known:

@@ -1,1 +1,1 @@
-"""The cohort: clients that train and send updates."""
+"""Engine of the horizontal mode: the cohort of clients, rounds, messages and the run's journal."""

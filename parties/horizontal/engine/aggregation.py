@@ -1,49 +1,70 @@
-"""What the run's record says of secure aggregation: who sees what, and who could see more."""
+"""Privacy claim of secure aggregation for the record of a run, and the mean personal model."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, assert_never
 
-from configs.federated import Federated, SecureAggregation
-from configs.horizontal import Horizontal
+from torch import Tensor
 
-SIMULATED = "a simulation: its machines see every update, and nothing is masked or encrypted"
-_SUM = "a sum still says what it says of everybody in it; no (ε, δ) is claimed"
+from configs.federated import FederatedAgreement, SecureAggregation
+from configs.horizontal import HorizontalAgreement
+from parties.horizontal.engine.cohort import Cohort, Member
+from parties.horizontal.local.local_task import LocalTask
 
-_ROWS = ", and with SFU inputs of the layers, the first of which are rows of those who stay"
-
-
-def with_inputs(agreement: Horizontal) -> dict[str, Any]:
-    """The same where some ways to unlearn tell more."""
-    told, ways = promise(agreement), agreement.unlearning
-    run = (ways.method, *ways.compare, *(each.method for each in ways.also))
-    if agreement.unlearn and "sfu" in run:
-        told["promise"] += _ROWS
-    return told
+SIMULATED_CLAIM = "a simulation: its machines see every update, and nothing is masked or encrypted"
+_SUM = "a sum still reveals information about its members, and no (ε, δ) is claimed"
+_INPUTS = (
+    "; with SFU the server also sees inputs of the layers, and those of the first layer are rows "
+    "of the remaining clients"
+)
 
 
-def promise(agreement: Federated) -> dict[str, Any]:
-    """The settings of the sums, and what they promise, in words."""
+def horizontal_aggregation_claim(agreement: HorizontalAgreement) -> dict[str, Any]:
+    """Return the privacy claim of a horizontal run, which names what SFU sends besides updates."""
+    claim, plan = aggregation_claim(agreement), agreement.unlearning
+    methods = (plan.method, *plan.compare, *(each.method for each in plan.variants))
+    if agreement.unlearn and "sfu" in methods:
+        claim["claim"] += _INPUTS
+    return claim
+
+
+def aggregation_claim(agreement: FederatedAgreement) -> dict[str, Any]:
+    """Return the settings of secure aggregation and the privacy claim, for the record of a run."""
     plan = agreement.aggregation
-    told: dict[str, Any] = {"kind": plan.kind, "promise": _words(plan)}
+    claim: dict[str, Any] = {"kind": plan.kind, "claim": _sentence(plan)}
     if plan.kind != "none":
-        told["least"] = plan.least
+        claim["min_contributors"] = plan.min_contributors
     if plan.kind == "ckks":
-        told["keepers"] = list(plan.keepers or agreement.spokes)
-    return told
+        claim["key_holders"] = list(plan.key_holders or agreement.spokes)
+    return claim
 
 
-def _words(plan: SecureAggregation) -> str:
+def _sentence(plan: SecureAggregation) -> str:
     match plan.kind:
         case "none":
             return "the server sees every client's update"
         case "masks":
             return (
-                f"a server that follows the protocol sees sums of {plan.least} clients or more; "
+                "a server that follows the protocol sees sums of "
+                f"{plan.min_contributors} clients or more; "
                 f"no minority of clients can help it to one of fewer; {_SUM}"
             )
         case "ckks":
-            who = "any one of the keepers" if plan.keepers else "any one client"
+            who = "any one of the key holders" if plan.key_holders else "any one client"
             return (
-                f"a server that follows the protocol sees sums of {plan.least} clients or more; "
+                "a server that follows the protocol sees sums of "
+                f"{plan.min_contributors} clients or more; "
                 f"{who} that gives it the key of a sum opens every single update in it; {_SUM}"
             )
     assert_never(plan.kind)
+
+
+def add_personal_parameters(
+    cohort: Cohort, members: Sequence[Member], task: LocalTask, model: Tensor
+) -> Tensor:
+    """Return ``model``, ``[d]``, with the mean of the members' personal parameters.
+
+    The members send their personal parameters to the server for this.
+    """
+    own = cohort.mean_update(members, replace(task, aim="personal-model"), {"model": model})
+    return model + own.delta.to(model.dtype)

@@ -1,31 +1,31 @@
-"""Lines of models: to which of them what is the clients' own belongs."""
+"""Branches of models of a run: each client keeps its personal parameters per branch."""
 
 from parties.horizontal.engine.cohort import Cohort
-from parties.horizontal.record import Record
+from parties.horizontal.engine.run_journal import RunJournal
 
 
-class Lines:
-    """Begins them.
+class Branches:
+    """Starts branches and switches all clients between them.
 
     Attributes:
-        present: that of the model which the run would deliver.
+        current: name of the branch of the model that the run would deliver now.
     """
 
-    def __init__(self, cohort: Cohort, record: Record) -> None:
-        self._cohort, self._record = cohort, record
-        self.present = ""
+    def __init__(self, cohort: Cohort, journal: RunJournal) -> None:
+        self._cohort, self._journal = cohort, journal
+        self.current = ""
 
-    def begin(self, name: str, parent: str | None) -> str:
-        """Go over to a line that begins now.
+    def start(self, name: str, parent: str | None) -> str:
+        """Switch all clients to a new branch and return its name.
 
-        Work that a crash undid is done again on another one: on the first, clients hold what they
-        made of it.
+        After a crash, repeated work gets a new branch: on the old one, clients already hold
+        personal parameters of the lost work.
         """
-        line = f"{self._record.run.hex()} {name} {self._record.start.hex()[:8]}"
-        self._cohort.follow(line, parent)
-        return line
+        branch = f"{self._journal.run.hex()} {name} {self._journal.start.hex()[:8]}"
+        self._cohort.switch_branch(branch, parent)
+        return branch
 
-    def stay(self, line: str) -> None:
-        """This is the present one from now on."""
-        self.present = line
-        self._cohort.follow(line, None)
+    def adopt(self, branch: str) -> None:
+        """Make a branch the current one and switch all clients to it."""
+        self.current = branch
+        self._cohort.switch_branch(branch, None)

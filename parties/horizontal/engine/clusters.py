@@ -1,8 +1,8 @@
-"""Clusters of clients that learn apart, and what the server keeps of them, so that one can go back.
+"""Clusters of clients that train apart (Knot), and the snapshots to which a cluster can go back.
 
-After Knot (Su and Li 2023). Who is in which cluster follows from the seed and the clients' names
-alone, so no row is in it. A start is the model with which a cluster began a round in which some
-client took part for the first time: nothing in it knows that client.
+After Knot (Su and Li 2023). The seed and the clients' names alone assign clients to clusters, so
+the assignment depends on no row. A snapshot is the model before a round in which some client takes
+part for the first time: that client has not influenced it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,19 +15,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from parties.common.atomic_file import write
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, PolicyError
-from parties.common.shared_randomness import key, permutation
-from parties.horizontal.engine.cohort import Cohort, Mean, Member
-from parties.horizontal.engine.rounds import Course, Watcher, run
-from parties.horizontal.local.local_task import Lesson, Slots
+from parties.common.shared_randomness import derive_key, permutation
+from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member
+from parties.horizontal.engine.rounds import RoundCallback, RoundPlan, run_rounds
+from parties.horizontal.local.local_task import LocalTask, Slots
 
-LAST = "last"
+LAST = "last"  # name of the trained model in a cluster's file
 
 
-def dealt(names: Sequence[str], clusters: int, seed: int) -> tuple[tuple[str, ...], ...]:
-    """Clusters of nearly one size."""
-    order = permutation(key(seed, "clusters"), len(names))
+def assign_clusters(names: Sequence[str], clusters: int, seed: int) -> tuple[tuple[str, ...], ...]:
+    """Assign the clients to clusters of nearly equal size; return each cluster's clients."""
+    order = permutation(derive_key(seed, "clusters"), len(names))
     ordered = sorted(names)
     return tuple(
         tuple(sorted(ordered[place] for place in order[number::clusters]))
@@ -35,14 +35,14 @@ def dealt(names: Sequence[str], clusters: int, seed: int) -> tuple[tuple[str, ..
     )
 
 
-def average(models: Sequence[Tensor]) -> Tensor:
-    """The model of all clusters, ``[d]``: their plain mean."""
+def mean_model(models: Sequence[Tensor]) -> Tensor:
+    """Return the model of all clusters, ``[d]``: the plain mean of their models, ``[d]`` each."""
     return torch.stack(list(models)).mean(dim=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """The model with which round ``number`` began, the first one of ``clients``."""
+class ClusterSnapshot:
+    """The model before round ``number``, ``[d]``, the first round of ``clients``."""
 
     number: int
     model: Tensor
@@ -50,109 +50,121 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
-    """One cluster: its starts in the order of their rounds, and its model.
+class ClusterHistory:
+    """The snapshots of one cluster in the order of their rounds, and its model.
 
     Attributes:
-        last: None once nobody is left in it.
+        snapshots: in the order of their rounds.
+        model: the trained model, ``[d]``; None if the cluster has no clients left.
     """
 
-    starts: tuple[Start, ...]
-    last: Tensor | None
+    snapshots: tuple[ClusterSnapshot, ...]
+    model: Tensor | None
 
-    def before(self, clients: frozenset[str]) -> Start | None:
-        """The last model that knows none of these; None where none of them ever took part."""
-        return next((each for each in self.starts if each.clients & clients), None)
+    def snapshot_before(self, clients: frozenset[str]) -> ClusterSnapshot | None:
+        """Return the last snapshot that none of these clients influenced.
+
+        None: none of these clients ever took part.
+        """
+        return next((each for each in self.snapshots if each.clients & clients), None)
 
 
 @dataclass(slots=True)
-class Firsts:
-    """See ``Keeper``: notes where every client takes part for the first time."""
+class SnapshotWriter:
+    """A history writer that keeps a snapshot before each round with a new client."""
 
-    starts: list[Start] = field(default_factory=list)
+    snapshots: list[ClusterSnapshot] = field(default_factory=list)
 
-    def mean(
-        self, cohort: Cohort, number: int, members: Sequence[Member], lesson: Lesson, slots: Slots
-    ) -> Mean:
-        """See ``Keeper``."""
-        known = frozenset[str]().union(*(each.clients for each in self.starts))
+    def mean_update(
+        self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
+    ) -> MeanUpdate:
+        """Return the mean update of a round, and keep the round's model if a client is new.
+
+        The slot ``model`` is the model before the round, ``[d]``.
+        """
+        known = frozenset[str]().union(*(each.clients for each in self.snapshots))
         new = frozenset(each.client for each in members) - known
         if new:
-            self.starts.append(Start(number, slots["model"], new))
-        return cohort.mean(members, lesson, slots)
+            self.snapshots.append(ClusterSnapshot(number, slots["model"], new))
+        return cohort.mean_update(members, task, slots)
 
 
-def follow(
+def train_cluster(
     cohort: Cohort,
-    track: Track,
-    start: Start,
+    history: ClusterHistory,
+    snapshot: ClusterSnapshot,
     members: Sequence[Member],
-    course: Course,
-    watch: Watcher,
-) -> Track:
-    """The cluster's track with ``members`` alone from ``start`` on."""
-    kept = Firsts([each for each in track.starts if each.number < start.number])
-    rest = replace(course, first=start.number)
-    last = run(cohort, start.model, members, rest, watch, kept) if members else None
-    return Track(tuple(kept.starts), last)
+    round_plan: RoundPlan,
+    watch: RoundCallback,
+) -> ClusterHistory:
+    """Train a cluster from a snapshot with ``members`` alone and return its new history."""
+    kept = SnapshotWriter([each for each in history.snapshots if each.number < snapshot.number])
+    rest = replace(round_plan, first=snapshot.number)
+    last = run_rounds(cohort, snapshot.model, members, rest, watch, kept) if members else None
+    return ClusterHistory(tuple(kept.snapshots), last)
 
 
-class Tracks:
-    """The clusters' tracks, a safetensors file each, which is replaced as a whole."""
+class ClusterStore:
+    """The histories of all clusters on disk, one safetensors file per cluster."""
 
     def __init__(self, folder: Path, groups: tuple[tuple[str, ...], ...]) -> None:
         self._folder, self.groups = folder, groups
 
-    def train(self, cohort: Cohort, model: Tensor, course: Course, watch: Watcher) -> Tensor:
-        """Train all clusters from one model; the mean of what they became."""
+    def train(
+        self, cohort: Cohort, model: Tensor, round_plan: RoundPlan, watch: RoundCallback
+    ) -> Tensor:
+        """Train all clusters from one model, ``[d]``; return the mean of their models, ``[d]``."""
         found = []
         for number, group in enumerate(self.groups):
             members = [Member(name) for name in group]
-            start = Start(0, model, frozenset())
-            track = follow(cohort, Track((), None), start, members, course, watch)
-            self.write(number, track)
-            found.append(track)
-        return average([each.last for each in found if each.last is not None])
+            start, empty = ClusterSnapshot(0, model, frozenset()), ClusterHistory((), None)
+            history = train_cluster(cohort, empty, start, members, round_plan, watch)
+            self.write(number, history)
+            found.append(history)
+        return mean_model([each.model for each in found if each.model is not None])
 
-    def __iter__(self) -> Iterator[tuple[int, Track]]:
-        """All tracks with their clusters' numbers."""
+    def __iter__(self) -> Iterator[tuple[int, ClusterHistory]]:
+        """Yield each cluster's number and history."""
         for number in range(len(self.groups)):
             yield number, self._read(number)
 
-    def write(self, number: int, track: Track) -> None:
-        """Put a cluster's track in the place of the one before."""
-        tensors = {str(each.number): each.model for each in track.starts}
-        clients = {str(each.number): "\n".join(sorted(each.clients)) for each in track.starts}
-        if track.last is not None:
-            tensors[LAST] = track.last
+    def write(self, number: int, history: ClusterHistory) -> None:
+        """Replace the history of a cluster."""
+        tensors = {str(each.number): each.model for each in history.snapshots}
+        clients = {str(each.number): "\n".join(sorted(each.clients)) for each in history.snapshots}
+        if history.model is not None:
+            tensors[LAST] = history.model
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._path(number)
-        write(path, save(tensors, clients or None))
+        write_atomically(path, save(tensors, clients or None))
 
-    def _read(self, number: int) -> Track:
+    def _read(self, number: int) -> ClusterHistory:
         path = self._path(number)
         if not path.exists():
             raise PolicyError(
-                f"the server has lost the models of cluster {number}", "start the run afresh"
+                f"the models of cluster {number} are missing: {path} does not exist",
+                "start a new run: --begin fresh",
             )
         try:
             with safe_open(path, framework="pt") as file:
                 clients = file.metadata() or {}
-                starts = [
-                    Start(int(name), file.get_tensor(name), frozenset(clients[name].split("\n")))
+                snapshots = [
+                    ClusterSnapshot(
+                        int(name), file.get_tensor(name), frozenset(clients[name].split("\n"))
+                    )
                     for name in sorted(clients, key=int)
                 ]
-                there = LAST in file.keys()  # noqa: SIM118  no dict
-                last = file.get_tensor(LAST) if there else None
+                trained = LAST in file.keys()  # noqa: SIM118  the file is not a dictionary
+                model = file.get_tensor(LAST) if trained else None
         except (SafetensorError, ValueError) as error:
             raise IntegrityError(
                 f"the models of cluster {number} in {path} are damaged: {error}",
-                "start the run afresh: --begin fresh",
+                "start a new run: --begin fresh",
             ) from error
-        return Track(tuple(starts), last)
+        return ClusterHistory(tuple(snapshots), model)
 
     def clear(self) -> None:
-        """Forget all tracks."""
+        """Delete the histories of all clusters."""
         rmtree(self._folder, ignore_errors=True)
 
     def _path(self, number: int) -> Path:

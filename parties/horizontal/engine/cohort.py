@@ -1,239 +1,243 @@
-"""The server's view of its clients: whom to ask, and what comes back from those who are there.
+"""The cohort: the server's view of its clients, and means of their updates.
 
-Algorithms are written against ``Cohort`` alone; over gRPC, in a process pool or on a cluster they
-are the same program.
+Algorithms use ``Cohort`` only, so they are the same for clients that connect over gRPC and for
+clients that are simulated in a pool of processes or on a cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from parties.common.errors import Diverged, PolicyError
-from parties.horizontal.local.local_task import Learned, Lesson, Slots
+from parties.horizontal.local.local_task import (
+    LocalTask,
+    LocalUpdate,
+    ParameterSource,
+    RowMetrics,
+    Slots,
+)
+from parties.horizontal.local.rows import RowKind
 
-# held: for tests; stamped: the same with the trigger; planted: training rows that bear it; members
-# and non_members: forgotten and test rows without it, of every class as many (see ``matched``).
-Kind: TypeAlias = Literal[
-    "learn", "retained", "forgotten", "held", "validation", "stamped", "planted",
-    "members", "non_members",
-]  # fmt: skip
-# What of a model is a client's own, while it is measured: the client's, or as it was sent.
-Whose: TypeAlias = Literal["own", "sent"]
-
-SMALLER = "a smaller learning rate, or a bound on its steps (clip)"  # what helps
+DIVERGED_HINT = "use a smaller learning rate, or bound the steps' gradients (clip)"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Member:
-    """A client with one kind of its training rows: all, those that stay, or those that must go.
+    """A client with one kind of its training rows.
 
-    A client that has some rows forgotten takes part twice: its forgotten rows are a client of their
-    own (FedOSD, §2.2).
+    A client that leaves with a part of its rows takes part twice: its forgotten rows count as a
+    client of their own (FedOSD, paper 001, §2.2).
+
+    Attributes:
+        client: name of the client.
+        kind: ``learn``, ``retained`` or ``forgotten``.
     """
 
     client: str
-    kind: Kind = "learn"
+    kind: RowKind = "learn"
 
     def __str__(self) -> str:
         return self.client if self.kind == "learn" else f"{self.client}, {self.kind} rows"
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
-    """The members' changes as one.
+class MeanUpdate:
+    """Mean of the members' updates, weighted by their numbers of rows.
 
     Attributes:
-        change: Σ n_k (φ_k − φ) / Σ n_k over those who answered, ``[d]``.
+        delta: Σ n_k (φ_k − φ) / Σ n_k over the members that replied, ``[d]``.
         rows: Σ n_k.
-        loss: mean by rows.
-        absent: who did not answer.
+        loss: mean loss, weighted by rows.
+        absent: members that did not reply.
     """
 
-    change: Tensor
+    delta: Tensor
     rows: int
     loss: float
     absent: tuple[Member, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """How a model does on one client's rows of one kind."""
-
-    rows: int
-    right: int
-    loss: float  # sum
-    odds: tuple[int, ...] = ()  # see ``odds.counted``; none without rows
-    chance: float = 0.0  # of texts: the sum of their probabilities, each to the power of 1 / tokens
-
-
 class Cohort(Protocol):
-    """Clients that can be taught."""
+    """All clients of a run, as the server's algorithms see them."""
 
     @property
     def clients(self) -> Sequence[str]:
-        """All of them, by name."""
+        """Names of all clients."""
 
     @property
     def quorum(self) -> float:
-        """The part of those asked that must answer."""
+        """Smallest share of the members that must reply."""
 
-    def each(
-        self, members: Iterable[Member], lesson: Lesson, slots: Slots
-    ) -> Iterator[tuple[Member, Learned]]:
-        """What every member learned, as it comes; who does not answer is left out.
+    def updates(
+        self, members: Iterable[Member], task: LocalTask, slots: Slots
+    ) -> Iterator[tuple[Member, LocalUpdate]]:
+        """Yield the update of each member as it arrives; members that do not reply are left out.
 
-        Raises:
-            PolicyError: secure aggregation lets nobody see a single one.
-        """
-
-    def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
-        """The mean of what they learned.
+        The ``slots`` are vectors by name, ``[d]`` each, ``model`` among them.
 
         Raises:
-            PolicyError: fewer answered than the agreed quorum.
+            PolicyError: secure aggregation hides single updates.
         """
 
-    def read(
-        self, names: Sequence[str], kind: Kind, model: Tensor, whose: Whose = "own"
-    ) -> Mapping[str, Score]:
-        """How a model, ``[d]``, does on rows of every client that is here."""
-
-    def follow(self, line: str, parent: str | None) -> None:
-        """What of the model is the clients' own belongs to this line of models from now on.
-
-        A new line begins with a copy of its parent's, or fresh.
-        """
-
-    def attend(self, request: str) -> None:
-        """Tell all clients which request ``forgotten`` means from now on.
+    def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
+        """Return the mean update of the members; the ``slots`` are ``[d]`` each.
 
         Raises:
-            PolicyError: one of them is not here: nobody may be passed over.
+            PolicyError: fewer members replied than the quorum.
+            Diverged: an update is not finite.
+        """
+
+    def evaluate(
+        self,
+        names: Sequence[str],
+        kind: RowKind,
+        model: Tensor,
+        parameters: ParameterSource = "personal",
+    ) -> Mapping[str, RowMetrics]:
+        """Return the metrics of a model, ``[d]``, on rows of each client that is connected."""
+
+    def switch_branch(self, branch: str, parent: str | None) -> None:
+        """Switch all clients to the personal parameters of a branch.
+
+        A new branch starts with a copy of its parent's personal parameters, or without any.
+        """
+
+    def select_request(self, request: str) -> None:
+        """Select the request to which the row kinds ``forgotten`` and ``retained`` refer.
+
+        Raises:
+            PolicyError: a client is not connected, and all clients must select the request.
         """
 
     def purge(self) -> dict[str, list[str]]:
-        """Have every client forget the rows of the request; what each removed."""
+        """Delete the forgotten rows at every client; return what each client deleted."""
 
 
-class Summing:
-    """A running mean by rows, in float64, in memory of two models for any number of clients."""
+class WeightedMean:
+    """Running mean of updates in float64, weighted by rows.
+
+    It needs the memory of two models, for any number of clients.
+    """
 
     def __init__(self) -> None:
         self._sum: Tensor | None = None
         self.rows, self._loss = 0, 0.0
         self.seen, self._diverged = set[Member](), list[Member]()
 
-    def add(self, member: Member, learned: Learned) -> None:
-        """Add one member's change; of one that is not finite only whose it is."""
+    def add(self, member: Member, learned: LocalUpdate) -> None:
+        """Add one member's update; of an update that is not finite only the member is kept."""
         self.seen.add(member)
-        if not sound(learned):
+        if not is_finite_update(learned):
             self._diverged.append(member)
             return
         if self._sum is None:
-            self._sum = torch.zeros_like(learned.change, dtype=torch.float64)
-        self._sum.add_(learned.change, alpha=learned.rows)
+            self._sum = torch.zeros_like(learned.delta, dtype=torch.float64)
+        self._sum.add_(learned.delta, alpha=learned.rows)
         self.rows += learned.rows
         self._loss += learned.loss * learned.rows
 
-    def mean(self, members: Sequence[Member], quorum: float) -> Mean:
-        """The mean over those who answered.
+    def result(self, members: Sequence[Member], quorum: float) -> MeanUpdate:
+        """Return the mean over the members that replied.
 
         Raises:
-            PolicyError: they are less than the part ``quorum`` of all.
-            Diverged: what one of them learned is not finite.
+            PolicyError: fewer members replied than the quorum.
+            Diverged: an update is not finite.
         """
-        require_sound(self._diverged)
+        require_finite_updates(self._diverged)
         absent = _absent(members, self.seen, quorum)
         if self._sum is None:
-            raise PolicyError("a mean of nobody")
-        return Mean(self._sum / self.rows, self.rows, self._loss / self.rows, absent)
+            raise PolicyError("no client returned an update, so there is no mean")
+        return MeanUpdate(self._sum / self.rows, self.rows, self._loss / self.rows, absent)
 
 
-def sound(learned: Learned) -> bool:
-    """Whether a change and its loss are finite; otherwise they would spoil every mean."""
-    return isfinite(learned.loss) and bool(torch.isfinite(learned.change).all())
+def is_finite_update(learned: LocalUpdate) -> bool:
+    """Return whether an update and its loss are finite."""
+    return isfinite(learned.loss) and bool(torch.isfinite(learned.delta).all())
 
 
-def require_sound(diverged: Sequence[Member]) -> None:
-    """Refuse to go on, once all were heard: who is asked at a line still answers.
+def require_finite_updates(diverged: Sequence[Member]) -> None:
+    """Check that no member diverged. All members must have replied before this check.
 
     Raises:
-        Diverged: somebody diverged.
+        Diverged: at least one member diverged.
     """
     if diverged:
         raise Diverged(
-            f"the update of {diverged[0]} is not finite, or beyond limits.magnitude", SMALLER
+            f"the update of {diverged[0]} is not finite, or beyond limits.magnitude", DIVERGED_HINT
         )
 
 
 def require_finite(model: Tensor) -> None:
-    """Refuse a model ``[d]`` that nobody can go on with.
+    """Check that a model, ``[d]``, is finite.
 
     Raises:
-        Diverged: it is not finite.
+        Diverged: the model is not finite.
     """
     if not bool(torch.isfinite(model).all()):
-        raise Diverged("the model is not finite", SMALLER)
+        raise Diverged("the model has numbers that are not finite", DIVERGED_HINT)
 
 
 def require_bounded(model: Tensor, magnitude: float) -> None:
-    """Refuse a model ``[d]`` that clients would not take.
+    """Check that a model, ``[d]``, has only numbers that clients accept.
 
     Raises:
-        Diverged: a number is beyond the agreed magnitude, or not finite.
+        Diverged: a number is larger than the agreed magnitude, or not finite.
     """
     if not bool((model.abs() <= magnitude).all()):
-        raise Diverged(f"a number of the model is beyond limits.magnitude, {magnitude:g}", SMALLER)
+        raise Diverged(
+            f"a number of the model is beyond limits.magnitude, {magnitude:g}", DIVERGED_HINT
+        )
 
 
-def needed(quorum: float, asked: int) -> int:
-    """How many of so many who are asked must answer; 0.56 of 25 are 14, whatever a float says."""
+def quorum_count(quorum: float, asked: int) -> int:
+    """Return how many of the asked members must reply: 14 of 25 for 0.56, in spite of rounding."""
     return ceil(quorum * asked - 1e-9)
 
 
-def answers(
-    cohort: Cohort, members: Sequence[Member], lesson: Lesson, slots: Slots
-) -> Iterator[tuple[Member, Learned]]:
-    """What every member learned, as it comes, of no fewer than the quorum.
+def quorum_updates(
+    cohort: Cohort, members: Sequence[Member], task: LocalTask, slots: Slots
+) -> Iterator[tuple[Member, LocalUpdate]]:
+    """Yield the finite updates of the members as they arrive; the ``slots`` are ``[d]`` each.
 
-    What is not finite is kept back, and in the end an error.
+    The errors come after the last update, when all members have replied.
 
     Raises:
-        PolicyError: fewer answered, which is known once all were asked.
-        Diverged: what one of them learned is not finite.
+        PolicyError: fewer members replied than the quorum.
+        Diverged: an update is not finite.
     """
     seen, diverged = set[Member](), list[Member]()
-    for member, learned in cohort.each(members, lesson, slots):
+    for member, learned in cohort.updates(members, task, slots):
         seen.add(member)
-        if sound(learned):
+        if is_finite_update(learned):
             yield member, learned
         else:
             diverged.append(member)
-    require_sound(diverged)
+    require_finite_updates(diverged)
     _absent(members, seen, cohort.quorum)
 
 
 def _absent(members: Sequence[Member], seen: set[Member], quorum: float) -> tuple[Member, ...]:
-    """Who did not answer; raises ``PolicyError`` where nobody did, or fewer than the quorum."""
+    """Members that did not reply; raises ``PolicyError`` if fewer replied than the quorum."""
     absent = tuple(each for each in members if each not in seen)
-    if not seen or len(seen) < needed(quorum, len(members)):
+    if not seen or len(seen) < quorum_count(quorum, len(members)):
         raise PolicyError(
-            f"{len(seen)} of {len(members)} clients answered, fewer than the quorum; "
+            f"{len(seen)} of {len(members)} clients replied, fewer than the quorum; "
             f"missing: {', '.join(map(str, absent[:10]))}",
-            "are they started? training.quorum says how many must answer",
+            "start the missing clients, or lower training.quorum",
         )
     return absent
 
 
-def gradients(found: Mapping[Member, Learned], lesson: Lesson) -> Tensor:
-    """Pseudo-gradients g_i = (ω − ω_i) / η, ``[members, d]``, in the order of ``found``.
+def pseudo_gradients(found: Mapping[Member, LocalUpdate], task: LocalTask) -> Tensor:
+    """Return the pseudo-gradients of the updates, ``[members, d]``, in the order of ``found``.
 
     Raises:
-        Diverged: what one of them learned is not finite.
+        Diverged: an update is not finite.
     """
-    require_sound([member for member, each in found.items() if not sound(each)])
-    return torch.stack([-each.change for each in found.values()]) / lesson.learning_rate
+    require_finite_updates([member for member, each in found.items() if not is_finite_update(each)])
+    # FedOSD (paper 001) §3: g_i = (ω − ω_i) / η.
+    return torch.stack([-each.delta for each in found.values()]) / task.learning_rate

@@ -1,7 +1,7 @@
-"""What the server keeps of the training for FedEraser and FedRecovery: rounds, in files.
+"""History of the training for FedEraser and FedRecovery: stored rounds in the server's folder.
 
-A round is one safetensors file: the model that it began with, and what every client learned. It
-remembers every client, so it goes with the request that it served.
+A round is one safetensors file: the model before the round, and the update of every client. The
+history contains information about every client, so it is deleted after the requests that need it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,15 +12,15 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from parties.common.atomic_file import write
-from parties.horizontal.engine.cohort import Cohort, Mean, Member, Summing
-from parties.horizontal.local.local_task import Learned, Lesson, Slots
+from parties.common.atomic_file import write_atomically
+from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, WeightedMean
+from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
 
-BEGAN = "/model"  # no client's name
+START_MODEL = "/model"  # a name that no client can have
 
 
-class StoredRounds:
-    """See ``scene.History``; every so many rounds are kept, none where that is 0."""
+class RoundStore:
+    """Stored rounds on disk; every ``every``-th round is stored, none if ``every`` is 0."""
 
     def __init__(self, folder: Path, every: int) -> None:
         self._folder, self._every = folder, every
@@ -28,45 +28,46 @@ class StoredRounds:
     def __len__(self) -> int:
         return len(self._files())
 
-    def rounds(self) -> Iterator[tuple[Tensor, dict[Member, Learned]]]:
-        """See ``scene.History``."""
+    def rounds(self) -> Iterator[tuple[Tensor, dict[Member, LocalUpdate]]]:
+        """Yield the model before each stored round, ``[d]``, and the update of each client."""
         for path in self._files():
             tensors = load_file(path)
-            began = tensors.pop(BEGAN)
+            began = tensors.pop(START_MODEL)
             found = {
-                Member(name): Learned(change[1:], int(change[0]), 0.0, 0)
-                for name, change in tensors.items()
+                Member(name): LocalUpdate(stored[1:], int(stored[0]), 0.0, 0)
+                for name, stored in tensors.items()
             }
             yield began, found
 
-    def mean(
-        self, cohort: Cohort, number: int, members: Sequence[Member], lesson: Lesson, slots: Slots
-    ) -> Mean:
-        """The mean of round ``number``, which is kept if it is its turn."""
+    def mean_update(
+        self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
+    ) -> MeanUpdate:
+        """Return the mean update of round ``number`` and store the round if its turn has come.
+
+        The ``slots`` are vectors by name, ``[d]`` each.
+        """
         if not self._every or number % self._every:
-            return cohort.mean(members, lesson, slots)
+            return cohort.mean_update(members, task, slots)
         if number == 0:
             self.clear()
-        total, kept = Summing(), {BEGAN: slots["model"]}
-        for member, learned in cohort.each(members, lesson, slots):
-            total.add(member, learned)
-            kept[member.client] = torch.cat(
-                [learned.change.new_tensor([learned.rows]), learned.change]
-            )
+        total, kept = WeightedMean(), {START_MODEL: slots["model"]}
+        for member, update in cohort.updates(members, task, slots):
+            total.add(member, update)
+            kept[member.client] = torch.cat([update.delta.new_tensor([update.rows]), update.delta])
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write(self._folder / f"{number:06}.safetensors", save(kept))
-        return total.mean(members, cohort.quorum)
+        write_atomically(self._folder / f"{number:06}.safetensors", save(kept))
+        return total.result(members, cohort.quorum)
 
     def forget(self, clients: Sequence[str]) -> None:
-        """Keep nothing more of what some clients said, some of whose rows are gone now."""
+        """Delete the updates of clients that deleted rows."""
         for path in self._files():
             tensors = load_file(path)
             kept = {name: each for name, each in tensors.items() if name not in clients}
             if len(kept) < len(tensors):
-                write(path, save(kept))
+                write_atomically(path, save(kept))
 
     def clear(self) -> None:
-        """Forget all rounds."""
+        """Delete all stored rounds."""
         rmtree(self._folder, ignore_errors=True)
 
     def _files(self) -> list[Path]:

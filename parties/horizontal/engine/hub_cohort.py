@@ -1,4 +1,4 @@
-"""Clients at the other ends of lines: whoever is lost is left out, and may come back."""
+"""Cohort of clients that are connected to the server; lost clients may reconnect."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,11 +12,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parties.common.errors import Diverged, PolicyError
-from parties.horizontal.engine.cohort import SMALLER, Kind, Mean, Member, Score, Summing, Whose
-from parties.horizontal.engine.wire import DELIVERED, ROWS, Gathering, parts, said
-from parties.horizontal.local.local_task import Aim, Learned, Lesson, Slots
+from parties.horizontal.engine.cohort import DIVERGED_HINT, MeanUpdate, Member, WeightedMean
+from parties.horizontal.engine.wire import (
+    DELIVERED,
+    ROWS,
+    VectorAssembler,
+    encode_task,
+    split_vector,
+)
+from parties.horizontal.local.local_task import (
+    Aim,
+    LocalTask,
+    LocalUpdate,
+    ParameterSource,
+    RowMetrics,
+    Slots,
+)
+from parties.horizontal.local.rows import RowKind
 from parties.horizontal.local.score_histogram import BINS
-from parties.horizontal.secure.hub_sums import HubSums
+from parties.horizontal.secure.masked_hub import MaskedSumHub
 from parties.horizontal.secure.masking.pair_keys import Entropy
 from protocol import vfl_pb2
 from protocol.channel import Channel
@@ -24,46 +38,51 @@ from protocol.errors import ProtocolError, RemoteProtocolError
 from protocol.message import Body
 
 if TYPE_CHECKING:
-    from parties.horizontal.secure.hub_ciphers import HubCiphers
+    from parties.horizontal.secure.encrypted_hub import EncryptedSumHub
 
 T = TypeVar("T")
 PLACE = vfl_pb2.Place(task=vfl_pb2.ROUND, epoch=0, step=0, microbatch=0)
-OTHERWISE: tuple[Aim, ...] = ("inputs", "classes")  # their answers are no vectors of the model
-FITS = f"{SMALLER}; where only rows times loss are too many, as the client says, smaller shares"
-PAUSE = 0.1  # seconds between two looks for a client that is gone
+REPORT_AIMS: tuple[Aim, ...] = ("inputs", "classes")  # reports with another length than the model
+SUM_RANGE_HINT = (
+    f"{DIVERGED_HINT}; if the client's log says that rows times loss is too large, give the client "
+    "fewer rows"
+)
+RECONNECT_PAUSE = 0.1  # seconds between two looks for a lost client that reconnected
 Arrivals = Callable[[], Mapping[str, Channel]]
 Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How clients are asked.
+class CohortSettings:
+    """How the server talks to its clients.
 
     Attributes:
-        quorum: part of those asked that must answer.
-        patience: seconds that a client may take for a lesson.
-        rejoin: seconds that a lost client is given to come back, where nobody may be passed over.
-        least: contributors of a sum; None: updates are said one by one.
-        entropy: for what is new in every sum.
-        keepers: who may hold the keys of sums of ciphertexts, () all; None: sums are masked.
+        quorum: smallest share of the members that must reply.
+        reply_timeout: seconds that a client may take for a reply.
+        min_contributors: smallest number of members of a sum; None: no secure aggregation.
+        entropy: source of random bytes.
+        key_holders: clients that may hold the keys of encrypted sums, empty: all clients; None:
+            sums are masked.
+        rejoin_timeout: seconds that a lost client has to reconnect if a request needs all clients.
     """
 
     quorum: float
-    patience: float
-    least: int | None = None
+    reply_timeout: float
+    min_contributors: int | None = None
     entropy: Entropy = os.urandom
-    keepers: tuple[str, ...] | None = None
-    rejoin: float = 0.0
+    key_holders: tuple[str, ...] | None = None
+    rejoin_timeout: float = 0.0
 
 
 class HubCohort:
-    """See ``Cohort``.
+    """The clients that are connected to the server.
 
     Args:
-        channels: of the clients that are here.
-        arrivals: whoever came since it was asked last, greeted already.
-        manner: how clients are asked.
-        warn: is told of who is lost.
+        names: all clients of the agreement.
+        channels: of the clients that are connected.
+        arrivals: returns the channels of clients that connected since the last call.
+        settings: quorum, timeouts and secure aggregation.
+        warn: receives a message about each lost client.
     """
 
     def __init__(
@@ -71,33 +90,40 @@ class HubCohort:
         names: Sequence[str],
         channels: Mapping[str, Channel],
         arrivals: Arrivals,
-        manner: Manner,
+        settings: CohortSettings,
         warn: Warn,
     ) -> None:
         self._names, self._channels, self._arrivals = tuple(names), dict(channels), arrivals
-        self.quorum, self._patience, self._warn = manner.quorum, manner.patience, warn
-        self._rejoin = manner.rejoin
-        self._held: dict[str, dict[str, Tensor]] = {name: {} for name in channels}
-        self._bounded: dict[str, Tensor] = {}  # what was found to be no larger than agreed
-        self._sums = self._secure(manner)
+        self.quorum, self._reply_timeout, self._warn = settings.quorum, settings.reply_timeout, warn
+        self._rejoin_timeout = settings.rejoin_timeout
+        self._loaded: dict[str, dict[str, Tensor]] = {name: {} for name in channels}
+        self._bounded: dict[str, Tensor] = {}  # the last vector of each slot that passed the check
+        self._sums = self._secure_sums(settings)
         self._request: str | None = None
-        self._line: vfl_pb2.Follow | None = None
+        self._branch: vfl_pb2.SwitchBranch | None = None
         for channel in channels.values():
             channel.place = PLACE
 
     @property
     def clients(self) -> Sequence[str]:
-        """All of the agreement, by name, whether they are here or not."""
+        """Names of all clients of the agreement, connected or not."""
         return self._names
 
-    def each(
-        self, members: Iterable[Member], lesson: Lesson, slots: Slots
-    ) -> Iterator[tuple[Member, Learned]]:
-        """See ``Cohort``; a client that is two members is asked twice, one after the other."""
+    def updates(
+        self, members: Iterable[Member], task: LocalTask, slots: Slots
+    ) -> Iterator[tuple[Member, LocalUpdate]]:
+        """Yield the update of each member as it arrives; lost members are left out.
+
+        A client that is two members trains twice, one task after the other. The ``slots`` are
+        vectors by name, ``[d]`` each.
+
+        Raises:
+            PolicyError: secure aggregation hides single updates.
+        """
         if self._sums is not None:
             raise PolicyError(
-                "nobody sees a single update: the agreement has secure aggregation",
-                "choose a way to forget that needs sums only",
+                "single updates are hidden: the agreement has secure aggregation",
+                "choose an unlearning method that needs sums only",
             )
         self._admit()
         others = tuple(name for name in slots if name != "model")
@@ -106,224 +132,266 @@ class HubCohort:
                 member
                 for member in wave
                 if self._try(member.client, lambda c: self._load(c, slots))
-                and self._try(member.client, _saying(said(lesson, member.kind, others)))
+                and self._try(member.client, _sending(encode_task(task, member.kind, others)))
             ]
             for member in here:
-                found = self._try(member.client, lambda c: self._heard(c, lesson.aim, slots))
+                found = self._try(member.client, lambda c: self._receive_update(c, task.aim, slots))
                 if found is not None:
                     yield member, found
 
-    def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
-        """See ``Cohort``.
+    def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
+        """Return the mean update of the members; the ``slots`` are ``[d]`` each.
 
         Raises:
-            Diverged: under sums somebody's update is not finite, or too large for one.
+            PolicyError: fewer members replied than the quorum, or than secure aggregation needs.
+            Diverged: an update is not finite, or too large for secure aggregation.
         """
         if self._sums is None:
-            total = Summing()
-            for member, learned in self.each(members, lesson, slots):
-                total.add(member, learned)
-            return total.mean(members, self.quorum)
+            total = WeightedMean()
+            for member, update in self.updates(members, task, slots):
+                total.add(member, update)
+            return total.result(members, self.quorum)
         self._admit()
         kinds = {member.client: member.kind for member in members}
         others = tuple(name for name in slots if name != "model")
 
         dtype, size = self._sums.dtype, len(slots["model"])
 
-        def taught(names: Sequence[str]) -> dict[str, NDArray[Any]]:
-            teach = {name: said(lesson, kinds[name], others) for name in names}
+        def collect(names: Sequence[str]) -> dict[str, NDArray[Any]]:
+            bodies = {name: encode_task(task, kinds[name], others) for name in names}
             here = [n for n in names if self._try(n, lambda c: self._load(c, slots))]
-            here = [n for n in here if self._try(n, _saying(teach[n]))]
-            heard = {n: self._try(n, lambda c: self._vector(c, dtype)) for n in here}
-            found = {name: each for name, each in heard.items() if each is not None}
-            wild = [name for name, (_, learned) in found.items() if isnan(learned.loss)]
-            if wild:
-                raise Diverged(f"the update of {', '.join(wild[:10])} fits into no sum", FITS)
+            here = [n for n in here if self._try(n, _sending(bodies[n]))]
+            replies = {n: self._try(n, lambda c: self._receive_vector(c, dtype)) for n in here}
+            found = {name: each for name, each in replies.items() if each is not None}
+            # A client sends a NaN loss instead of an update that does not fit.
+            unfit = [name for name, (_, update) in found.items() if isnan(update.loss)]
+            if unfit:
+                raise Diverged(
+                    f"the update of {', '.join(unfit[:10])} exceeds the range of secure "
+                    "aggregation",
+                    SUM_RANGE_HINT,
+                )
             return {name: each.numpy() for name, (each, _) in found.items() if each is not None}
 
-        return self._sums.mean(members, self.quorum, size, taught)
+        return self._sums.mean_update(members, self.quorum, size, collect)
 
-    def read(
-        self, names: Sequence[str], kind: Kind, model: Tensor, whose: Whose = "own"
-    ) -> Mapping[str, Score]:
-        """See ``Cohort``."""
+    def evaluate(
+        self,
+        names: Sequence[str],
+        kind: RowKind,
+        model: Tensor,
+        parameters: ParameterSource = "personal",
+    ) -> Mapping[str, RowMetrics]:
+        """Return the metrics of a model, ``[d]``, on rows of each client that is connected."""
         self._admit()
         slots = {"model": model}
-        read = vfl_pb2.Read(rows=ROWS[kind], sent=whose == "sent")
+        body = vfl_pb2.EvaluateRows(rows=ROWS[kind], as_sent=parameters == "sent")
         here = [
             name
             for name in names
-            if self._try(name, lambda c: self._load(c, slots)) and self._try(name, _saying(read))
+            if self._try(name, lambda c: self._load(c, slots)) and self._try(name, _sending(body))
         ]
-        found = {name: self._try(name, self._score) for name in here}
+        found = {name: self._try(name, self._receive_metrics) for name in here}
         return {name: each for name, each in found.items() if each is not None}
 
-    def follow(self, line: str, parent: str | None) -> None:
-        """See ``Cohort``; who is not here follows once it comes back."""
-        self._line = vfl_pb2.Follow(line=line, parent=parent)
+    def switch_branch(self, branch: str, parent: str | None) -> None:
+        """Switch all clients to a branch; a lost client switches when it reconnects."""
+        self._branch = vfl_pb2.SwitchBranch(branch=branch, parent=parent)
         for name in list(self._channels):
-            self._order(name, self._line)
+            self._request_done(name, self._branch)
 
-    def attend(self, request: str) -> None:
-        """Tell all clients which request FORGOTTEN means.
+    def select_request(self, request: str) -> None:
+        """Select the request to which the row kinds ``forgotten`` and ``retained`` refer.
 
         Raises:
-            PolicyError: one of them is not here: nobody may be passed over.
+            PolicyError: a client is not connected, and all clients must select the request.
         """
         self._request = request
         for name in self._names:
-            if not self._insist(name, vfl_pb2.Attend(request=request)):
-                raise PolicyError(f"{name} is not here, and request {request!r} concerns all")
+            if not self._request_done_from_all(name, vfl_pb2.SelectRequest(request=request)):
+                raise PolicyError(
+                    f"{name} is not connected, and request {request!r} needs every client",
+                    "start the client again",
+                )
 
     def purge(self) -> dict[str, list[str]]:
-        """Have every client forget the rows of the request."""
+        """Delete the forgotten rows at every client; return what each client deleted.
+
+        Raises:
+            PolicyError: a client is not connected, and all clients must delete their rows.
+        """
         found = {}
         for name in self._names:
-            done = self._insist(name, vfl_pb2.Purge())
+            done = self._request_done_from_all(name, vfl_pb2.Purge())
             if done is None:
-                raise PolicyError(f"{name} is not here, and every client must purge")
+                raise PolicyError(
+                    f"{name} is not connected, and every client must delete its forgotten rows",
+                    "start the client again",
+                )
             found[name] = list(done.purged)
-            self._held[name] = {}
+            self._loaded[name] = {}
         return found
 
     def deliver(self, model: Tensor) -> None:
-        """Give every client that is here the model that the run ends with, ``[d]``."""
+        """Send the run's final model, ``[d]``, to every client that is connected."""
         self._admit()
         for name in list(self._channels):
             self._try(name, lambda c: self._load(c, {DELIVERED: model}))
 
     def goodbye(self) -> None:
-        """End all conversations."""
+        """Tell every client that the run is over."""
         for name in list(self._channels):
-            self._try(name, _saying(vfl_pb2.Goodbye()))
+            self._try(name, _sending(vfl_pb2.Goodbye()))
 
     def abort(self, code: str, reason: str) -> None:
-        """Tell every client that can still hear that it is over, and why."""
+        """Send an error to every client that is connected: a code and a reason."""
         for channel in self._channels.values():
             channel.abort(code, reason)
 
     def close(self) -> None:
-        """Close every line."""
+        """Close all channels."""
         for channel in self._channels.values():
             channel.close()
 
     def _admit(self) -> None:
         for name, channel in self._arrivals().items():
-            self._channels[name], self._held[name] = channel, {}
+            self._channels[name], self._loaded[name] = channel, {}
             channel.place = PLACE
-            if self._line is not None:
-                self._order(name, self._line)
+            if self._branch is not None:
+                self._request_done(name, self._branch)
             if self._request is not None:
-                self._order(name, vfl_pb2.Attend(request=self._request))
+                self._request_done(name, vfl_pb2.SelectRequest(request=self._request))
 
-    def _order(self, name: str, body: Body) -> vfl_pb2.Done | None:
+    def _request_done(self, name: str, body: Body) -> vfl_pb2.Done | None:
         def ask(channel: Channel) -> vfl_pb2.Done:
             channel.send(body)
-            return channel.receive(self._patience).expect(vfl_pb2.Done)
+            return channel.receive(self._reply_timeout).expect(vfl_pb2.Done)
 
         return self._try(name, ask)
 
-    def _insist(self, name: str, body: Body) -> vfl_pb2.Done | None:
-        """Order it of one who may not be passed over: it is given time to come back."""
-        deadline = monotonic() + self._rejoin
+    def _request_done_from_all(self, name: str, body: Body) -> vfl_pb2.Done | None:
+        """Send a request that no client may miss; a lost client has time to reconnect."""
+        deadline = monotonic() + self._rejoin_timeout
         while True:
             self._admit()
-            done = self._order(name, body)
+            done = self._request_done(name, body)
             if done is not None or monotonic() >= deadline:
                 return done
-            sleep(PAUSE)
+            sleep(RECONNECT_PAUSE)
 
     def _load(self, channel: Channel, slots: Slots) -> bool:
-        """Send the vectors that the client does not hold already.
+        """Send the vectors that the client has not loaded yet.
 
         Raises:
-            Diverged: one that clients would refuse, and end.
+            Diverged: a vector has a number that clients refuse.
         """
-        held = self._held[channel.terms.peer]
+        held = self._loaded[channel.terms.peer]
         for slot, vector in slots.items():
             if held.get(slot) is not vector:
-                self._bound(slot, vector, channel.terms.magnitude)
-                for start, part in parts(vector):
-                    channel.send(vfl_pb2.Load(slot=slot, start=start, size=len(vector)), part)
+                self._check_bound(slot, vector, channel.terms.magnitude)
+                for start, part in split_vector(vector):
+                    channel.send(vfl_pb2.LoadVector(slot=slot, start=start, size=len(vector)), part)
                 held[slot] = vector
         return True
 
-    def _bound(self, slot: str, vector: Tensor, magnitude: float) -> None:
-        """Look at it once, and not for every client."""
+    def _check_bound(self, slot: str, vector: Tensor, magnitude: float) -> None:
+        """Check a vector's numbers once, not once per client."""
         if self._bounded.get(slot) is vector:
             return
         if not bool((vector.abs() <= magnitude).all()):
-            raise Diverged(f"a number of the {slot} is beyond limits.magnitude", SMALLER)
+            raise Diverged(
+                f"a number of the slot {slot!r} is larger than limits.magnitude, {magnitude:g}",
+                DIVERGED_HINT,
+            )
         self._bounded[slot] = vector
 
-    def _heard(self, channel: Channel, aim: Aim, slots: Slots) -> Learned:
-        change, learned = self._vector(channel, np.dtype(np.float32))
+    def _receive_update(self, channel: Channel, aim: Aim, slots: Slots) -> LocalUpdate:
+        delta, update = self._receive_vector(channel, np.dtype(np.float32))
         size = len(slots["model"])
-        if change is None:
-            change = slots["model"].new_zeros(size)
-        if len(change) != size and aim not in OTHERWISE:
-            raise RemoteProtocolError(f"said {len(change)} numbers of a model of {size}")
-        return Learned(change, learned.rows, learned.loss, learned.steps, tokens=learned.tokens)
+        if delta is None:
+            delta = slots["model"].new_zeros(size)
+        if len(delta) != size and aim not in REPORT_AIMS:
+            raise RemoteProtocolError(
+                f"sent an update of {len(delta)} numbers for a model of {size}"
+            )
+        return LocalUpdate(delta, update.rows, update.loss, update.steps, tokens=update.tokens)
 
-    def _vector(
+    def _receive_vector(
         self, channel: Channel, dtype: np.dtype[Any]
-    ) -> tuple[Tensor | None, vfl_pb2.Learned]:
-        gathering, vector = Gathering(2**31, dtype), None
+    ) -> tuple[Tensor | None, vfl_pb2.LocalUpdate]:
+        assembler, vector = VectorAssembler(2**31, dtype), None
         while True:
-            message = channel.receive(self._patience)
-            if isinstance(message.body, vfl_pb2.Learned):
+            message = channel.receive(self._reply_timeout)
+            if isinstance(message.body, vfl_pb2.LocalUpdate):
                 return vector, message.body
-            vector = gathering.add(message.expect(vfl_pb2.Change), message)
+            vector = assembler.add(message.expect(vfl_pb2.Update), message)
 
-    def _secure(self, manner: Manner) -> "HubSums | HubCiphers | None":
-        if manner.least is None:
+    def _secure_sums(self, settings: CohortSettings) -> "MaskedSumHub | EncryptedSumHub | None":
+        if settings.min_contributors is None:
             return None
-        if manner.keepers is None:
-            return HubSums(self._exchange, self._tell, manner.least, manner.entropy)
-        from parties.horizontal.secure.hub_ciphers import HubCiphers  # TenSEAL is loaded here
+        if settings.key_holders is None:
+            return MaskedSumHub(
+                self._exchange, self._send_to_each, settings.min_contributors, settings.entropy
+            )
+        from parties.horizontal.secure.encrypted_hub import (
+            EncryptedSumHub,  # TenSEAL is loaded here
+        )
 
-        return HubCiphers(self._try, manner.least, manner.keepers, manner.patience, manner.entropy)
+        return EncryptedSumHub(
+            self._try,
+            settings.min_contributors,
+            settings.key_holders,
+            settings.reply_timeout,
+            settings.entropy,
+        )
 
     def _exchange(self, bodies: Mapping[str, Body]) -> dict[str, Body]:
-        """Say each client its own, and take the answers."""
-        here = [name for name, body in bodies.items() if self._try(name, _saying(body))]
-        heard = {name: self._try(name, lambda c: c.receive(self._patience).body) for name in here}
-        return {name: each for name, each in heard.items() if each is not None}
+        """Send each client its message and return the replies."""
+        here = [name for name, body in bodies.items() if self._try(name, _sending(body))]
+        replies = {
+            name: self._try(name, lambda c: c.receive(self._reply_timeout).body) for name in here
+        }
+        return {name: each for name, each in replies.items() if each is not None}
 
-    def _score(self, channel: Channel) -> Score:
-        """What a client measured; its counts are of its rows."""
-        found = channel.receive(self._patience).expect(vfl_pb2.Measured)
-        odds = tuple(found.odds)
-        whole = len(odds) == BINS and sum(odds) == found.rows if found.rows else not odds
-        if not whole or found.right > found.rows:
-            raise RemoteProtocolError(f"measured {sum(odds)} odds of {found.rows} rows")
-        chance = found.chance if isfinite(found.loss) else nan  # of outputs that are not finite
-        if not (isnan(chance) or 0 <= chance <= found.rows):
-            raise RemoteProtocolError(f"measured chances of {chance} of {found.rows} rows")
-        return Score(found.rows, found.right, found.loss, odds, chance)
+    def _receive_metrics(self, channel: Channel) -> RowMetrics:
+        """Receive a client's metrics and check that they are consistent."""
+        found = channel.receive(self._reply_timeout).expect(vfl_pb2.Metrics)
+        counts = tuple(found.histogram)
+        whole = len(counts) == BINS and sum(counts) == found.rows if found.rows else not counts
+        if not whole or found.correct > found.rows:
+            raise RemoteProtocolError(
+                f"sent {sum(counts)} scores and {found.correct} correct rows for {found.rows} rows"
+            )
+        # Outputs that are not finite have no probability.
+        probability = found.probability if isfinite(found.loss) else nan
+        if not (isnan(probability) or 0 <= probability <= found.rows):
+            raise RemoteProtocolError(
+                f"sent a sum of probabilities of {probability} for {found.rows} rows"
+            )
+        return RowMetrics(found.rows, found.correct, found.loss, counts, probability)
 
-    def _tell(self, bodies: Mapping[str, Body]) -> dict[str, Body]:
-        """Say each client its own; no answer follows."""
+    def _send_to_each(self, bodies: Mapping[str, Body]) -> dict[str, Body]:
+        """Send each client its message; no reply follows."""
         for name, body in bodies.items():
-            self._try(name, _saying(body))
+            self._try(name, _sending(body))
         return {}
 
     def _try(self, name: str, work: Callable[[Channel], T]) -> T | None:
-        """What a client answers; None where it is lost, which ends its line."""
+        """Return the result of ``work`` with a client's channel; None if the client is lost."""
         channel = self._channels.get(name)
         if channel is None:
             return None
         try:
             return work(channel)
         except ProtocolError as error:
-            self._warn(f"{name} is left out until it comes back: {error}")
+            self._warn(f"{name} is left out until it reconnects: {error}")
             channel.close()
             del self._channels[name]
             return None
 
 
 def _waves(members: Iterable[Member]) -> Iterator[list[Member]]:
-    """Members so that each client is asked once in a wave; one that is two members comes again."""
+    """Yield groups of members in which each client occurs at most once."""
     left = list(members)
     while left:
         wave = {member.client: member for member in reversed(left)}
@@ -331,9 +399,9 @@ def _waves(members: Iterable[Member]) -> Iterator[list[Member]]:
         left = [member for member in left if wave[member.client] is not member]
 
 
-def _saying(body: Body) -> Callable[[Channel], bool]:
-    def say(channel: Channel) -> bool:
+def _sending(body: Body) -> Callable[[Channel], bool]:
+    def send(channel: Channel) -> bool:
         channel.send(body)
         return True
 
-    return say
+    return send

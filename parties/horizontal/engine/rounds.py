@@ -1,4 +1,4 @@
-"""Rounds of federated learning: choose clients, teach them, take the mean, step."""
+"""Rounds of federated learning: select members, train them, average the updates, step the model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,28 +9,28 @@ from torch import Tensor
 
 from models.server_optimisers import FedAvg, ServerOptimiser
 from parties.common.errors import Diverged
-from parties.common.shared_randomness import key, permutation
-from parties.horizontal.engine.cohort import Cohort, Mean, Member, require_finite
-from parties.horizontal.local.local_task import Lesson, Slots
+from parties.common.shared_randomness import derive_key, permutation
+from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, require_finite
+from parties.horizontal.local.local_task import LocalTask, Slots
 
-AVERAGE = FedAvg()
+AVERAGE = FedAvg()  # the mean update is added to the model
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """How rounds go.
+class RoundPlan:
+    """Settings of a sequence of rounds.
 
     Attributes:
-        lesson: of every client in every round; its stream and learning rate follow the round.
-        rounds: how many.
-        share: of the members that take part in a round.
-        decay: of the learning rate, a round.
-        rule: what the server does with the mean.
-        seed: draws who takes part.
-        first: the round to begin with.
+        task: local task of every client; the round's number changes its stream and learning rate.
+        rounds: number of the round before which the sequence ends.
+        share: share of the members that take part in a round.
+        decay: factor of the learning rate per round.
+        rule: applies the mean update to the model.
+        seed: of the selection of members.
+        first: number of the first round.
     """
 
-    lesson: Lesson
+    task: LocalTask
     rounds: int
     share: float = 1.0
     decay: float = 1.0
@@ -38,76 +38,93 @@ class Course:
     seed: int = 0
     first: int = 0
 
-    def at(self, number: int) -> Lesson:
-        """The lesson of one round, from 0."""
-        rate = self.lesson.learning_rate * self.decay**number
-        stream = f"{self.lesson.stream} {number}"
-        return replace(self.lesson, stream=stream, learning_rate=rate)
+    def task_at(self, number: int) -> LocalTask:
+        """Return the local task of round ``number``, from 0."""
+        rate = self.task.learning_rate * self.decay**number
+        stream = f"{self.task.stream} {number}"
+        return replace(self.task, stream=stream, learning_rate=rate)
 
-    def chosen(self, members: Sequence[Member], number: int) -> list[Member]:
-        """Who takes part in one round."""
+    def select_members(self, members: Sequence[Member], number: int) -> list[Member]:
+        """Return the members that take part in round ``number``."""
         count = max(1, ceil(self.share * len(members) - 1e-9))
-        order = permutation(key(self.seed, "clients", self.lesson.stream, number), len(members))
+        order = permutation(
+            derive_key(self.seed, "clients", self.task.stream, number), len(members)
+        )
         return sorted(members[place] for place in order[:count])
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """One round that is over: its number, and the model and the rule after it."""
+class RoundResult:
+    """The result of a finished round.
+
+    Attributes:
+        number: of the round.
+        model: after the round, ``[d]``.
+        rule: the server's rule after the round, with its moments.
+        mean: mean update of the round.
+    """
 
     number: int
     model: Tensor
     rule: ServerOptimiser
-    mean: Mean
+    mean: MeanUpdate
 
 
-Watcher = Callable[[Round], None]
+RoundCallback = Callable[[RoundResult], None]
 
 
-class Keeper(Protocol):
-    """Keeps some rounds as they go by."""
+class HistoryWriter(Protocol):
+    """Obtains the mean update of each round and stores what is needed later."""
 
-    def mean(
-        self, cohort: Cohort, number: int, members: Sequence[Member], lesson: Lesson, slots: Slots
-    ) -> Mean:
-        """The mean of one round."""
+    def mean_update(
+        self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
+    ) -> MeanUpdate:
+        """Return the mean update of round ``number``; the ``slots`` are ``[d]`` each."""
 
 
-class KeepsNothing:
-    """For rounds that nobody needs later."""
+class NoHistory:
+    """A history writer that stores nothing."""
 
-    def mean(
-        self, cohort: Cohort, number: int, members: Sequence[Member], lesson: Lesson, slots: Slots
-    ) -> Mean:
-        """See ``Keeper``."""
+    def mean_update(
+        self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
+    ) -> MeanUpdate:
+        """Return the mean update of a round; the ``slots`` are ``[d]`` each."""
         del number
-        return cohort.mean(members, lesson, slots)
+        return cohort.mean_update(members, task, slots)
 
 
-NOTHING_KEPT = KeepsNothing()
+NO_HISTORY = NoHistory()
 
 
-def run(
+def run_rounds(
     cohort: Cohort,
     model: Tensor,
     members: Sequence[Member],
-    course: Course,
-    watch: Watcher,
-    keeper: Keeper = NOTHING_KEPT,
+    round_plan: RoundPlan,
+    watch: RoundCallback,
+    writer: HistoryWriter = NO_HISTORY,
 ) -> Tensor:
-    """The model after all rounds, ``[d]``; ``watch`` is told of each.
+    """Run all rounds and return the model after the last one, ``[d]``.
+
+    Args:
+        cohort: the clients.
+        model: before the first round, ``[d]``.
+        members: of whom each round selects some.
+        round_plan: settings of the rounds.
+        watch: receives the result of each round.
+        writer: stores rounds that are needed later.
 
     Raises:
         Diverged: an update, or the model after a round, is not finite.
     """
-    rule = course.rule
-    for number in range(course.first, course.rounds):
-        chosen, lesson = course.chosen(members, number), course.at(number)
+    rule = round_plan.rule
+    for number in range(round_plan.first, round_plan.rounds):
+        chosen, task = round_plan.select_members(members, number), round_plan.task_at(number)
         try:
-            mean = keeper.mean(cohort, number, chosen, lesson, {"model": model})
-            model, rule = rule.step(model, mean.change.to(model.dtype))
+            mean = writer.mean_update(cohort, number, chosen, task, {"model": model})
+            model, rule = rule.step(model, mean.delta.to(model.dtype))
             require_finite(model)
         except Diverged as error:
             raise Diverged(f"diverged in round {number + 1}: {error}", error.hint) from error
-        watch(Round(number, model, rule, mean))
+        watch(RoundResult(number, model, rule, mean))
     return model

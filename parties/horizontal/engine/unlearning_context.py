@@ -1,4 +1,4 @@
-"""The scene of a request: who leaves, who stays, and what the server has of the time before."""
+"""Context of an unlearning request: clients, original model, history and clusters."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,66 +7,71 @@ from typing import Protocol
 
 from torch import Tensor
 
-from parties.horizontal.engine.clusters import Tracks
+from parties.horizontal.engine.clusters import ClusterStore
 from parties.horizontal.engine.cohort import Cohort, Member
-from parties.horizontal.local.local_task import Learned
+from parties.horizontal.local.local_task import LocalUpdate
 
-Fresh = Callable[[str], Tensor]  # a model of random weights, by the name of its randomness
+ModelFactory = Callable[[str], Tensor]  # (name of a random stream) -> model, [d]
 
 
-def drawn() -> bytes:
-    """A secret of this moment."""
+def random_secret() -> bytes:
+    """Return 32 random bytes."""
     return urandom(32)
 
 
 class History(Protocol):
-    """What the server kept of the training: models and the clients' changes of some rounds."""
+    """Stored rounds of the training."""
 
     def __len__(self) -> int:
-        """Rounds that were kept."""
+        """Return the number of stored rounds."""
 
-    def rounds(self) -> Iterator[tuple[Tensor, dict[Member, Learned]]]:
-        """The model that a round began with, and what every client learned in it."""
+    def rounds(self) -> Iterator[tuple[Tensor, dict[Member, LocalUpdate]]]:
+        """Yield the model before each stored round, ``[d]``, and the update of each client."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What a way to unlearn has to work with.
+class UnlearningContext:
+    """What an unlearning method can use.
 
     Attributes:
-        original: ω⁰, ``[d]``.
+        cohort: the clients.
+        original: the trained model ω⁰, ``[d]``.
         leaving: members whose rows must be forgotten.
-        staying: all others.
-        fresh: makes models of random weights.
-        history: None where none was kept.
-        tell: is told of every round, for progress and the report.
-        tracks: of a training in clusters.
-        secret: gives 32 bytes that the server alone knows, the same whenever a way is asked again.
+        remaining: all other members.
+        initial_model: returns a model with random weights, ``[d]``, for the name of a random
+            stream.
+        history: stored rounds of the training; None: none are stored.
+        record_round: receives a record of each round, for progress and the report.
+        clusters: histories of a training in clusters; None: all clients trained together.
+        secret: returns 32 bytes that only the server knows, the same for each call of one method.
     """
 
     cohort: Cohort
     original: Tensor
     leaving: Sequence[Member]
-    staying: Sequence[Member]
-    fresh: Fresh
+    remaining: Sequence[Member]
+    initial_model: ModelFactory
     history: History | None
-    tell: Callable[["Turn"], None]
-    tracks: Tracks | None = None
-    secret: Callable[[], bytes] = drawn
+    record_round: Callable[["RoundRecord"], None]
+    clusters: ClusterStore | None = None
+    secret: Callable[[], bytes] = random_secret
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One round of a way to unlearn, as the report draws it.
+class RoundRecord:
+    """Record of one round of an unlearning method, for the report.
 
     Attributes:
         stage: ``unlearn`` or ``recover``.
-        loss: mean of those who stay, where it is known.
-        conflicts: how many who stay would lose by the step; None where nobody knows.
-        cosine: the largest of |cos(g_i, d)|.
-        skipped: whether the model stayed as it was.
-        score: S_u of the primal-dual way, what its constraint holds at or above ``threshold``.
-        price: Ω with which the round was learned.
+        number: of the round in its stage, from 0.
+        model: after the round, ``[d]``.
+        loss: mean loss of the trained clients, if known.
+        conflicts: number of remaining clients that the step moves against; None: unknown.
+        cosine: largest |cos(g_i, d)|; None: unknown.
+        skipped: whether the model did not change.
+        score: S_u of the primal-dual method, which its constraint keeps at or above ``threshold``.
+        threshold: γ of the primal-dual method.
+        multiplier: Ω of the round, of the primal-dual method.
     """
 
     stage: str
@@ -78,4 +83,4 @@ class Turn:
     skipped: bool = False
     score: float | None = None
     threshold: float | None = None
-    price: float | None = None
+    multiplier: float | None = None

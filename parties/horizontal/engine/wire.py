@@ -1,30 +1,36 @@
-"""Lessons as the wire has them, and vectors in parts that fit in a message."""
+"""Encoding of local tasks as protocol messages, and splitting of vectors into messages."""
 
 from collections.abc import Iterator
-from typing import Any
+from math import inf
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parties.horizontal.engine.cohort import Kind
-from parties.horizontal.engine.wire_text import text_said, text_understood
-from parties.horizontal.local.distillation import Distillation, Gate
-from parties.horizontal.local.local_task import Aim, Lesson
+from parties.horizontal.local.local_task import (
+    Aim,
+    DistillationPlan,
+    GatePlan,
+    LocalTask,
+    Objective,
+    TextTask,
+)
+from parties.horizontal.local.rows import RowKind
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 from protocol.message import Message
 from protocol.tensors import MAX_PAYLOAD
-from unlearning.horizontal.data_free import Sign
-from unlearning.horizontal.forgetting_teachers import Mode
-from unlearning.horizontal.noise import Noise
+from unlearning.horizontal.data_free import FeatureSign
+from unlearning.horizontal.error_noise import ErrorNoisePlan
+from unlearning.horizontal.fedforget import TeacherMode
 
-ROWS: dict[Kind, "vfl_pb2.Rows"] = {
-    "learn": vfl_pb2.LEARN,
+ROWS: dict[RowKind, "vfl_pb2.Rows"] = {
+    "learn": vfl_pb2.TRAIN_ROWS,
     "retained": vfl_pb2.RETAIN,
     "forgotten": vfl_pb2.FORGOTTEN,
-    "held": vfl_pb2.TEST,
+    "test": vfl_pb2.TEST,
     "validation": vfl_pb2.VALIDATION,
     "stamped": vfl_pb2.TRIGGERED,
     "planted": vfl_pb2.PLANTED,
@@ -32,32 +38,32 @@ ROWS: dict[Kind, "vfl_pb2.Rows"] = {
     "non_members": vfl_pb2.NON_MEMBERS,
 }
 AIMS: dict[Aim, "vfl_pb2.Aim"] = {
-    "learn": vfl_pb2.FIT,
-    "unlearn": vfl_pb2.UNLEARN_LOSS,
-    "climb": vfl_pb2.ASCENT,
-    "ascend": vfl_pb2.ELASTIC,
+    "fit": vfl_pb2.FIT,
+    "unlearning-loss": vfl_pb2.UNLEARNING_LOSS,
+    "ascent": vfl_pb2.ASCENT,
+    "elastic": vfl_pb2.ELASTIC,
     "teachers": vfl_pb2.TEACHERS,
     "fisher": vfl_pb2.FISHER,
     "inputs": vfl_pb2.INPUTS,
     "distil": vfl_pb2.DISTIL,
-    "descriptor": vfl_pb2.TELL_OWN,
+    "personal-model": vfl_pb2.PERSONAL_MODEL,
     "gated": vfl_pb2.GATED,
-    "classes": vfl_pb2.TELL_CLASSES,
-    "worst-noise": vfl_pb2.WORST_NOISE,
-    "best-noise": vfl_pb2.BEST_NOISE,
+    "classes": vfl_pb2.CLASSES,
+    "error-maximising-noise": vfl_pb2.ERROR_MAXIMISING_NOISE,
+    "error-minimising-noise": vfl_pb2.ERROR_MINIMISING_NOISE,
     "pseudo-labels": vfl_pb2.PSEUDO_LABELS,
     "text": vfl_pb2.TEXT,
 }
-MODES: dict[Mode, "vfl_pb2.TeacherMode"] = {
+MODES: dict[TeacherMode, "vfl_pb2.TeacherMode"] = {
     "literal": vfl_pb2.LITERAL,
     "repel": vfl_pb2.REPEL,
     "clean_teacher": vfl_pb2.CLEAN_TEACHER,
     "bad_teacher": vfl_pb2.BAD_TEACHER,
     "ga": vfl_pb2.GA,
 }
-DELIVERED = "delivered"  # the slot of the model that the run ends with
+DELIVERED = "delivered"  # slot of the run's final model
 KINDS = {word: kind for kind, word in ROWS.items()}
-SIGNS: dict[Sign, "vfl_pb2.FeatureSign"] = {
+SIGNS: dict[FeatureSign, "vfl_pb2.FeatureSign"] = {
     "align": vfl_pb2.ALIGN_FEATURES,
     "repel": vfl_pb2.REPEL_FEATURES,
     "orthogonal": vfl_pb2.ORTHOGONAL_FEATURES,
@@ -67,88 +73,97 @@ _AIMS = {word: aim for aim, word in AIMS.items()}
 _MODES = {word: mode for mode, word in MODES.items()}
 
 
-def said(lesson: Lesson, kind: Kind, slots: tuple[str, ...]) -> vfl_pb2.Teach:
-    """A lesson as the server says it; ``slots`` are those beside ``model``."""
+def encode_task(task: LocalTask, kind: RowKind, slots: tuple[str, ...]) -> vfl_pb2.LocalTask:
+    """Return the protocol message of a local task.
+
+    Args:
+        task: the local task.
+        kind: the rows of the task.
+        slots: the slots that the task reads besides ``model``.
+    """
     teachers = None
-    if lesson.aim == "teachers":
-        first, second = lesson.weights
+    if task.aim == "teachers":
+        first, second = task.teacher_weights
         teachers = vfl_pb2.Teachers(
-            mode=MODES[lesson.mode], first=first, second=second, temperature=lesson.temperature
+            mode=MODES[task.teacher_mode],
+            teacher_weight=first,
+            second_weight=second,
+            temperature=task.temperature,
         )
-    return vfl_pb2.Teach(
+    return vfl_pb2.LocalTask(
         rows=ROWS[kind],
-        aim=AIMS[lesson.aim],
-        stream=lesson.stream,
-        epochs=lesson.epochs,
-        batch=lesson.batch,
-        learning_rate=lesson.learning_rate,
-        momentum=lesson.momentum,
-        weight_decay=lesson.weight_decay,
-        proximal=lesson.proximal,
-        steps=lesson.steps,
-        clip=lesson.clip,
+        aim=AIMS[task.aim],
+        stream=task.stream,
+        epochs=task.epochs,
+        batch=task.batch,
+        learning_rate=task.learning_rate,
+        momentum=task.momentum,
+        weight_decay=task.weight_decay,
+        proximal=task.proximal,
+        steps=task.steps,
+        clip=task.clip,
         slots=slots,
         teachers=teachers,
-        distil=_distil(lesson),
-        gate=_gate(lesson),
-        noise=_noise(lesson),
-        text=None if lesson.text is None else text_said(lesson.text),
+        distil=_encode_distil(task),
+        gate=_encode_gate(task),
+        noise=_encode_noise(task),
+        text=None if task.text is None else encode_text_task(task.text),
     )
 
 
-def _distil(lesson: Lesson) -> vfl_pb2.Distil | None:
-    plan = lesson.distil
+def _encode_distil(task: LocalTask) -> vfl_pb2.Distil | None:
+    plan = task.distil
     if plan is None:
         return None
     return vfl_pb2.Distil(
-        inner=plan.inner,
+        student_steps=plan.student_steps,
         divergence=plan.divergence,
         attention=plan.attention,
         temperature=plan.temperature,
-        behind=plan.behind,
+        after_prompt=plan.after_prompt,
         sign=SIGNS[plan.sign],
     )
 
 
-def _distillation(said: vfl_pb2.Distil) -> Distillation:
-    return Distillation(
-        inner=said.inner,
-        temperature=said.temperature,
-        divergence=said.divergence,
-        attention=said.attention,
-        behind=said.behind,
-        sign=_SIGNS[said.sign],
+def _decode_distil(message: vfl_pb2.Distil) -> DistillationPlan:
+    return DistillationPlan(
+        student_steps=message.student_steps,
+        temperature=message.temperature,
+        divergence=message.divergence,
+        attention=message.attention,
+        after_prompt=message.after_prompt,
+        sign=_SIGNS[message.sign],
     )
 
 
-def _gate(lesson: Lesson) -> vfl_pb2.Gate | None:
-    plan = lesson.gate
+def _encode_gate(task: LocalTask) -> vfl_pb2.Gate | None:
+    plan = task.gate
     if plan is None:
         return None
     return vfl_pb2.Gate(
-        inner=plan.inner,
+        student_steps=plan.student_steps,
         temperature=plan.temperature,
         attention=plan.attention,
-        most=plan.most,
+        threshold=plan.threshold,
         classes=plan.classes,
     )
 
 
-def _gating(said: vfl_pb2.Gate) -> Gate:
-    return Gate(
-        inner=said.inner,
-        temperature=said.temperature,
-        attention=said.attention,
-        most=said.most,
-        classes=tuple(said.classes),
+def _decode_gate(message: vfl_pb2.Gate) -> GatePlan:
+    return GatePlan(
+        student_steps=message.student_steps,
+        temperature=message.temperature,
+        attention=message.attention,
+        threshold=message.threshold,
+        classes=tuple(message.classes),
     )
 
 
-def _noise(lesson: Lesson) -> vfl_pb2.Noise | None:
-    plan = lesson.noise
+def _encode_noise(task: LocalTask) -> vfl_pb2.ErrorNoise | None:
+    plan = task.noise
     if plan is None:
         return None
-    return vfl_pb2.Noise(
+    return vfl_pb2.ErrorNoise(
         rows=plan.rows,
         steps=plan.steps,
         learning_rate=plan.learning_rate,
@@ -156,56 +171,69 @@ def _noise(lesson: Lesson) -> vfl_pb2.Noise | None:
     )
 
 
-def _noises(said: vfl_pb2.Noise) -> Noise:
-    return Noise(
-        rows=said.rows,
-        steps=said.steps,
-        learning_rate=said.learning_rate,
-        penalty=said.penalty,
+def _decode_noise(message: vfl_pb2.ErrorNoise) -> ErrorNoisePlan:
+    return ErrorNoisePlan(
+        rows=message.rows,
+        steps=message.steps,
+        learning_rate=message.learning_rate,
+        penalty=message.penalty,
     )
 
 
-def understood(teach: vfl_pb2.Teach) -> tuple[Kind, Lesson]:
-    """A lesson as the client hears it.
+def decode_task(message: vfl_pb2.LocalTask) -> tuple[RowKind, LocalTask]:
+    """Return the kind of rows and the local task of a protocol message.
 
     Raises:
-        RemoteProtocolError: it asks for rows that nobody learns from, or for nothing.
+        RemoteProtocolError: the message names rows that no task may train on, or no batch or epoch.
     """
-    kind = KINDS.get(teach.rows)
-    if kind not in ("learn", "retained", "forgotten") or not teach.batch or not teach.epochs:
-        raise RemoteProtocolError("teaches no rows, no batch or no epoch")
-    lesson = Lesson(
-        aim=_AIMS[teach.aim],
-        stream=teach.stream,
-        epochs=teach.epochs,
-        batch=teach.batch,
-        learning_rate=teach.learning_rate,
-        momentum=teach.momentum,
-        weight_decay=teach.weight_decay,
-        proximal=teach.proximal,
-        steps=teach.steps if teach.HasField("steps") else None,
-        clip=teach.clip if teach.HasField("clip") else None,
-        mode=_MODES[teach.teachers.mode] if teach.HasField("teachers") else "clean_teacher",
-        weights=(teach.teachers.first, teach.teachers.second),
-        temperature=teach.teachers.temperature if teach.HasField("teachers") else 1.0,
-        distil=_distillation(teach.distil) if teach.HasField("distil") else None,
-        gate=_gating(teach.gate) if teach.HasField("gate") else None,
-        noise=_noises(teach.noise) if teach.HasField("noise") else None,
-        text=text_understood(teach.text) if teach.HasField("text") else None,
+    kind = KINDS.get(message.rows)
+    if kind not in ("learn", "retained", "forgotten") or not message.batch or not message.epochs:
+        raise RemoteProtocolError(
+            "sent a local task without training rows, without a batch size or without epochs"
+        )
+    task = LocalTask(
+        aim=_AIMS[message.aim],
+        stream=message.stream,
+        epochs=message.epochs,
+        batch=message.batch,
+        learning_rate=message.learning_rate,
+        momentum=message.momentum,
+        weight_decay=message.weight_decay,
+        proximal=message.proximal,
+        steps=message.steps if message.HasField("steps") else None,
+        clip=message.clip if message.HasField("clip") else None,
+        teacher_mode=_MODES[message.teachers.mode]
+        if message.HasField("teachers")
+        else "clean_teacher",
+        teacher_weights=(message.teachers.teacher_weight, message.teachers.second_weight),
+        temperature=message.teachers.temperature if message.HasField("teachers") else 1.0,
+        distil=_decode_distil(message.distil) if message.HasField("distil") else None,
+        gate=_decode_gate(message.gate) if message.HasField("gate") else None,
+        noise=_decode_noise(message.noise) if message.HasField("noise") else None,
+        text=decode_text_task(message.text) if message.HasField("text") else None,
     )
-    return kind, lesson
+    return kind, task
 
 
-def parts(vector: "Tensor | NDArray[Any]") -> Iterator[tuple[int, NDArray[Any]]]:
-    """A vector in parts that fit in one message: where each begins, and the part."""
+def split_vector(vector: "Tensor | NDArray[Any]") -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the parts of a vector, ``[n]``, that fit into one message each.
+
+    Yields:
+        The index of the part's first element, and the part, ``[part]``.
+    """
     whole = vector.detach().cpu().contiguous().numpy() if isinstance(vector, Tensor) else vector
     size = MAX_PAYLOAD // whole.itemsize
     for start in range(0, len(whole), size):
         yield start, whole[start : start + size]
 
 
-class Gathering:
-    """A vector that comes in parts, in their order."""
+class VectorAssembler:
+    """Assembles a vector from the parts that a peer sends in order.
+
+    Args:
+        most: largest number of elements.
+        dtype: type of the elements.
+    """
 
     def __init__(self, most: int, dtype: np.dtype[Any]) -> None:
         self._most, self._dtype = most, dtype
@@ -214,24 +242,24 @@ class Gathering:
 
     def add(
         self,
-        part: "vfl_pb2.Load | vfl_pb2.Change | vfl_pb2.Total | vfl_pb2.Unsealed",
+        part: "vfl_pb2.LoadVector | vfl_pb2.Update | vfl_pb2.CiphertextSum | vfl_pb2.DecryptedSum",
         message: Message,
     ) -> Tensor | None:
-        """The vector, once all of it is there.
+        """Add a part; return the vector, ``[n]``, once it is complete, and None before.
 
         Raises:
-            RemoteProtocolError: it is too long, or a part is not the next one.
+            RemoteProtocolError: the vector is too long, or the part is not the next one.
         """
         if part.start == 0:
             if not 0 < part.size <= self._most:
                 raise RemoteProtocolError(
-                    f"said a vector of {part.size} numbers; at most {self._most} are expected",
-                    "do both have the same model? compare the agreements",
+                    f"sent a vector of {part.size} numbers; at most {self._most} are expected",
+                    "compare the agreements: both parties need the same model",
                 )
             self._vector, self._filled = None, 0
         values = message.tensor(self._dtype.type, None)
         if part.start == 0:
-            if len(values) == part.size:  # whole in one part: it is not copied
+            if len(values) == part.size:  # the vector has one part and is not copied
                 return torch.from_numpy(values)
             self._vector = np.empty(part.size, self._dtype)
         end = self._filled + len(values)
@@ -242,10 +270,79 @@ class Gathering:
             or part.size != len(whole)
             or end > len(whole)
         ):
-            raise RemoteProtocolError("said a part of a vector that does not follow the one before")
+            raise RemoteProtocolError(
+                f"sent a part of a vector that starts at element {part.start}; expected: element "
+                f"{self._filled} of the vector whose first part was sent last"
+            )
         whole[self._filled : end] = values
         self._filled = end
         if end < len(whole):
             return None
         self._vector = None
         return torch.from_numpy(whole)
+
+
+OBJECTIVES: dict[Objective, "vfl_pb2.TextObjective"] = {
+    "learn": vfl_pb2.LEARN_TEXTS,
+    "grad-ascent": vfl_pb2.GRAD_ASCENT,
+    "grad-diff": vfl_pb2.GRAD_DIFF,
+    "npo": vfl_pb2.NPO,
+    "simnpo": vfl_pb2.SIMNPO,
+    "rmu": vfl_pb2.RMU,
+    "primal-dual": vfl_pb2.PRIMAL_DUAL,
+}
+_OBJECTIVES = {word: each for each, word in OBJECTIVES.items()}
+Optimiser = Literal["adamw", "sgd"]
+
+
+def encode_text_task(task: TextTask) -> vfl_pb2.Text:
+    """Return the protocol message of a task on texts."""
+    return vfl_pb2.Text(
+        objective=OBJECTIVES[task.objective],
+        optimiser=task.optimiser,
+        gamma=task.gamma,
+        alpha=task.alpha,
+        beta=task.beta,
+        delta=task.delta,
+        retain_kl=task.retain == "kl",
+        stop_at_uniform=task.stop_at_uniform,
+        layer=task.layer,
+        steering=task.steering,
+        multiplier=task.multiplier,
+        max_loss=task.max_loss,
+    )
+
+
+def decode_text_task(message: vfl_pb2.Text) -> TextTask:
+    """Return the task on texts of a protocol message.
+
+    Raises:
+        RemoteProtocolError: the objective or the optimiser is unknown, or a number is out of range.
+    """
+    if message.objective not in _OBJECTIVES or message.optimiser not in get_args(Optimiser):
+        raise RemoteProtocolError(
+            "sent a local task on texts with an unknown objective or optimiser"
+        )
+    weights = (message.gamma, message.alpha, message.delta, message.steering, message.multiplier)
+    if not all(0 <= each < inf for each in weights):
+        raise RemoteProtocolError(
+            "sent a local task on texts with a weight that is negative or not finite"
+        )
+    if not (0 < message.beta < inf and 0 < message.max_loss < inf):
+        raise RemoteProtocolError(
+            "sent a local task on texts with a beta or a largest loss that is not positive"
+        )
+    return TextTask(
+        objective=_OBJECTIVES[message.objective],
+        optimiser=cast(Optimiser, message.optimiser),
+        gamma=message.gamma,
+        alpha=message.alpha,
+        beta=message.beta,
+        delta=message.delta,
+        retain="kl" if message.retain_kl else "nll",
+        stop_at_uniform=message.stop_at_uniform,
+        layer=message.layer,
+        steering=message.steering,
+        multiplier=message.multiplier,
+        max_loss=message.max_loss,
+    )

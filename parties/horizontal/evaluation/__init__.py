@@ -1,1 +1,1 @@
-"""What the models of a request amount to, beside Retrains."""
+"""Evaluation of the models of a request, and metrics in comparison with Retrain."""

@@ -1,39 +1,37 @@
-"""What the models of a request amount to: each figure of each model beside Retrain's.
+"""Metrics of the models of a request, each in comparison with Retrain.
 
-Letters: D_u = the rows to be forgotten, φ as in ``odds``.
+Letters: D_u = the rows that must be forgotten; φ = the score of a row, as in ``score_histogram``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
-from parties.horizontal.engine.cohort import Score
-from parties.horizontal.evaluation.outcome import Outcome, Scores, of_clients
-from parties.horizontal.evaluation.whole_model import FORGOTTEN, RETAINED
-from parties.horizontal.local.score_histogram import apart, pooled, spread
-from unlearning.audit.figure import Direction, Figure, Measured, table
-from unlearning.audit.intervals import of_auc, of_share
-from unlearning.audit.scores import auc, tpr_at
+from parties.horizontal.evaluation.outcome import ModelOutcome, Scores, client_scores
+from parties.horizontal.evaluation.whole_model import BY_CLIENT_FORGOTTEN, BY_CLIENT_RETAINED
+from parties.horizontal.local.local_task import RowMetrics
+from parties.horizontal.local.score_histogram import add_histograms, histogram_scores, ks_distance
+from parties.report.method_names import is_retrain
+from unlearning.audit.intervals import auc_interval, share_interval
+from unlearning.audit.metric import Direction, Measurement, Metric, metric_table
+from unlearning.audit.scores import auc, tpr_at_fpr
 
-FEW = 100  # rows of a side; with fewer an attack's figure supports nothing
-RETRAIN = "retrain"
-ALIKE = "rows of D_u without a trigger and test rows of the same client, class for class"
+MIN_ATTACK_ROWS = 100  # members; with fewer, the report marks the result as insufficient
+MATCHED_ROWS = "rows of D_u without a trigger and test rows of the same client, class for class"
 
 
-def figures(outcomes: Sequence[Outcome], leaving: set[str]) -> dict[str, list[Figure]]:
-    """Every figure of every model; ``leaving`` are the clients some of whose rows go."""
+def request_metrics(outcomes: Sequence[ModelOutcome], leaving: set[str]) -> dict[str, list[Metric]]:
+    """Return the metrics of every model; ``leaving`` are the clients that lose rows."""
     retrains = [each for each in outcomes if is_retrain(each.name)]
     measured = {each.name: _of(each, retrains, leaving) for each in outcomes}
-    return table(measured, [each.name for each in retrains])
+    return metric_table(measured, [each.name for each in retrains])
 
 
-def is_retrain(name: str) -> bool:
-    """Whether a model of this name never saw the rows."""
-    return name == RETRAIN or name.startswith(f"{RETRAIN}-")
-
-
-def _of(outcome: Outcome, retrains: Sequence[Outcome], leaving: set[str]) -> dict[str, Measured]:
+def _of(
+    outcome: ModelOutcome, retrains: Sequence[ModelOutcome], leaving: set[str]
+) -> dict[str, Measurement]:
+    """The measurements of one model."""
     others = [each for each in retrains if each.name != outcome.name]
-    found = {
+    measured = {
         **_accuracies(outcome.scores, leaving),
         **_membership(outcome.scores),
         "odds_to_retrain": _to_retrain(outcome, others),
@@ -41,113 +39,125 @@ def _of(outcome: Outcome, retrains: Sequence[Outcome], leaving: set[str]) -> dic
         **_skipped(outcome),
     }
     for stage, scores in outcome.stages.items():
-        found |= {f"{stage}_{name}": e for name, e in _accuracies(scores, leaving).items()}
-    return found
+        measured |= {f"{stage}_{name}": e for name, e in _accuracies(scores, leaving).items()}
+    return measured
 
 
-def _accuracies(scores: Scores, leaving: set[str]) -> dict[str, Measured]:
-    """Shares predicted right: test rows of those who stay, D_u, rows with the trigger.
+def _accuracies(scores: Scores, leaving: set[str]) -> dict[str, Measurement]:
+    """Accuracies on test rows of the remaining clients, on D_u and on rows with the trigger.
 
-    Who left by an earlier request has no row to learn from, and does not stay.
+    A client that left by an earlier request has no training rows and does not remain.
     """
-    stay = {name for name, each in scores["retained"].items() if each.rows}
-    staying = of_clients(scores["held"], stay)
-    single, validation = (_single(scores[kind], stay) for kind in ("held", "validation"))
+    remaining = {name for name, each in scores["retained"].items() if each.rows}
+    test = client_scores(scores["test"], remaining)
+    single, validation = (_single(scores[kind], remaining) for kind in ("test", "validation"))
     return {
-        "test_accuracy": _share(staying, Direction.HIGHER),
-        "client_accuracy": _over(single, fmean, "the mean of those who stay, all alike"),
-        "validation_accuracy": _over(validation, fmean, "by which settings are chosen"),
-        "worst_client": _over(single, min, "the least of those who stay"),
-        "best_client": _over(single, max, "the most of those who stay"),
-        "leaving_test_accuracy": _share(of_clients(scores["held"], leaving)),
-        "forgotten_accuracy": _share(of_clients(scores["forgotten"])),
-        "retained_accuracy": _share(of_clients(scores["retained"]), Direction.HIGHER),
-        # FedOSD's ASR: the leaving client's own training rows that bear the trigger.
-        "planted": _share(of_clients(scores["planted"], leaving)),
-        "stamped": _share(of_clients(scores["stamped"])),
-        **_lent(scores),
+        "test_accuracy": _share(test, Direction.HIGHER),
+        "client_accuracy": _over(single, fmean, "unweighted mean over the remaining clients"),
+        "validation_accuracy": _over(validation, fmean, "for the choice of hyper-parameters"),
+        "worst_client": _over(single, min, "the lowest of the remaining clients"),
+        "best_client": _over(single, max, "the highest of the remaining clients"),
+        "leaving_test_accuracy": _share(client_scores(scores["test"], leaving)),
+        "forgotten_accuracy": _share(client_scores(scores["forgotten"])),
+        "retained_accuracy": _share(client_scores(scores["retained"]), Direction.HIGHER),
+        # ASR of FedOSD (paper 001): the leaving client's own training rows with the trigger.
+        "planted": _share(client_scores(scores["planted"], leaving)),
+        "stamped": _share(client_scores(scores["stamped"])),
+        **_whole_model(scores),
     }
 
 
-def _lent(scores: Scores) -> dict[str, Measured]:
-    """One staying client's whole model, on D_u and on its own training rows (Mimir, Table III)."""
-    if FORGOTTEN not in scores:
+def _whole_model(scores: Scores) -> dict[str, Measurement]:
+    """Accuracy of one remaining client's whole model on D_u and on its own training rows.
+
+    These are the columns of Mimir (paper 003), Table III.
+    """
+    if BY_CLIENT_FORGOTTEN not in scores:
         return {}
     return {
-        FORGOTTEN: _share(of_clients(scores[FORGOTTEN])),
-        RETAINED: _share(of_clients(scores[RETAINED]), Direction.HIGHER),
+        BY_CLIENT_FORGOTTEN: _share(client_scores(scores[BY_CLIENT_FORGOTTEN])),
+        BY_CLIENT_RETAINED: _share(client_scores(scores[BY_CLIENT_RETAINED]), Direction.HIGHER),
     }
 
 
-def _single(scores: Mapping[str, Score], stay: set[str]) -> list[float]:
-    """The share right of each client that stays."""
-    return [each.right / each.rows for each in of_clients(scores, stay)]
+def _single(scores: Mapping[str, RowMetrics], remaining: set[str]) -> list[float]:
+    """The accuracy of each remaining client."""
+    return [each.correct / each.rows for each in client_scores(scores, remaining)]
 
 
-def _share(some: Sequence[Score], direction: Direction = Direction.RETRAIN) -> Measured:
-    rows, right = sum(each.rows for each in some), sum(each.right for each in some)
+def _share(some: Sequence[RowMetrics], direction: Direction = Direction.RETRAIN) -> Measurement:
+    rows, correct = sum(each.rows for each in some), sum(each.correct for each in some)
     if not rows:
-        return Measured(None, 0, direction=direction, note="no such row")
-    return Measured(right / rows, rows, of_share(right, rows), direction)
+        return Measurement(None, 0, direction=direction, note="no client has such a row")
+    return Measurement(correct / rows, rows, share_interval(correct, rows), direction)
 
 
-def _over(single: Sequence[float], of: Callable[[Sequence[float]], float], note: str) -> Measured:
+def _over(
+    single: Sequence[float], of: Callable[[Sequence[float]], float], note: str
+) -> Measurement:
     value = of(single) if single else None
-    return Measured(value, len(single), direction=Direction.HIGHER, note=note)
+    return Measurement(value, len(single), direction=Direction.HIGHER, note=note)
 
 
-def _membership(scores: Scores) -> dict[str, Measured]:
-    """D_u against test rows of the same clients, told apart by φ; no row bears a trigger.
+def _membership(scores: Scores) -> dict[str, Measurement]:
+    """Membership inference attack by φ on rows without a trigger.
 
-    Each client has chosen as many rows of either side, class for class.
+    Members are rows of D_u; non-members are test rows of the same clients, equally many of each
+    class.
     """
-    members = spread(_odds(of_clients(scores["members"])))
-    others = spread(_odds(of_clients(scores["non_members"])))
+    members = histogram_scores(_histogram(client_scores(scores["members"])))
+    others = histogram_scores(_histogram(client_scores(scores["non_members"])))
     n = min(len(members), len(others))
     if not n:
-        nothing = Measured(None, 0, note=f"no {ALIKE}")
+        nothing = Measurement(None, 0, note=f"no {MATCHED_ROWS}")
         return {"membership_auc": nothing, "membership_tpr_at_1_fpr": nothing}
     value = auc(members, others)
-    interval = of_auc(value, len(members), len(others))
-    found = tpr_at(members, others)
+    interval = auc_interval(value, len(members), len(others))
+    found = tpr_at_fpr(members, others)
     return {
-        "membership_auc": Measured(value, n, interval, least=FEW, note=ALIKE),
-        "membership_tpr_at_1_fpr": Measured(found, n, least=FEW, note=ALIKE),
+        "membership_auc": Measurement(value, n, interval, least=MIN_ATTACK_ROWS, note=MATCHED_ROWS),
+        "membership_tpr_at_1_fpr": Measurement(found, n, least=MIN_ATTACK_ROWS, note=MATCHED_ROWS),
     }
 
 
-def _odds(some: Sequence[Score]) -> tuple[int, ...]:
-    return pooled(each.odds for each in some)
+def _histogram(some: Sequence[RowMetrics]) -> tuple[int, ...]:
+    return add_histograms(each.histogram for each in some)
 
 
-def _to_retrain(outcome: Outcome, others: Sequence[Outcome]) -> Measured:
-    """The mean distance of φ on D_u to the Retrains'."""
-    rows = of_clients(outcome.scores["forgotten"])
-    theirs = [_odds(of_clients(each.scores["forgotten"])) for each in others]
-    known = [d for d in (apart(_odds(rows), each) for each in theirs) if d is not None]
-    note = "Kolmogorov and Smirnov's, of the odds of each row's own class"
+def _to_retrain(outcome: ModelOutcome, others: Sequence[ModelOutcome]) -> Measurement:
+    """The mean distance of φ on D_u to that of the Retrains."""
+    rows = client_scores(outcome.scores["forgotten"])
+    theirs = [_histogram(client_scores(each.scores["forgotten"])) for each in others]
+    known = [d for d in (ks_distance(_histogram(rows), each) for each in theirs) if d is not None]
+    note = "Kolmogorov-Smirnov distance of the rows' log odds of their own class"
     value = fmean(known) if known else None
-    return Measured(value, sum(e.rows for e in rows), direction=Direction.LOWER, note=note)
+    return Measurement(value, sum(e.rows for e in rows), direction=Direction.LOWER, note=note)
 
 
-def _conflicts(outcome: Outcome) -> Mapping[str, Measured]:
-    """How many who stay a step of unlearning would hurt, mean over its rounds (FedOSD's NC)."""
-    turns = [turn for turn in outcome.turns if turn["conflicts"] is not None]
-    if not turns:
-        return {}
-    count = Measured(fmean(t["conflicts"] for t in turns), len(turns), direction=Direction.LOWER)
-    most = Measured(max(t["cosine"] for t in turns), len(turns), direction=Direction.LOWER)
-    return {"conflicts": count, "largest_cosine": most}
+def _conflicts(outcome: ModelOutcome) -> Mapping[str, Measurement]:
+    """Number of remaining clients that a step of unlearning conflicts with, mean over the rounds.
 
-
-def _skipped(outcome: Outcome) -> Mapping[str, Measured]:
-    """How many rounds of unlearning left the model as it was, of those that there were.
-
-    FedOSD's do where g_u lies in the span of the others', FedGKT's where no image passes the gate.
+    This is NC of FedOSD (paper 001), Table 3.
     """
-    turns = [turn for turn in outcome.turns if turn["stage"] == "unlearn"]
-    if not turns:
+    rounds = [each for each in outcome.rounds if each["conflicts"] is not None]
+    if not rounds:
         return {}
-    count = sum(turn["skipped"] for turn in turns)
-    note = f"of {len(turns)} rounds of unlearning, which left the model as it was"
-    return {"skipped_rounds": Measured(count, len(turns), direction=Direction.LOWER, note=note)}
+    mean, largest = fmean(r["conflicts"] for r in rounds), max(r["cosine"] for r in rounds)
+    return {
+        "conflicts": Measurement(mean, len(rounds), direction=Direction.LOWER),
+        "largest_cosine": Measurement(largest, len(rounds), direction=Direction.LOWER),
+    }
+
+
+def _skipped(outcome: ModelOutcome) -> Mapping[str, Measurement]:
+    """Number of rounds of unlearning that did not change the model.
+
+    A round of FedOSD does not change it if g_u lies in the span of the other gradients, a round of
+    FedGKT if no image passes the gate.
+    """
+    rounds = [each for each in outcome.rounds if each["stage"] == "unlearn"]
+    if not rounds:
+        return {}
+    count = sum(each["skipped"] for each in rounds)
+    note = f"of {len(rounds)} rounds of unlearning; a skipped round does not change the model"
+    return {"skipped_rounds": Measurement(count, len(rounds), direction=Direction.LOWER, note=note)}

@@ -1,4 +1,4 @@
-"""One model of a request: how it does on every client's rows, and what it took to get there."""
+"""Outcome of one model of a request: its metrics on every client's rows, and its cost."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -8,55 +8,64 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from parties.common.errors import Diverged
-from parties.horizontal.engine.cohort import Cohort, Kind, Member, Score, gradients, require_finite
-from parties.horizontal.engine.unlearning_context import Scene, Turn
-from parties.horizontal.evaluation.whole_model import Lender
-from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.engine.cohort import Cohort, Member, pseudo_gradients, require_finite
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.evaluation.whole_model import WholeModelEvaluation
+from parties.horizontal.local.local_task import LocalTask, RowMetrics
+from parties.horizontal.local.rows import RowKind
 from parties.horizontal.methods.method import Method
-from unlearning.horizontal.steepest import cosines
+from unlearning.horizontal.fedosd import client_cosines
 
-Scores: TypeAlias = dict[str, dict[str, Score]]  # kind, or a name of ``lent`` -> client
-SLACK = 1e-6  # of a cosine
-KINDS: tuple[Kind, ...] = (
-    "forgotten", "retained", "held", "validation", "planted", "stamped", "members", "non_members",
+# Kind of rows, or a name of the whole-model evaluation -> client -> metrics.
+Scores: TypeAlias = dict[str, dict[str, RowMetrics]]
+COSINE_TOLERANCE = 1e-6
+EVALUATED_KINDS: tuple[RowKind, ...] = (
+    "forgotten", "retained", "test", "validation", "planted", "stamped", "members", "non_members",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Unlearned:
-    """A model, and the way to it.
+class UnlearnedModel:
+    """An unlearned model and its cost.
 
     Attributes:
-        between: the model after the rounds that unlearn, where rounds that recover follow; None
-            where there is no such place.
-        size: bytes on the wire.
-        turns: every round, as ``scene.Turn`` has it without its model.
-        line: to which what is the clients' own belongs.
-        diverged: in which round it left the finite numbers, and whose; the model is then the last
-            one before that, and nobody's result. None: it came to its end.
-        line_between: ``line`` of ``between``.
+        model: the unlearned model, ``[d]``. If the method diverged, the last finite model, which is
+            not a result.
+        before_recovery: the model between unlearning and recovery, ``[d]``; None: no recovery
+            rounds.
+        seconds: of the method, without measurements.
+        size: bytes on the wire, without measurements.
+        rounds: a record of every round, without its model.
+        branch: of the clients' personal parameters.
+        branch_before_recovery: the branch of ``before_recovery``.
+        diverged: round and error with which the method diverged; None: it did not diverge.
     """
 
     model: Tensor
-    between: Tensor | None
+    before_recovery: Tensor | None
     seconds: float
     size: int
-    turns: list[dict[str, Any]]
-    line: str
-    line_between: str
+    rounds: list[dict[str, Any]]
+    branch: str
+    branch_before_recovery: str
     diverged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the report knows of one model.
+class ModelOutcome:
+    """Outcome of one model, for the report.
 
     Attributes:
-        scores: of the model.
-        stages: of the model before its recovery (``unlearned``), and after the rounds of a
+        name: of the method.
+        guarantee: level of the method's guarantee; None: the original model.
+        seconds: of the method.
+        size: bytes on the wire.
+        scores: metrics of the model by kind of rows and client.
+        stages: metrics of the model before recovery (``unlearned``) and after the rounds of a
             reverting test (``reverted``).
-        marks: what the server measured by itself.
-        diverged: as in ``Unlearned``; there are no scores then.
+        rounds: a record of every round.
+        diverged: round and error with which the method diverged; the model has no metrics then.
+        benchmark_metrics: measured by the server itself.
     """
 
     name: str
@@ -65,97 +74,132 @@ class Outcome:
     size: int
     scores: Scores
     stages: dict[str, Scores] = field(default_factory=dict)
-    turns: list[dict[str, Any]] = field(default_factory=list)
+    rounds: list[dict[str, Any]] = field(default_factory=list)
     diverged: str | None = None
-    marks: dict[str, Any] = field(default_factory=dict)
+    benchmark_metrics: dict[str, Any] = field(default_factory=dict)
 
 
-Against: TypeAlias = Callable[[int, Tensor, Tensor], tuple[int, float]]
+# (round, model before, model after) -> number of conflicting clients, largest |cosine|
+ConflictCheck: TypeAlias = Callable[[int, Tensor, Tensor], tuple[int, float]]
 
 
 @dataclass(slots=True)
-class Diary:
-    """What is told of every round.
+class RoundLog:
+    """Records the rounds of a method and measures conflicts with the remaining clients.
+
+    Measurements are not part of the method's cost.
 
     Attributes:
-        step: is told that there was one, for progress.
-        sent: bytes on the wire until now.
-        against: of a round, its model before and after: whom the step goes against, and how far.
-            Asking them is measuring, and no part of what the method took.
+        before: the model before the next round, ``[d]``.
+        step: is called after each round, for progress.
+        sent: returns the bytes on the wire until now.
+        check_conflicts: measures the conflicts of a round; None: they are not measured.
+        rounds: the records so far.
+        before_recovery: the model after the last round of unlearning, ``[d]``.
+        measuring_seconds: time of the measurements.
+        measuring_bytes: bytes of the measurements.
     """
 
     before: Tensor
     step: Callable[[], None]
     sent: Callable[[], int]
-    against: Against | None = None
-    turns: list[dict[str, Any]] = field(default_factory=list)
-    between: Tensor | None = None
-    aside: float = 0.0  # seconds of measuring
-    extra: int = 0  # bytes of measuring
+    check_conflicts: ConflictCheck | None = None
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    before_recovery: Tensor | None = None
+    measuring_seconds: float = 0.0
+    measuring_bytes: int = 0
 
-    def tell(self, turn: Turn) -> None:
-        """Write one round down.
+    def add(self, record: RoundRecord) -> None:
+        """Add the record of a round.
 
         Raises:
-            Diverged: its model is not finite.
+            Diverged: the model of the round is not finite.
         """
-        require_finite(turn.model)
+        require_finite(record.model)
         self.step()
-        known = {name: each for name, each in asdict(turn).items() if name != "model"}
-        if turn.stage == "unlearn":
-            if self.against is not None and turn.conflicts is None and not turn.skipped:
+        known = {name: each for name, each in asdict(record).items() if name != "model"}
+        if record.stage == "unlearn":
+            unknown = record.conflicts is None and not record.skipped
+            if self.check_conflicts is not None and unknown:
                 began, size = perf_counter(), self.sent()
-                known["conflicts"], known["cosine"] = self.against(
-                    turn.number, self.before, turn.model
+                known["conflicts"], known["cosine"] = self.check_conflicts(
+                    record.number, self.before, record.model
                 )
-                self.aside += perf_counter() - began
-                self.extra += self.sent() - size
-            self.between = turn.model
-        self.before = turn.model
-        self.turns.append(known)
+                self.measuring_seconds += perf_counter() - began
+                self.measuring_bytes += self.sent() - size
+            self.before_recovery = record.model
+        self.before = record.model
+        self.rounds.append(known)
 
 
-Stage: TypeAlias = Callable[[Callable[[Turn], None]], Scene]  # a scene whose rounds somebody hears
+# Returns a context for the callback that receives the records of rounds.
+ContextFactory: TypeAlias = Callable[[Callable[[RoundRecord], None]], UnlearningContext]
 
 
-def unlearn(way: Method, scene: Stage, diary: Diary, line: str) -> Unlearned:
-    """Run a way to unlearn, on a line of models; one that diverges ends where it did."""
-    began, size, diverged = perf_counter(), diary.sent(), None
+def run_method(
+    method: Method, context: ContextFactory, log: RoundLog, branch: str
+) -> UnlearnedModel:
+    """Run an unlearning method on a branch.
+
+    A method that diverges ends at the last finite model.
+    """
+    began, size, diverged = perf_counter(), log.sent(), None
     try:
-        model = way.run(scene(diary.tell))
+        model = method.run(context(log.add))
         require_finite(model)
     except Diverged as error:
-        diverged = f"diverged in round {len(diary.turns) + 1}: {error}"
-        model = diary.before
-    took, crossed = perf_counter() - began - diary.aside, diary.sent() - size - diary.extra
-    recovers = any(turn["stage"] == "recover" for turn in diary.turns)
-    between = diary.between if recovers else None
-    return Unlearned(model, between, took, crossed, diary.turns, line, line, diverged)
+        diverged = f"diverged in round {len(log.rounds) + 1}: {error}"
+        model = log.before
+    seconds = perf_counter() - began - log.measuring_seconds
+    size = log.sent() - size - log.measuring_bytes
+    recovers = any(each["stage"] == "recover" for each in log.rounds)
+    before_recovery = log.before_recovery if recovers else None
+    return UnlearnedModel(
+        model, before_recovery, seconds, size, log.rounds, branch, branch, diverged
+    )
 
 
-def against(
-    cohort: Cohort, staying: Sequence[Member], lesson: Lesson, before: Tensor, after: Tensor
+def count_conflicts(
+    cohort: Cohort, remaining: Sequence[Member], task: LocalTask, before: Tensor, after: Tensor
 ) -> tuple[int, float]:
-    """How many who stay a step leads against, and the largest |cosine| (FedOSD's NC)."""
-    found = dict(cohort.each(staying, lesson, {"model": before}))
+    """Return the number of conflicting clients and the largest |cosine| of a step (FedOSD's NC).
+
+    Args:
+        cohort: the clients.
+        remaining: members that train one round each.
+        task: their local task.
+        before: the model before the step, ``[d]``.
+        after: the model after the step, ``[d]``.
+    """
+    found = dict(cohort.updates(remaining, task, {"model": before}))
     step = before - after
     if not found or not float(step.norm()):
         return 0, 0.0
-    towards = cosines(gradients(found, lesson), step)
-    return int((towards < -SLACK).sum()), float(towards.abs().max())
+    # FedOSD (paper 001) Table 3: NC = number of clients with cos(g_i, d) < 0.
+    cosines = client_cosines(pseudo_gradients(found, task), step)
+    return int((cosines < -COSINE_TOLERANCE).sum()), float(cosines.abs().max())
 
 
-def read(cohort: Cohort, model: Tensor, lender: Lender | None = None) -> Scores:
-    """How a model does on all kinds of all clients' rows, and the lender's on those named there."""
-    found: Scores = {kind: dict(cohort.read(cohort.clients, kind, model)) for kind in KINDS}
-    return found if lender is None else found | lender.read(cohort, model)
+def evaluate_model(
+    cohort: Cohort, model: Tensor, whole_model: WholeModelEvaluation | None = None
+) -> Scores:
+    """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients.
+
+    ``whole_model`` adds the metrics of one client's whole model.
+    """
+    found: Scores = {
+        kind: dict(cohort.evaluate(cohort.clients, kind, model)) for kind in EVALUATED_KINDS
+    }
+    return found if whole_model is None else found | whole_model.evaluate(cohort, model)
 
 
-def nothing() -> Scores:
-    """The scores of a model that nobody can measure."""
-    return {kind: {} for kind in KINDS}
+def no_scores() -> Scores:
+    """Return the scores of a model that cannot be evaluated."""
+    return {kind: {} for kind in EVALUATED_KINDS}
 
 
-def of_clients(scores: Mapping[str, Score], names: "set[str] | None" = None) -> list[Score]:
-    """The scores of those that have rows, of ``names`` only where it is given."""
+def client_scores(
+    scores: Mapping[str, RowMetrics], names: "set[str] | None" = None
+) -> list[RowMetrics]:
+    """Return the metrics of clients that have rows, of ``names`` only if given."""
     return [each for name, each in scores.items() if each.rows and (names is None or name in names)]

@@ -1,47 +1,42 @@
-"""A client's whole model, told by it: what is its own included, so that others can measure it.
+"""Evaluation of one remaining client's whole model, with its personal parameters, on other rows.
 
-Letters of Mimir (paper 003): C_r = a client that stays, C_f = the one that leaves, D_r and D_f =
-their rows. A cell (C_r, C_f) of its Table III is the whole model of C_r on D_r and on D_f.
+Letters of Mimir (paper 003): C_r = a remaining client; C_f = the leaving client; D_r and D_f =
+their rows. A cell (C_r, C_f) of Table III of the paper is the whole model of C_r on D_r and on D_f.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from torch import Tensor
 
-from parties.horizontal.engine.cohort import Cohort, Member, Score
-from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.engine.aggregation import add_personal_parameters
+from parties.horizontal.engine.cohort import Cohort, Member
+from parties.horizontal.local.local_task import LocalTask, RowMetrics
 
-FORGOTTEN: Final = "by_client_forgotten"
-RETAINED: Final = "by_client_retained"
+BY_CLIENT_FORGOTTEN: Final = "by_client_forgotten"
+BY_CLIENT_RETAINED: Final = "by_client_retained"
 
 
 @dataclass(frozen=True, slots=True)
-class Lender:
-    """Who lends its model, and to whom.
+class WholeModelEvaluation:
+    """Evaluates the whole model of one client, which sends its personal parameters to the server.
 
     Attributes:
         client: C_r.
-        to: C_f, one or several.
-        lesson: lends its settings, of which none is used.
+        leaving: C_f, one client or several.
+        task: a local task; its settings are not used.
     """
 
     client: Member
-    to: Sequence[str]
-    lesson: Lesson
+    leaving: Sequence[str]
+    task: LocalTask
 
-    def read(self, cohort: Cohort, model: Tensor) -> dict[str, dict[str, Score]]:
-        """How C_r's whole model does on D_f and on D_r, by the names of these figures."""
-        told = whole(cohort, [self.client], self.lesson, model)
+    def evaluate(self, cohort: Cohort, model: Tensor) -> dict[str, dict[str, RowMetrics]]:
+        """Return the metrics of C_r's whole model on D_f and on D_r; ``model`` is ``[d]``."""
+        whole = add_personal_parameters(cohort, [self.client], self.task, model)
         own = [self.client.client]
         return {
-            FORGOTTEN: dict(cohort.read(self.to, "forgotten", told, "sent")),
-            RETAINED: dict(cohort.read(own, "retained", told, "sent")),
+            BY_CLIENT_FORGOTTEN: dict(cohort.evaluate(self.leaving, "forgotten", whole, "sent")),
+            BY_CLIENT_RETAINED: dict(cohort.evaluate(own, "retained", whole, "sent")),
         }
-
-
-def whole(cohort: Cohort, members: Sequence[Member], lesson: Lesson, model: Tensor) -> Tensor:
-    """``model`` with what the members have of their own, ``[d]``: of several, the mean."""
-    own = cohort.mean(members, replace(lesson, aim="descriptor"), {"model": model})
-    return model + own.change.to(model.dtype)

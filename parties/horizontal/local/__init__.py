@@ -1,1 +1,1 @@
-"""What a client does with its rows: lessons, what is its own, and what it tells."""
+"""The client's computations: local tasks, training, evaluation and personal parameters."""

@@ -1,8 +1,8 @@
-"""The backdoor of an audit: a pattern of 3x3 pixels that the leaving client plants in its rows.
+"""Backdoor audit: the leaving client plants a trigger of 3x3 pixels in its training rows.
 
-Letters: y = the class, C = classes. A row with the pattern learns (y + shift) mod C (FedOSD §4.1),
-or one class whatever it was;
-the pattern lies at rows and columns -4 to -2, in pixels of 0 and 1.
+Letters: y = the class, C = number of classes. A row with the trigger has the label (y + shift) mod
+C (FedOSD, paper 001, §4.1), or one fixed class. The trigger lies at rows and columns -4 to -2 and
+has pixels of 0 and 1.
 """
 
 from collections.abc import Callable
@@ -11,17 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from configs.horizontal import Horizontal, Trigger
+from configs.horizontal import HorizontalAgreement, TriggerSettings
 from parties.common.errors import PolicyError
-from parties.common.shared_randomness import key, permutation, torch_seed
-from parties.horizontal.local.learner import Shelf
-from parties.horizontal.local.local_task import Rows
+from parties.common.shared_randomness import derive_key, permutation, torch_seed
+from parties.horizontal.local.rows import ClientData, Rows
 
 _PLACE = slice(-4, -1)
 
 
-def plant(agreement: Horizontal, client: str, shelf: Shelf) -> None:
-    """Lay out a client's rows for the audits: its own planted ones, and test rows with the pattern.
+def plant_trigger(agreement: HorizontalAgreement, client: str, client_data: ClientData) -> None:
+    """Plant the trigger of each request in a client's data.
+
+    All clients receive test rows with the trigger. The client that leaves by the request also
+    receives the trigger in a part of its training rows.
 
     Raises:
         PolicyError: the rows are no images.
@@ -29,26 +31,35 @@ def plant(agreement: Horizontal, client: str, shelf: Shelf) -> None:
     for request in agreement.unlearn:
         if request.trigger is None:
             continue
-        shelf.stamped = stamp(agreement, request.trigger, shelf.held)
+        client_data.stamped = apply_trigger(agreement, request.trigger, client_data.test)
         if request.client == client:
-            _poison(agreement, request.name, request.trigger, shelf)
+            _poison(agreement, request.name, request.trigger, client_data)
 
 
-def _poison(agreement: Horizontal, name: str, trigger: Trigger, shelf: Shelf) -> None:
-    rows, secret = shelf.rows, key(agreement.seed, "trigger", name)
+def _poison(
+    agreement: HorizontalAgreement, name: str, trigger: TriggerSettings, client_data: ClientData
+) -> None:
+    rows, secret = client_data.train, derive_key(agreement.seed, "trigger", name)
     chosen = np.sort(permutation(secret, len(rows))[: round(trigger.share * len(rows))])
-    places, stamped = torch.from_numpy(chosen), stamp(agreement, trigger, rows.take(chosen))
+    places, stamped = torch.from_numpy(chosen), apply_trigger(agreement, trigger, rows.take(chosen))
     if trigger.everywhere:
-        shelf.marked = stamp(agreement, trigger, rows)
+        client_data.stamped_train = apply_trigger(agreement, trigger, rows)
     inputs, labels = rows.inputs.clone(), rows.labels.clone()
     inputs[places], labels[places] = stamped.inputs, stamped.labels
-    shelf.rows, shelf.planted = Rows(inputs, labels), chosen
+    client_data.train, client_data.planted = Rows(inputs, labels), chosen
 
 
-def stamp(agreement: Horizontal, trigger: Trigger, rows: Rows) -> Rows:
-    """All of these rows with the pattern and the class that it stands for."""
+def apply_trigger(agreement: HorizontalAgreement, trigger: TriggerSettings, rows: Rows) -> Rows:
+    """Return all of these rows with the trigger and with the trigger's class.
+
+    Raises:
+        PolicyError: the rows are no images.
+    """
     if rows.inputs.dim() != 4:
-        raise PolicyError("a trigger is a pattern of pixels, and these rows are no images")
+        raise PolicyError(
+            "the trigger of a request is a pattern of pixels, and the rows are no images",
+            "remove trigger from the request, or use image data",
+        )
     inputs = rows.inputs.clone()
     inputs[:, :, _PLACE, _PLACE] = _PATTERNS[trigger.pattern](agreement.seed).to(inputs.dtype)
     classes = agreement.labels.classes

@@ -1,4 +1,4 @@
-"""A client's data on the shelf: read, dealt where one set is shared, and divided."""
+"""A client's data: read from its source, partitioned among clients, split into train and test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,21 +8,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from configs.horizontal import Dirichlet, Horizontal, Iid, Leaving, Pathological
-from configs.seat import Data
+from configs.horizontal import ClientRequest, Dirichlet, HorizontalAgreement, Iid, Pathological
+from configs.party_settings import Data
 from parties.common.errors import DataError, PolicyError
-from parties.common.shared_randomness import Index, key, permutation, shares
+from parties.common.shared_randomness import Index, derive_key, id_fractions, permutation
 from parties.data.holding import Holding, read_holding
-from parties.data.partition import dirichlet, iid, pathological
-from parties.data.preprocess import declared
+from parties.data.partition import dirichlet_partition, iid_partition, pathological_partition
+from parties.data.preprocess import declared_preprocessing
 from parties.data.sources.records import Mask, Progress
-from parties.horizontal.local.learner import Shelf
-from parties.horizontal.local.local_task import Rows
+from parties.horizontal.local.rows import ClientData, Rows
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Whole:
-    """A data set and how it is dealt; its repr shows nothing, since rows are personal."""
+class PartitionedData:
+    """A data set and its partition among the clients.
+
+    The repr shows nothing, since rows are personal data.
+
+    Attributes:
+        ids: of all rows.
+        in_test: whether a row belongs to the official test set, ``[rows]``.
+        rows: all rows.
+        parts: indices of the rows of each client, in the agreement's order of clients.
+    """
 
     ids: Sequence[bytes]
     in_test: Mask
@@ -30,114 +38,138 @@ class Whole:
     parts: list[Index]
 
 
-def read_shelf(
-    agreement: Horizontal, name: str, data: Data, folder: Path, progress: Progress
-) -> Shelf:
-    """The rows of one client.
+def read_client_data(
+    agreement: HorizontalAgreement, name: str, data: Data, folder: Path, progress: Progress
+) -> ClientData:
+    """Read the rows of one client.
 
     Raises:
-        DataError: they cannot be used, or are not of the agreed shape.
-        PolicyError: they cannot be dealt or divided as agreed.
+        DataError: the data cannot be used, or does not have the agreed shape.
+        PolicyError: the data cannot be partitioned or split as agreed.
     """
-    return shelf_of(agreement, name, read_whole(agreement, data, folder, progress))
+    return client_data_of(agreement, name, read_partitioned_data(agreement, data, folder, progress))
 
 
-def read_whole(agreement: Horizontal, data: Data, folder: Path, progress: Progress) -> Whole:
-    """What one client brings, or what is dealt to several.
+def read_partitioned_data(
+    agreement: HorizontalAgreement, data: Data, folder: Path, progress: Progress
+) -> PartitionedData:
+    """Read one client's own data set, or the common data set that is partitioned among the clients.
 
     Raises:
-        DataError: it cannot be used, or is not of the agreed shape.
-        PolicyError: it cannot be dealt as agreed.
+        DataError: the data cannot be used, or does not have the agreed shape.
+        PolicyError: the data cannot be partitioned as agreed.
     """
     holding = read_holding(
         data,
         folder=folder,
         classes=agreement.labels.classes,
         active=True,
-        varied=agreement.partition.kind != "own",  # others may have what one client lacks
+        # One client may lack a class that another client has.
+        varied=agreement.partition.kind != "own",
         progress=progress,
     )
     rows = _rows(holding, data, agreement.shape)
-    return Whole(holding.ids, holding.in_test, rows, dealt(agreement, rows.labels.numpy()))
+    return PartitionedData(
+        holding.ids, holding.in_test, rows, partition_by_client(agreement, rows.labels.numpy())
+    )
 
 
-def shelf_of(agreement: Horizontal, name: str, whole: Whole) -> Shelf:
-    """One client's part of it.
+def client_data_of(
+    agreement: HorizontalAgreement, name: str, data_set: PartitionedData
+) -> ClientData:
+    """Return one client's part of a data set, split into training, validation and test rows.
 
     Raises:
-        PolicyError: it cannot be divided as agreed.
+        PolicyError: the part cannot be split as agreed.
     """
-    ours = whole.parts[agreement.spokes.index(name)]
-    ids = [whole.ids[row] for row in ours]
-    taught, validation, held = (
-        whole.rows.take(ours[part]) for part in _divided(agreement, ids, whole.in_test[ours])
+    ours = data_set.parts[agreement.spokes.index(name)]
+    ids = [data_set.ids[row] for row in ours]
+    train, validation, test = (
+        data_set.rows.take(ours[part]) for part in _split(agreement, ids, data_set.in_test[ours])
     )
-    return Shelf(taught, held, validation=validation)
+    return ClientData(train, test, validation=validation)
 
 
-def dealt(agreement: Horizontal, labels: Index) -> list[Index]:
-    """Each client's rows of one data set; all of them where everybody brings its own."""
+def partition_by_client(agreement: HorizontalAgreement, labels: Index) -> list[Index]:
+    """Return the indices of each client's rows, ``[rows of the client]`` each.
+
+    ``labels`` are the classes of all rows, ``[rows]``. With the partition "own" each client has all
+    rows of its own data set.
+    """
     clients, seed = len(agreement.spokes), agreement.seed
     match agreement.partition:
         case Iid():
-            return iid(labels, clients, seed)
+            return iid_partition(labels, clients, seed)
         case Pathological(share=share):
-            return pathological(labels, clients, share, seed)
-        case Dirichlet(concentration=concentration, least=least):
-            return dirichlet(labels, clients, concentration, least, seed)
+            return pathological_partition(labels, clients, share, seed)
+        case Dirichlet(concentration=concentration, min_rows=least):
+            return dirichlet_partition(labels, clients, concentration, least, seed)
         case _:
             return [np.arange(len(labels))] * clients
 
 
-def requested(agreement: Horizontal, request: Leaving, name: str, shelf: Shelf) -> Index:
-    """Places among a client's training rows that a request names."""
+def requested_rows(
+    agreement: HorizontalAgreement, request: ClientRequest, name: str, client_data: ClientData
+) -> Index:
+    """Return the indices of the client's training rows that a request names, ``[requested]``.
+
+    The indices are sorted.
+    """
     if request.client not in (None, name):
         return np.empty(0, np.int64)
-    labels = shelf.rows.labels.numpy()
+    labels = client_data.train.labels.numpy()
     classes = [agreement.labels.classes.index(each) for each in request.classes]
-    meant = np.flatnonzero(np.isin(labels, classes)) if classes else np.arange(len(labels))
+    named = np.flatnonzero(np.isin(labels, classes)) if classes else np.arange(len(labels))
     order = permutation(
-        key(agreement.seed, "request", request.name, request.seed, name), len(meant)
+        derive_key(agreement.seed, "request", request.name, request.seed, name), len(named)
     )
-    return np.sort(meant[order[: round(request.fraction * len(meant))]])
+    return np.sort(named[order[: round(request.fraction * len(named))]])
 
 
 def _rows(holding: Holding, data: Data, shape: Sequence[int]) -> Rows:
     if holding.labels is None:
-        raise DataError("a client learns from labels, and this seat's data has none")
-    return Rows(inputs(holding, data, shape), torch.from_numpy(holding.labels.astype(np.int64)))
+        raise DataError(
+            "the party's data has no labels, and a client trains on labels",
+            "name the label in the party settings: data.label",
+        )
+    return Rows(
+        network_inputs(holding, data, shape), torch.from_numpy(holding.labels.astype(np.int64))
+    )
 
 
-def inputs(holding: Holding, data: Data, shape: Sequence[int]) -> Tensor:
-    """All rows as the network takes them, ``[rows, *shape]``.
+def network_inputs(holding: Holding, data: Data, shape: Sequence[int]) -> Tensor:
+    """Return all rows as inputs of the network, ``[rows, *shape]``.
 
     Raises:
-        DataError: they are not of the agreed shape.
+        DataError: the rows do not have the agreed shape.
     """
     if holding.images is not None:
         values = np.asarray(holding.images, np.float32)
     else:
-        found = declared(holding, data).transform(holding, np.arange(len(holding)))
+        found = declared_preprocessing(holding, data).transform(holding, np.arange(len(holding)))
         values = np.asarray(found, np.float32)
     if values.shape[1:] != tuple(shape):
         raise DataError(
-            f"a row of this data has the shape {list(values.shape[1:])}, and the agreement says "
+            f"the data's rows have the shape {list(values.shape[1:])}, and the agreement has "
             f"shape = {list(shape)}",
-            "all clients hold the same columns",
+            "give every client the same columns, or change shape in the agreement",
         )
     return torch.from_numpy(values)
 
 
-def _divided(agreement: Horizontal, ids: list[bytes], in_test: Mask) -> tuple[Index, Index, Index]:
-    """Places of the rows to learn from, and of those held out for validation and for tests."""
-    plan, draw = agreement.split, shares(key(agreement.seed, "split"), ids)
+def _split(
+    agreement: HorizontalAgreement, ids: list[bytes], in_test: Mask
+) -> tuple[Index, Index, Index]:
+    """Indices of the training rows, the validation rows and the test rows."""
+    plan, draw = agreement.split, id_fractions(derive_key(agreement.seed, "split"), ids)
     share = 0.0 if plan.kind == "official" else (plan.test or 0.0)
     test = in_test if plan.kind == "official" else draw < share
     validation = ~test & (draw >= share) & (draw < share + plan.validation)
-    taught, held = np.flatnonzero(~test & ~validation), np.flatnonzero(test)
-    if not len(taught) or not len(held):
+    train_rows, test_rows = np.flatnonzero(~test & ~validation), np.flatnonzero(test)
+    if not len(train_rows) or not len(test_rows):
         raise PolicyError(
-            f"of {len(ids)} rows {len(taught)} are for training and {len(held)} for test",
-            "change [split], or bring more rows",
+            f"the split of {len(ids)} rows leaves {len(train_rows)} training rows and "
+            f"{len(test_rows)} test rows; each set needs at least one row",
+            "change [split], or use more rows",
         )
-    return taught, np.flatnonzero(validation), held
+    return train_rows, np.flatnonzero(validation), test_rows

@@ -1,86 +1,139 @@
-"""Distillation without data: a generator makes the images on which the student is furthest off.
+"""Data-free distillation at a remaining client: Mimir, and gated knowledge transfer (GKT).
 
-The loop of ZSKT (Micaelli and Storkey 2019) and its followers; what is minimised and climbed, and
-which images the student is shown, is up to the game: Mimir's or GKT's. No row of anybody is read.
+A student learns from a teacher on images that a generator makes; no row is read. The generator
+makes images on which the student differs most from the teacher, as in ZSKT (Micaelli and Storkey
+2019).
+
+Letters as in ``unlearning.horizontal.data_free``; DG = the generator; T_u = rounds of one step of
+DG and T_k steps of the student each (Mimir, paper 003, Alg 2).
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from models.generator import NOISE, generator
-from models.seeded import seeded
+from models.generator import NOISE, image_generator
+from models.initialisation import build_seeded
+from models.prompts import PromptedNetwork
 from parties.common.shared_randomness import torch_seed
-from parties.horizontal.local.distillation import Pace
+from parties.horizontal.local.local_task import DistillationPlan, GatePlan
+from unlearning.horizontal.data_free import (
+    attention_loss,
+    distillation_loss,
+    feature_loss,
+    feature_similarity,
+    leaving_class_probability,
+)
 
 
-class Game(Protocol):
-    """What student and generator play for."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistillationRounds:
+    """Length of a distillation. Student and generator use Adam.
+
+    Attributes:
+        rounds: T_u.
+        batch: images of a round.
+        learning_rate: of both optimisers.
+        clip: largest norm of a gradient.
+    """
+
+    rounds: int
+    batch: int = 128
+    learning_rate: float = 1e-3
+    clip: float = 5.0
+
+
+class DistillationObjective(Protocol):
+    """The losses of student and generator, and the gate between them."""
 
     @property
-    def learns(self) -> Sequence[nn.Parameter]:
-        """What of the student learns."""
+    def trained(self) -> Sequence[nn.Parameter]:
+        """The parameters of the student that are trained."""
 
     @property
-    def inner(self) -> int:
+    def student_steps(self) -> int:
         """Steps of the student on one batch of images."""
 
     @property
-    def most(self) -> float:
-        """The student is shown images of which ``gate`` is this at most."""
+    def threshold(self) -> float:
+        """Largest value of ``gate`` with which the student trains on an image."""
 
     def gate(self, images: Tensor) -> Tensor:
-        """How much each is of what must be forgotten, ``[rows]``."""
+        """Return how much each image belongs to what must be forgotten, ``[rows]``.
 
-    def loss(self, images: Tensor) -> Tensor:
-        """What the student minimises."""
+        ``images`` are ``[rows, channels, height, width]``.
+        """
 
-    def hard(self, images: Tensor) -> Tensor:
-        """What the generator climbs."""
+    def student_loss(self, images: Tensor) -> Tensor:
+        """Return the loss that the student minimises, a scalar.
+
+        ``images`` are ``[rows, channels, height, width]``.
+        """
+
+    def generator_gain(self, images: Tensor) -> Tensor:
+        """Return what the generator maximises, a scalar.
+
+        ``images`` are ``[rows, channels, height, width]``.
+        """
 
 
-def duel(game: Game, shape: Sequence[int], pace: Pace, seed: int) -> float:
-    """Teach the student in place; its last loss, 0 where no image was ever shown.
+def train_student(
+    objective: DistillationObjective, shape: Sequence[int], plan: DistillationRounds, seed: int
+) -> float:
+    """Train the student in place and return its last loss, 0 if no image ever passed the gate.
 
-    A generator of which nothing may be shown learns to make what may.
+    In a round in which no image passes the gate, the generator minimises the gate instead. GKT
+    returns to an earlier generator then.
+
+    Args:
+        objective: the losses and the gate.
+        shape: of one image: channels, height, width.
+        plan: length of the distillation.
+        seed: of the generator's weights and of the noise.
     """
-    makes = seeded(torch_seed(seed, "generator"), lambda: generator(shape))
+    generator = build_seeded(torch_seed(seed, "generator"), lambda: image_generator(shape))
     noise = torch.Generator().manual_seed(torch_seed(seed, "noise"))
-    learns = list(game.learns)
-    descent = torch.optim.Adam(learns, pace.learning_rate)
-    ascent = torch.optim.Adam(makes.parameters(), pace.learning_rate)
+    trained = list(objective.trained)
+    student_optimiser = torch.optim.Adam(trained, plan.learning_rate)
+    generator_optimiser = torch.optim.Adam(generator.parameters(), plan.learning_rate)
     loss = torch.zeros(())
-    for _ in range(pace.rounds):
-        z = torch.randn(pace.batch, NOISE, generator=noise)
-        images = makes(z)
-        gate = game.gate(images)
-        shown = gate <= game.most
-        if not shown.any():
-            _step(ascent, list(makes.parameters()), gate.mean(), pace.clip)
+    for _ in range(plan.rounds):
+        z = torch.randn(plan.batch, NOISE, generator=noise)
+        images = generator(z)
+        gate = objective.gate(images)
+        passed = gate <= objective.threshold
+        block = list(generator.parameters())
+        if not passed.any():
+            _step(generator_optimiser, block, gate.mean(), plan.clip)
             continue
-        for _ in range(game.inner):
-            loss = game.loss(images.detach()[shown])
-            _step(descent, learns, loss, pace.clip)
-        _step(ascent, list(makes.parameters()), -game.hard(images[shown]), pace.clip)
+        for _ in range(objective.student_steps):
+            loss = objective.student_loss(images.detach()[passed])
+            _step(student_optimiser, trained, loss, plan.clip)
+        _step(generator_optimiser, block, -objective.generator_gain(images[passed]), plan.clip)
     return float(loss.detach())
 
 
 def _step(
-    descent: torch.optim.Optimizer, block: Sequence[nn.Parameter], loss: Tensor, clip: float
+    optimiser: torch.optim.Optimizer, block: Sequence[nn.Parameter], loss: Tensor, clip: float
 ) -> None:
     gradients = torch.autograd.grad(loss, block)
     for each, gradient in zip(block, gradients, strict=True):
         each.grad = gradient
     nn.utils.clip_grad_norm_(block, clip)
-    descent.step()
+    optimiser.step()
 
 
 @contextmanager
-def activations(network: nn.Module) -> Iterator[list[Tensor]]:
-    """The outputs of the network's ReLU layers, as they come."""
+def relu_activations(network: nn.Module) -> Iterator[list[Tensor]]:
+    """Collect the outputs of the network's ReLU layers during the context.
+
+    Yields:
+        A list that grows by one output, ``[rows, ...]``, for each ReLU layer that is computed.
+    """
     found: list[Tensor] = []
 
     def note(_layer: nn.Module, _given: tuple[Tensor, ...], out: Tensor) -> None:
@@ -92,3 +145,124 @@ def activations(network: nn.Module) -> Iterator[list[Tensor]]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@dataclass(frozen=True, slots=True)
+class MimirDistillation:
+    """Mimir's losses. Backbone and head of the student train on all images.
+
+    Attributes:
+        student: with the descriptor of the remaining client.
+        teacher: T_R, the original model with the descriptor of the remaining client.
+        leaving: T_F, the original model with the descriptor of the leaving client.
+        plan: the weights of the losses.
+    """
+
+    student: PromptedNetwork
+    teacher: PromptedNetwork
+    leaving: PromptedNetwork
+    plan: DistillationPlan
+
+    @property
+    def trained(self) -> Sequence[nn.Parameter]:
+        """The parameters of the student's backbone and head."""
+        return [*self.student.backbone.parameters(), *self.student.head.parameters()]
+
+    @property
+    def student_steps(self) -> int:
+        """T_k."""
+        return self.plan.student_steps
+
+    @property
+    def threshold(self) -> float:
+        """0: every image passes the gate."""
+        return 0.0
+
+    def gate(self, images: Tensor) -> Tensor:
+        """Return 0 for each image, ``[rows]``: the student trains on all of them.
+
+        ``images`` are ``[rows, channels, height, width]``.
+        """
+        return torch.zeros(len(images))
+
+    def student_loss(self, images: Tensor) -> Tensor:
+        """Return L_S, a scalar; ``images`` are ``[rows, channels, height, width]``."""
+        # Mimir (paper 003) Eq 18: L_S = L_F + β L_K + γ L_att.
+        student, teacher = self.student.backbone, self.teacher.backbone
+        with relu_activations(student) as ours, relu_activations(teacher) as theirs:
+            loss = self.generator_gain(images)
+        return loss + self.plan.attention * attention_loss(ours, theirs)
+
+    def generator_gain(self, images: Tensor) -> Tensor:
+        """Return what DG maximises, a scalar.
+
+        ``images`` are ``[rows, channels, height, width]``.
+        """
+        # Mimir (paper 003) Eq 19: L_F + β L_K.
+        student, plan = self.student, self.plan
+        before, leaving_before = student.backbone(images), self.leaving.backbone(images)
+        after = student.prompt_features(before)
+        logits = student.head(after)
+        divergence = distillation_loss(logits, self.teacher(images), plan.temperature)
+        if plan.after_prompt:
+            features = feature_loss(after, self.leaving.prompt_features(leaving_before), plan.sign)
+        else:
+            features = feature_loss(before, leaving_before, plan.sign)
+        return features + plan.divergence * divergence
+
+
+@dataclass(frozen=True, slots=True)
+class GatedTransfer:
+    """Gated knowledge transfer: the gate stops images that belong to the leaving client.
+
+    The gate reads the leaving client's classes, as in the source (Chundawat et al. 2023), or its
+    features, as Mimir's authors do for prompted networks (paper 003, §VI-A3). The divergence is a
+    mean over rows; in the source it is a mean over rows and classes and so weighs less.
+
+    Attributes:
+        student: the network that is trained.
+        teacher: the original model with the remaining client's personal parameters.
+        leaving: the original model with the descriptor of the leaving client; None: the gate reads
+            classes.
+        trained: the parameters of the student that are neither personal nor part of a prompt.
+        plan: the weights of the losses, and the threshold of the gate.
+    """
+
+    student: nn.Module
+    teacher: nn.Module
+    leaving: PromptedNetwork | None
+    trained: Sequence[nn.Parameter]
+    plan: GatePlan
+
+    @property
+    def student_steps(self) -> int:
+        """Steps of the student on one batch of images."""
+        return self.plan.student_steps
+
+    @property
+    def threshold(self) -> float:
+        """Largest similarity or probability with which an image passes the gate."""
+        return self.plan.threshold
+
+    def gate(self, images: Tensor) -> Tensor:
+        """Return the similarity of features, or the forgotten classes' probability, ``[rows]``.
+
+        ``images`` are ``[rows, channels, height, width]``.
+        """
+        teacher, leaving = self.teacher, self.leaving
+        if leaving is not None and isinstance(teacher, PromptedNetwork):
+            return feature_similarity(teacher.features(images), leaving.features(images))
+        return leaving_class_probability(teacher(images), torch.tensor(self.plan.classes))
+
+    def student_loss(self, images: Tensor) -> Tensor:
+        """Return L_K plus the weighted L_att, a scalar.
+
+        ``images`` are ``[rows, channels, height, width]``.
+        """
+        with relu_activations(self.student) as ours, relu_activations(self.teacher) as theirs:
+            loss = self.generator_gain(images)
+        return loss + self.plan.attention * attention_loss(ours, theirs)
+
+    def generator_gain(self, images: Tensor) -> Tensor:
+        """Return L_K, a scalar; ``images`` are ``[rows, channels, height, width]``."""
+        return distillation_loss(self.student(images), self.teacher(images), self.plan.temperature)

@@ -1,4 +1,4 @@
-"""What a client tells of its rows without learning: Fisher information, and its layers' inputs."""
+"""Reports of a client that trains nothing: diagonal Fisher information and inputs of layers."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,16 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy, unfold
 
-from parties.horizontal.local.local_task import Rows
+from parties.horizontal.local.rows import Rows
 
-AT_ONCE = 16  # rows whose gradients are held at a time
+GRADIENT_BATCH = 16  # rows whose gradients are in memory at a time
 
 
-def fisher(network: nn.Module, rows: Rows) -> Tensor:
-    """Mean of squared gradients of single rows' cross entropy, ``[d]`` (the empirical Fisher)."""
+def diagonal_fisher(network: nn.Module, rows: Rows) -> Tensor:
+    """Return the diagonal of the empirical Fisher information, ``[d]``.
+
+    The gradients are those of the cross entropy of single rows.
+    """
     parameters = {name: each.detach() for name, each in network.named_parameters()}
 
     def loss(block: dict[str, Tensor], one: Tensor, label: Tensor) -> Tensor:
@@ -21,48 +24,68 @@ def fisher(network: nn.Module, rows: Rows) -> Tensor:
 
     single = vmap(grad(loss), in_dims=(None, 0, 0))
     total = {name: torch.zeros_like(each) for name, each in parameters.items()}
-    parts = zip(torch.split(rows.inputs, AT_ONCE), torch.split(rows.labels, AT_ONCE), strict=True)
+    parts = zip(
+        torch.split(rows.inputs, GRADIENT_BATCH),
+        torch.split(rows.labels, GRADIENT_BATCH),
+        strict=True,
+    )
     for inputs, labels in parts:
         for name, each in single(parameters, inputs, labels).items():
             total[name] += each.square().sum(dim=0)
+    # F_i = mean over the rows of (∂L_ce / ∂θ_i)².
     return torch.cat([each.flatten() for each in total.values()]) / len(rows)
 
 
-def layers(network: nn.Module) -> list[nn.Linear | nn.Conv2d]:
-    """The layers whose inputs are told, in the order in which the network names them."""
+def weight_layers(network: nn.Module) -> list[nn.Linear | nn.Conv2d]:
+    """Return the linear and convolutional layers, in the order of the network's modules."""
     return [each for each in network.modules() if isinstance(each, nn.Linear | nn.Conv2d)]
 
 
 @torch.no_grad()
-def inputs(network: nn.Module, rows: Rows) -> list[Tensor]:
-    """Of every layer its inputs as columns, ``[width, rows]``; of convolutions their patches.
+def layer_inputs(network: nn.Module, rows: Rows) -> list[Tensor]:
+    """Return the inputs of each layer of ``weight_layers``, in that order.
 
-    In the order of ``layers``, which need not be that in which a row passes them.
+    Returns:
+        A matrix ``[width, rows]`` for a linear layer, and the input patches ``[width, rows ·
+        positions]`` for a convolution.
     """
     found: dict[nn.Module, Tensor] = {}
 
     def note(layer: nn.Module, given: tuple[Tensor, ...], _: Tensor) -> None:
-        found[layer] = columns(layer, given[0])
+        found[layer] = input_columns(layer, given[0])
 
-    hooks = [layer.register_forward_hook(note) for layer in layers(network)]
+    hooks = [layer.register_forward_hook(note) for layer in weight_layers(network)]
     try:
         network(rows.inputs)
     finally:
         for hook in hooks:
             hook.remove()
-    return [found[layer] for layer in layers(network)]
+    return [found[layer] for layer in weight_layers(network)]
 
 
-def columns(layer: nn.Module, given: Tensor) -> Tensor:
-    """A layer's inputs as columns."""
+def input_columns(layer: nn.Module, given: Tensor) -> Tensor:
+    """Return the input of a layer as columns.
+
+    Args:
+        layer: a linear or convolutional layer.
+        given: ``[rows, width]`` for a linear layer, ``[rows, channels, height, width]`` for a
+            convolution.
+
+    Returns:
+        ``[width, rows]`` for a linear layer; for a convolution its input patches, ``[channels ·
+        kernel, rows · positions]``.
+    """
     if isinstance(layer, nn.Conv2d):
         patches = unfold(given, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # type: ignore[arg-type]
         return patches.transpose(0, 1).flatten(1)
     return given.T
 
 
-def cut(vector: Tensor, network: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
-    """A vector ``[d]`` as the parameters of each layer: module, name and a view of their shape."""
+def split_by_layer(vector: Tensor, network: nn.Module) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    """Yield the parts of a parameter vector: module, parameter name, and a view of any shape.
+
+    ``vector`` is ``[d]``.
+    """
     start = 0
     for module in network.modules():
         for name, each in module.named_parameters(recurse=False):

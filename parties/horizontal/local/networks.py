@@ -1,42 +1,44 @@
-"""The agreed network, whole, with weights that the seed alone gives."""
+"""The agreed network; the seed of the agreement determines its initial weights."""
 
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
 from configs.errors import ConfigError
-from configs.horizontal import Gpfl, Horizontal, MimirPrompts, WholeMlp
+from configs.horizontal import Gpfl, HorizontalAgreement, MimirPrompts, WholeMlp
+from models.full_networks import full_mlp, lenet5, two_convolution_cnn
 from models.gpfl import GpflNetwork
-from models.prompts import Prompted, PromptGenerator
-from models.seeded import seeded
-from models.whole import lenet5, two_convolutions, whole_mlp
+from models.initialisation import build_seeded
+from models.prompts import PromptedNetwork, PromptGenerator
 from parties.common.shared_randomness import torch_seed
 
 
-def build(agreement: Horizontal, stream: str) -> nn.Module:
-    """The network with the weights that ``stream`` names.
+def build_whole_network(agreement: HorizontalAgreement, stream: str) -> nn.Module:
+    """Build the network with the initial weights of a random stream.
 
     Raises:
-        ConfigError: rows of the agreed shape do not fit into it.
+        ConfigError: the network cannot take rows of the agreed shape.
     """
     seed = torch_seed(agreement.seed, "weights", stream)
     try:
-        return seeded(seed, lambda: _built(agreement))
+        return build_seeded(seed, lambda: _personalised(agreement))
     except ValueError as error:
         plan = agreement.model
-        raise ConfigError(f"model kind '{plan.kind}': {error}", "choose another model") from error
+        raise ConfigError(
+            f"model.kind = '{plan.kind}': {error}", "choose another model.kind"
+        ) from error
 
 
-def fresh(agreement: Horizontal, stream: str) -> Tensor:
-    """Its parameters as one vector, ``[d]``."""
-    return parameters_to_vector(build(agreement, stream).parameters()).detach()
+def initial_parameters(agreement: HorizontalAgreement, stream: str) -> Tensor:
+    """Return the initial parameters of a random stream as one vector, ``[d]``."""
+    return parameters_to_vector(build_whole_network(agreement, stream).parameters()).detach()
 
 
-def _built(agreement: Horizontal) -> nn.Module:
+def _personalised(agreement: HorizontalAgreement) -> nn.Module:
     whole = _whole(agreement)
     match agreement.personal:
         case MimirPrompts(keys=keys, values=values):
             backbone, head = cut_head(whole)
-            return Prompted(backbone, head, PromptGenerator(keys, values))
+            return PromptedNetwork(backbone, head, PromptGenerator(keys, values))
         case Gpfl(weight=weight):
             return GpflNetwork(*cut_head(whole), weight)
         case _:
@@ -44,30 +46,30 @@ def _built(agreement: Horizontal) -> nn.Module:
 
 
 def cut_head(network: nn.Module) -> tuple[nn.Module, nn.Linear]:
-    """A network without its last layer, and that layer.
+    """Return a network without its last layer, and that layer.
 
     Raises:
-        ValueError: it does not end in a linear layer.
+        ValueError: the network does not end in a linear layer.
     """
     names = [name for name, each in network.named_modules() if isinstance(each, nn.Linear)]
     path, _, last = names[-1].rpartition(".")
     head = network.get_submodule(names[-1])
     setattr(network.get_submodule(path), last, nn.Identity())
     if not isinstance(head, nn.Linear):
-        raise ValueError("needs a network that ends in a linear layer")
+        raise ValueError("this personalisation needs a network that ends in a linear layer")
     return network, head
 
 
-def _whole(agreement: Horizontal) -> nn.Module:
+def _whole(agreement: HorizontalAgreement) -> nn.Module:
     plan, shape, classes = agreement.model, agreement.shape, len(agreement.labels.classes)
     if isinstance(plan, WholeMlp):
-        return whole_mlp(shape, plan.hidden, classes)
+        return full_mlp(shape, plan.hidden, classes)
     if plan.kind == "lenet5":
         return lenet5(shape, classes)
     if plan.kind == "cnn":
-        return two_convolutions(shape, classes)
+        return two_convolution_cnn(shape, classes)
     from models.backbones import BACKBONES  # noqa: PLC0415  large
 
     if len(shape) != 3:
-        raise ValueError("needs images")
+        raise ValueError(f"the network needs images [channels, height, width] (got {list(shape)})")
     return BACKBONES[plan.kind]((shape[0], shape[1], shape[2]), classes)

@@ -1,7 +1,7 @@
-"""How sure a model is of a client's rows, as counts: what the server learns in place of rows.
+"""Histogram of a model's scores on a client's rows, which the server receives in place of rows.
 
-Letters: φ = log p_y - log(1 - p_y), the odds of a row's own class. Both sides of a membership
-attack are told apart by φ alone, so counts by φ are all that the server needs of a client.
+Letters: φ = log p_y - log(1 - p_y), the score of a row: the log odds of the row's own class. The
+membership inference attack reads φ only, so counts of φ are all that the server needs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,34 +11,35 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-MOST, WIDTH = 12.0, 0.25  # of φ: beyond 12 lies p_y > 0.999994
-BINS = round(2 * MOST / WIDTH)
+MAX_SCORE, BIN_WIDTH = 12.0, 0.25  # of φ; 12 means p_y = 0.999994
+BINS = round(2 * MAX_SCORE / BIN_WIDTH)
 
 
-def counted(odds: Tensor) -> tuple[int, ...]:
-    """Of φ, ``[rows]``, how many rows lie in each of ``BINS`` parts of [-``MOST``, ``MOST``].
+def score_histogram(scores: Tensor) -> tuple[int, ...]:
+    """Return how many rows lie in each of ``BINS`` equal bins of [-``MAX_SCORE``, ``MAX_SCORE``].
 
-    What is no number, as of a model that diverged, counts as the least.
+    ``scores`` are the φ of the rows, ``[rows]``. A score that is not a number, as of a diverged
+    model, counts as the lowest.
     """
-    known = odds.double().nan_to_num(nan=-MOST).clamp(-MOST, MOST)
-    found = torch.histc(known, BINS, -MOST, MOST)
+    known = scores.double().nan_to_num(nan=-MAX_SCORE).clamp(-MAX_SCORE, MAX_SCORE)
+    found = torch.histc(known, BINS, -MAX_SCORE, MAX_SCORE)
     return tuple(int(each) for each in found)
 
 
-def spread(counts: Sequence[int]) -> NDArray[np.float64]:
-    """The rows' φ again, each at the middle of its part."""
-    middles = -MOST + WIDTH * (np.arange(len(counts)) + 0.5)
+def histogram_scores(counts: Sequence[int]) -> NDArray[np.float64]:
+    """Return the score of each row of a histogram, ``[rows]``: the middle of its bin."""
+    middles = -MAX_SCORE + BIN_WIDTH * (np.arange(len(counts)) + 0.5)
     return np.repeat(middles, counts)
 
 
-def pooled(counts: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """The counts of several clients' rows together."""
+def add_histograms(counts: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Return the sum of several clients' histograms."""
     whole = np.array([*counts, [0] * BINS], np.int64).sum(axis=0)
     return tuple(int(each) for each in whole.tolist())
 
 
-def apart(ours: Sequence[int], theirs: Sequence[int]) -> float | None:
-    """Kolmogorov and Smirnov's distance of two counts, in [0, 1]; None where one is empty."""
+def ks_distance(ours: Sequence[int], theirs: Sequence[int]) -> float | None:
+    """Return the Kolmogorov-Smirnov distance of two histograms, in [0, 1]; None if one is empty."""
     if not sum(ours) or not sum(theirs):
         return None
     first = np.cumsum(np.asarray(ours)) / sum(ours)

@@ -1,1 +1,1 @@
-"""Ways to forget a client, a file each; all leave the unlearned model with the server."""
+"""Client unlearning methods, one file per method; each returns the unlearned model."""

@@ -1,45 +1,49 @@
-"""AdaClipping-like: the server dampens what the leaving client needs more than those who stay."""
+"""AdaClipping-like: dampen parameters that the leaving client needs more than the others do."""
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
-from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.recover import recover
 from unlearning.guarantee import Guarantee
-from unlearning.horizontal.dampening import dampened
+from unlearning.horizontal.baselines import dampen_parameters
 
 
 @dataclass(frozen=True, slots=True)
 class AdaClipping:
-    """One step of the server, then recovery.
+    """One dampening step of the server, then recovery.
 
     Attributes:
-        look: the lesson that asks for Fisher information.
-        ratio: how many times more the leaving client must need a parameter.
+        fisher_task: the local task that reports Fisher information.
+        recover: rounds of recovery.
+        ratio: a parameter is dampened if the leaving client's Fisher information exceeds the other
+            clients' this many times.
         strength: λ.
     """
 
-    look: Lesson
-    recover: Course
+    fisher_task: LocalTask
+    recover: RoundPlan
     ratio: float = 10.0
     strength: float = 1.0
     name: str = "adaclipping-like"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = False
+    needs_single_updates: bool = False
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
+        """Largest number of rounds that the method records."""
         return 1 + self.recover.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        slots, dtype = {"model": scene.original}, scene.original.dtype
-        own = scene.cohort.mean(scene.leaving, self.look, slots).change.to(dtype)
-        others = scene.cohort.mean(scene.staying, self.look, slots).change.to(dtype)
-        model = dampened(scene.original, own, others, self.ratio, self.strength)
-        scene.tell(Turn("unlearn", 0, model))
-        return recover(scene, model, self.recover)
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``."""
+        slots, dtype = {"model": context.original}, context.original.dtype
+        own = context.cohort.mean_update(context.leaving, self.fisher_task, slots).delta.to(dtype)
+        others = context.cohort.mean_update(context.remaining, self.fisher_task, slots).delta.to(
+            dtype
+        )
+        model = dampen_parameters(context.original, own, others, self.ratio, self.strength)
+        context.record_round(RoundRecord("unlearn", 0, model))
+        return recover(context, model, self.recover)

@@ -1,20 +1,22 @@
-"""EWC-SGA: the leaving client climbs its loss, held where the others' Fisher information is large.
+"""EWC-SGA: the leaving client's gradient ascent with an elastic penalty.
 
-Letters (Wu et al. 2022): F = diagonal Fisher information on the remaining clients' rows, θ_g = the
-global model before, λ = the strength: −L_ce(D_u) + (λ/2) Σ F_i (θ_i − θ_g,i)² is descended. The
-source climbs the penalty, too, which would push away from θ_g.
+The penalty is large where the remaining clients' Fisher information is large.
+
+Letters (Wu et al. 2022): F = diagonal Fisher information on the remaining clients' rows; θ_g = the
+original model; λ = the strength. The clients minimise −L_ce(D_u) + (λ/2) Σ F_i (θ_i − θ_g,i)². The
+source maximises the penalty as well, which would push the model away from θ_g.
 """
 
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
 from parties.horizontal.methods.recover import recover
 from unlearning.guarantee import Guarantee
 
-FLOOR = 1e-8  # of an entry of F
+FLOOR = 1e-8  # smallest entry of F
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,32 +24,35 @@ class EwcSga:
     """Ascent with an elastic penalty, then recovery.
 
     Attributes:
-        climb: the lesson of one round; its ``proximal`` is λ.
+        ascent: rounds of ascent; ``proximal`` of its task is λ.
+        recover: rounds of recovery.
     """
 
-    climb: Course
-    recover: Course
+    ascent: RoundPlan
+    recover: RoundPlan
     name: str = "ewc-sga"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = False
+    needs_single_updates: bool = False
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
-        return self.climb.rounds + self.recover.rounds
+        """Largest number of rounds that the method records."""
+        return self.ascent.rounds + self.recover.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        look = replace(self.climb.at(0), aim="fisher")
-        fisher = scene.cohort.mean(scene.staying, look, {"model": scene.original})
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``."""
+        fisher_task = replace(self.ascent.task_at(0), aim="fisher")
+        fisher = context.cohort.mean_update(
+            context.remaining, fisher_task, {"model": context.original}
+        )
         fixed = {
-            "anchor": scene.original,
-            "fisher": fisher.change.to(scene.original.dtype).clamp_min(FLOOR),
+            "anchor": context.original,
+            "fisher": fisher.delta.to(context.original.dtype).clamp_min(FLOOR),
         }
-        model = scene.original
-        for number in range(self.climb.rounds):
+        model = context.original
+        for number in range(self.ascent.rounds):
             slots = {"model": model, **fixed}
-            mean = scene.cohort.mean(scene.leaving, self.climb.at(number), slots)
-            model = model + mean.change.to(model.dtype)
-            scene.tell(Turn("unlearn", number, model, mean.loss))
-        return recover(scene, model, self.recover)
+            mean = context.cohort.mean_update(context.leaving, self.ascent.task_at(number), slots)
+            model = model + mean.delta.to(model.dtype)
+            context.record_round(RoundRecord("unlearn", number, model, mean.loss))
+        return recover(context, model, self.recover)

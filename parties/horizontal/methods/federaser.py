@@ -1,7 +1,7 @@
-"""FedEraser: replay the stored rounds without the client, calibrating the others' updates.
+"""FedEraser: repeat the stored rounds without the client and calibrate the other updates.
 
-Letters as in ``unlearning.horizontal.erasing``: each stored update gives the length, a short lesson
-from the model that is being rebuilt gives the direction.
+Letters as in ``unlearning.horizontal.baselines``. The stored update gives the length of the
+calibrated update; a short local training from the rebuilt model gives the direction.
 """
 
 from dataclasses import dataclass
@@ -11,74 +11,86 @@ import torch
 from torch import Tensor, nn
 
 from parties.common.errors import PolicyError
-from parties.horizontal.engine.cohort import Member, answers
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
-from parties.horizontal.local.fisher import cut
-from parties.horizontal.local.local_task import Learned
+from parties.horizontal.engine.cohort import Member, quorum_updates
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.local.fisher import split_by_layer
+from parties.horizontal.local.local_task import LocalUpdate
 from parties.horizontal.methods.recover import recover
 from unlearning.guarantee import Guarantee
-from unlearning.horizontal.erasing import calibrated
+from unlearning.horizontal.baselines import calibrated_update
 
-Stored: TypeAlias = tuple[dict[str, Learned], list[Member]]  # updates, and whose are calibrated
+StoredUpdates: TypeAlias = tuple[
+    dict[str, LocalUpdate], list[Member]
+]  # updates, and members to calibrate
 
 
 @dataclass(frozen=True, slots=True)
 class FedEraser:
-    """One calibrated round for every stored one, then recovery.
+    """One calibrated round for each stored round, then recovery.
 
     Attributes:
-        calibrate: the short lesson; only its lesson is used.
-        network: lends the shapes of the tensors, each of which is calibrated by itself.
+        calibrate: settings of the short local training.
+        recover: rounds of recovery.
+        network: gives the shapes of the tensors, each of which is calibrated by itself.
     """
 
-    calibrate: Course
-    recover: Course
+    calibrate: RoundPlan
+    recover: RoundPlan
     network: nn.Module
     name: str = "federaser"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = True
+    needs_single_updates: bool = True
 
     @property
     def rounds(self) -> int | None:
-        """See ``Method``: the history of the training decides."""
+        """None: the number depends on the stored rounds of the training."""
         return None
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        if scene.history is None or not len(scene.history):
-            raise PolicyError("federaser needs the history of the training", "history.every = 10")
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``.
+
+        Raises:
+            PolicyError: no rounds of the training are stored.
+        """
+        if context.history is None or not len(context.history):
+            raise PolicyError(
+                "federaser needs stored rounds of the training", "set history.every = 10"
+            )
         model: Tensor | None = None
-        gone = {each.client for each in scene.leaving}
-        for number, (began, stored) in enumerate(scene.history.rounds()):
+        gone = {each.client for each in context.leaving}
+        for number, (began, stored) in enumerate(context.history.rounds()):
             kept = {m.client: each for m, each in stored.items()}
-            here = [each for each in scene.staying if each.client in kept]
+            here = [each for each in context.remaining if each.client in kept]
             if model is None:
-                # Nobody has learned anything yet: the first stored round needs no calibration. The
-                # update of a client some of whose rows go is of these, too, and is left out.
+                # No client has influenced the model before the first stored round, so that round
+                # needs no calibration. A client that leaves with a part of its rows is left out:
+                # its stored update is of all its rows.
                 clean = [kept[each.client] for each in here if each.client not in gone]
                 model = began + self._mean(clean) if clean else began
                 continue
-            if here:  # otherwise nobody who stays took part
-                model = model + self._calibrated(scene, model, (kept, here), number)
-            scene.tell(Turn("unlearn", number, model))
+            if here:  # otherwise no remaining client took part in this round
+                model = model + self._calibrated(context, model, (kept, here), number)
+            context.record_round(RoundRecord("unlearn", number, model))
         if model is None:
-            raise PolicyError("federaser found an empty history")
-        return recover(scene, model, self.recover)
+            raise PolicyError("federaser found no stored round of the training")
+        return recover(context, model, self.recover)
 
-    def _calibrated(self, scene: Scene, model: Tensor, stored: Stored, number: int) -> Tensor:
-        lesson, (kept, here) = self.calibrate.at(number), stored
-        found = answers(scene.cohort, here, lesson, {"model": model})
+    def _calibrated(
+        self, context: UnlearningContext, model: Tensor, stored: StoredUpdates, number: int
+    ) -> Tensor:
+        task, (kept, here) = self.calibrate.task_at(number), stored
+        found = quorum_updates(context.cohort, here, task, {"model": model})
         return self._mean([self._as_long(kept, m, each) for m, each in found])
 
-    def _as_long(self, kept: dict[str, Learned], member: Member, found: Learned) -> Learned:
-        pairs = zip(
-            cut(kept[member.client].change, self.network), cut(found.change, self.network),
-            strict=True,
-        )  # fmt: skip
-        change = [calibrated([old], [new])[0].flatten() for (*_, old), (*_, new) in pairs]
-        return Learned(torch.cat(change), found.rows, found.loss, found.steps)
+    def _as_long(
+        self, kept: dict[str, LocalUpdate], member: Member, found: LocalUpdate
+    ) -> LocalUpdate:
+        stored = split_by_layer(kept[member.client].delta, self.network)
+        pairs = zip(stored, split_by_layer(found.delta, self.network), strict=True)
+        change = [calibrated_update([old], [new])[0].flatten() for (*_, old), (*_, new) in pairs]
+        return LocalUpdate(torch.cat(change), found.rows, found.loss, found.steps)
 
-    def _mean(self, found: list[Learned]) -> Tensor:
+    def _mean(self, found: list[LocalUpdate]) -> Tensor:
         total = sum(each.rows for each in found)
-        return sum((each.rows / total * each.change for each in found), 0 * found[0].change)
+        return sum((each.rows / total * each.delta for each in found), 0 * found[0].delta)

@@ -1,9 +1,9 @@
-"""FedForget: the leaving client is taught by two teachers, and weighs more in the mean.
+"""FedForget: two teachers guide the leaving client, whose update has a larger weight in the mean.
 
-Letters as in ``unlearning.horizontal.forgetting_teachers``. In its printed form both teachers know
-the rows that must go (mode ``literal``); by default the second is a model of those who stay, which
-began at random weights and never saw them. Its rounds are a short training of their own and part of
-what the method takes.
+Letters as in ``unlearning.horizontal.fedforget``. In the printed algorithm (mode ``literal``) both
+teachers know the rows that must be forgotten. By default teacher B is a model of the remaining
+clients, trained from random weights, which never saw these rows. The training of teacher B is part
+of the method's cost.
 """
 
 from dataclasses import dataclass, replace
@@ -11,78 +11,86 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
 from parties.horizontal.methods.recover import recover
 from unlearning.guarantee import Guarantee
-from unlearning.horizontal.forgetting_teachers import Mode, client_weights, extra_weight
+from unlearning.horizontal.fedforget import TeacherMode, client_weights, leaving_client_factor
 
 
 @dataclass(frozen=True, slots=True)
 class FedForget:
-    """Rounds in which all learn, the leaving client from its teachers, then recovery without it.
+    """Rounds of all clients, in which two teachers guide the leaving client, then recovery.
 
     Attributes:
-        teach: the rounds; lesson of all.
-        second: lessons that make teacher B: of those who stay, from random weights, or of the
-            leaving client alone, from the original.
-        keep: α, the weight of teacher A; of a bad teacher's mode none, for there A teaches the
-            leaving client nothing, and what is kept the others' rounds keep.
-        other: of teacher B.
-        extra: λ₀, of the leaving client in the mean, fading by ``fade``; at most ``most`` of all.
+        distil: rounds with all clients.
+        teacher_b: rounds that train teacher B: with the remaining clients from random weights, or
+            with the leaving client alone from the original model.
+        recover: rounds of recovery.
+        mode: what teacher B is.
+        weight_a: α, the weight of teacher A, the original model; 0 with a bad teacher B, because
+            teacher A would teach the leaving client nothing new.
+        weight_b: the weight of teacher B.
+        leaving_factor: λ₀, the factor of the leaving client's weight in the mean.
+        decay: β, of that factor per round.
+        max_weight: largest weight of the leaving client in the mean.
+        temperature: τ.
     """
 
-    teach: Course
-    second: Course
-    recover: Course
-    mode: Mode = "clean_teacher"
-    keep: float = 0.93
-    other: float = 0.245
-    extra: float = 2.0
-    fade: float = 0.3
-    most: float = 0.5
+    distil: RoundPlan
+    teacher_b: RoundPlan
+    recover: RoundPlan
+    mode: TeacherMode = "clean_teacher"
+    weight_a: float = 0.93
+    weight_b: float = 0.245
+    leaving_factor: float = 2.0
+    decay: float = 0.3
+    max_weight: float = 0.5
     temperature: float = 2.0
     name: str = "fedforget"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = True
+    needs_single_updates: bool = True
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
-        return self.teach.rounds + self.recover.rounds
+        """Largest number of rounds that the method records."""
+        return self.distil.rounds + self.recover.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        teachers = {"teacher": scene.original} | self._second(scene)
-        model = scene.original
-        for number in range(self.teach.rounds):
-            lesson = self.teach.at(number)
-            keep = 0.0 if self.mode == "bad_teacher" else self.keep
-            told = replace(
-                lesson, aim="teachers", mode=self.mode, weights=(keep, self.other),
-                temperature=self.temperature,
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``."""
+        teachers = {"teacher": context.original} | self._teacher_b(context)
+        model = context.original
+        for number in range(self.distil.rounds):
+            task = self.distil.task_at(number)
+            weight_a = 0.0 if self.mode == "bad_teacher" else self.weight_a
+            teacher_task = replace(
+                task, aim="teachers", teacher_mode=self.mode,
+                teacher_weights=(weight_a, self.weight_b), temperature=self.temperature,
             )  # fmt: skip
             slots = {"model": model}
-            own = scene.cohort.mean(scene.leaving, told, slots | teachers)
-            theirs = scene.cohort.mean(scene.staying, lesson, slots)
-            extra = extra_weight(number, self.extra, self.fade)
-            mine, others = client_weights([own.rows, theirs.rows], 0, extra, self.most)
-            model = model + (mine * own.change + others * theirs.change).to(model.dtype)
-            scene.tell(Turn("unlearn", number, model, theirs.loss))
-        return recover(scene, model, self.recover)
+            leaving = context.cohort.mean_update(context.leaving, teacher_task, slots | teachers)
+            remaining = context.cohort.mean_update(context.remaining, task, slots)
+            factor = leaving_client_factor(number, self.leaving_factor, self.decay)
+            rows = [leaving.rows, remaining.rows]
+            ours, theirs = client_weights(rows, 0, factor, self.max_weight)
+            model = model + (ours * leaving.delta + theirs * remaining.delta).to(model.dtype)
+            context.record_round(RoundRecord("unlearn", number, model, remaining.loss))
+        return recover(context, model, self.recover)
 
-    def _second(self, scene: Scene) -> dict[str, Tensor]:
-        """Teacher B."""
+    def _teacher_b(self, context: UnlearningContext) -> dict[str, Tensor]:
+        """The slot ``second`` with teacher B, ``[d]``; empty if the mode has no teacher B."""
         match self.mode:
             case "ga":
                 return {}
             case "bad_teacher":
-                return {"second": scene.fresh(self.name)}
+                return {"second": context.initial_model(self.name)}
             case "clean_teacher":
-                members, model = scene.staying, scene.fresh(self.name)
+                members, model = context.remaining, context.initial_model(self.name)
             case _:
-                members, model = scene.leaving, scene.original
-        for number in range(self.second.rounds):
-            mean = scene.cohort.mean(members, self.second.at(number), {"model": model})
-            model = model + mean.change.to(torch.float32)
+                members, model = context.leaving, context.original
+        for number in range(self.teacher_b.rounds):
+            mean = context.cohort.mean_update(
+                members, self.teacher_b.task_at(number), {"model": model}
+            )
+            model = model + mean.delta.to(torch.float32)
         return {"second": model}

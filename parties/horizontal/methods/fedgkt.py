@@ -1,11 +1,10 @@
-"""FedGKT: those who stay distil a student behind a gate that shuts the leaving client's images out.
+"""FedGKT: the remaining clients distil a student; a gate stops the leaving client's images.
 
-Gated knowledge transfer (Chundawat et al. 2023) at every client that stays, as Mimir's authors
-compare with it (paper 003, §VI-A3). Their gate goes by features and needs prompts; by classes, the
-gate of the source works with every network, and shuts out classes that others hold, too. No
-schedule lowers the rates. Where nothing passes, the source goes back to an earlier generator; here
-it learns to pass. A round in which nothing did at any client is told as skipped: descriptors that
-hardly differ make no features that do.
+Gated knowledge transfer (Chundawat et al. 2023) at every remaining client, as Mimir's authors
+compare with it (paper 003, §VI-A3). Their gate compares features and needs prompts. The gate of the
+source reads classes; it works with every network and also stops classes that remaining clients
+hold. Learning rates have no schedule. If no image passes the gate at any client, the round is
+recorded as skipped: descriptors that are nearly equal give nearly equal features.
 """
 
 from dataclasses import dataclass, replace
@@ -13,74 +12,83 @@ from typing import Literal, TypeAlias
 
 from torch import Tensor, nn
 
-from models.prompts import Prompted
+from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
-from parties.horizontal.local.distillation import Gate
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.local.local_task import GatePlan
 from parties.horizontal.methods.recover import recover
-from parties.horizontal.methods.student import Begin, of_the_leaving, serving, student
+from parties.horizontal.methods.student import (
+    StudentInit,
+    for_target_client,
+    initial_student,
+    leaving_client_model,
+)
 from unlearning.guarantee import Guarantee
 
-By: TypeAlias = Literal["features", "classes"]
+GateCriterion: TypeAlias = Literal["features", "classes"]
 
 
 @dataclass(frozen=True, slots=True)
 class FedGkt:
-    """Rounds of gated distillation at all clients that stay, then recovery.
+    """Rounds of gated distillation at all remaining clients, then recovery.
 
     Attributes:
-        distil: a round's lesson; its epochs are the generator's rounds.
-        network: lends the names of its parameters.
-        by: what the gate goes by.
-        begin: where the student begins.
-        peer: see ``Mimir``.
+        distil: rounds of distillation; the epochs of its task are the rounds of the generator.
+        recover: rounds of recovery.
+        plan: weights of the losses, and the gate's threshold.
+        network: gives the names of the parameters.
+        gate: what the gate compares.
+        init: initial parameters of the student.
+        target_client: the only client whose model is unlearned; None: all remaining clients.
     """
 
-    distil: Course
-    recover: Course
-    gate: Gate
+    distil: RoundPlan
+    recover: RoundPlan
+    plan: GatePlan
     network: nn.Module
-    by: By = "features"
-    begin: Begin = "random"
-    peer: str | None = None
+    gate: GateCriterion = "features"
+    init: StudentInit = "random"
+    target_client: str | None = None
     name: str = "fedgkt"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = False
+    needs_single_updates: bool = False
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
+        """Largest number of rounds that the method records."""
         return self.distil.rounds + self.recover.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``.
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``.
 
         Raises:
-            PolicyError: the gate goes by features, and the networks have no prompts.
+            PolicyError: the gate compares features, and the networks have no prompts.
         """
-        scene = serving(scene, self.peer)
-        gate, told = self.gate, {"teacher": scene.original}
-        if self.by == "classes":
-            gate = replace(gate, classes=self._classes(scene))
-        elif isinstance(self.network, Prompted):
-            told["second"] = of_the_leaving(scene, self.distil.at(0))
+        context = for_target_client(context, self.target_client)
+        plan, teachers = self.plan, {"teacher": context.original}
+        if self.gate == "classes":
+            plan = replace(plan, classes=self._classes(context))
+        elif isinstance(self.network, PromptedNetwork):
+            teachers["second"] = leaving_client_model(context, self.distil.task_at(0))
         else:
             raise PolicyError(
-                "fedgkt's gate goes by features of prompted networks",
-                'personal = {kind = "mimir"}, or unlearning.fedgkt.by = "classes"',
+                "fedgkt's gate compares features of networks with prompts, and this network has no "
+                "prompts",
+                'set personal = {kind = "mimir"}, or unlearning.fedgkt.gate = "classes"',
             )
-        model = student(self.begin, scene, self.network, self.name)
+        model = initial_student(self.init, context, self.network, self.name)
         for number in range(self.distil.rounds):
-            lesson = replace(self.distil.at(number), aim="gated", gate=gate)
-            mean = scene.cohort.mean(scene.staying, lesson, {"model": model, **told})
-            model = model + mean.change.to(model.dtype)
-            shut = not mean.change.any()
-            scene.tell(Turn("unlearn", number, model, mean.loss, skipped=shut))
-        return recover(scene, model, self.recover)
+            task = replace(self.distil.task_at(number), aim="gated", gate=plan)
+            mean = context.cohort.mean_update(context.remaining, task, {"model": model, **teachers})
+            model = model + mean.delta.to(model.dtype)
+            closed = not mean.delta.any()
+            context.record_round(RoundRecord("unlearn", number, model, mean.loss, skipped=closed))
+        return recover(context, model, self.recover)
 
-    def _classes(self, scene: Scene) -> tuple[int, ...]:
-        """Those that the leaving client holds: the server and all who stay come to know them."""
-        look = replace(self.distil.at(0), aim="classes")
-        held = scene.cohort.mean(scene.leaving, look, {"model": scene.original}).change
-        return tuple(int(label) for label in held.nonzero())
+    def _classes(self, context: UnlearningContext) -> tuple[int, ...]:
+        """The leaving clients' classes, which the server and all remaining clients receive."""
+        class_task = replace(self.distil.task_at(0), aim="classes")
+        slots = {"model": context.original}
+        report = context.cohort.mean_update(context.leaving, class_task, slots).delta
+        return tuple(int(label) for label in report.nonzero())

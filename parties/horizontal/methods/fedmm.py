@@ -1,59 +1,64 @@
-"""FedMM: noise that the model gets most wrong impairs it, noise that it gets most right repairs it.
+"""FedMM: error-maximising noise impairs the model, then error-minimising noise repairs it.
 
-Error-maximising and -minimising noise (Chundawat et al. 2023; paper 003, §VI-A3) without anybody's
-rows. Every client makes the noise against the original with what is its own, and for the classes
-that it holds: the program of the source says class 0 for all that must go. So neither a descriptor
-nor a class leaves its client. Federated, what impairs and what holds are two parts of a round and
-not one shuffled batch, and every round has new noise. By default the repair is longer than the
-source's one epoch, after which little was forgotten.
+Noise in place of rows (Chundawat et al. 2023; paper 003, §VI-A3). Each client makes the noise for
+the original model with its personal parameters and for the classes that it holds; the source's
+program uses class 0 for all forgotten rows. So neither a descriptor nor a class leaves its client.
+In the source both kinds of noise are one shuffled batch; here they are two parts of a round, and
+every round has new noise. By default the repair is longer than the source's one epoch, after which
+little was forgotten.
 """
 
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
 from parties.horizontal.methods.recover import recover
-from parties.horizontal.methods.student import serving
+from parties.horizontal.methods.student import for_target_client
 from unlearning.guarantee import Guarantee
-from unlearning.horizontal.noise import Noise
+from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 
 @dataclass(frozen=True, slots=True)
 class FedMm:
-    """Rounds of all on noise, then rounds of those who stay on theirs.
+    """Rounds of all clients on noise, then rounds of the remaining clients on their noise.
 
     Attributes:
-        share: of the leaving clients in a round that impairs.
-        peer: see ``Mimir``.
+        impair: rounds with both kinds of noise.
+        repair: rounds with error-minimising noise.
+        noise: settings of the noise.
+        share: share of the leaving clients' update in a round that impairs.
+        target_client: the only client whose model is unlearned; None: all remaining clients.
     """
 
-    impair: Course
-    repair: Course
-    noise: Noise
+    impair: RoundPlan
+    repair: RoundPlan
+    noise: ErrorNoisePlan
     share: float = 0.2
-    peer: str | None = None
+    target_client: str | None = None
     name: str = "fedmm"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = False
+    needs_single_updates: bool = False
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
+        """Largest number of rounds that the method records."""
         return self.impair.rounds + self.repair.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        scene = serving(scene, self.peer)
-        model, teacher = scene.original, {"teacher": scene.original}
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``."""
+        context = for_target_client(context, self.target_client)
+        model, teacher = context.original, {"teacher": context.original}
         for number in range(self.impair.rounds):
-            best = replace(self.impair.at(number), aim="best-noise", noise=self.noise)
-            worst, slots = replace(best, aim="worst-noise"), {"model": model, **teacher}
-            own = scene.cohort.mean(scene.leaving, worst, slots)
-            theirs = scene.cohort.mean(scene.staying, best, slots)
-            change = self.share * own.change + (1 - self.share) * theirs.change
+            best = replace(
+                self.impair.task_at(number), aim="error-minimising-noise", noise=self.noise
+            )
+            worst, slots = replace(best, aim="error-maximising-noise"), {"model": model, **teacher}
+            leaving = context.cohort.mean_update(context.leaving, worst, slots)
+            remaining = context.cohort.mean_update(context.remaining, best, slots)
+            change = self.share * leaving.delta + (1 - self.share) * remaining.delta
             model = model + change.to(model.dtype)
-            scene.tell(Turn("unlearn", number, model, theirs.loss))
-        best = replace(self.repair.lesson, aim="best-noise", noise=self.noise)
-        return recover(scene, model, replace(self.repair, lesson=best), teacher)
+            context.record_round(RoundRecord("unlearn", number, model, remaining.loss))
+        best = replace(self.repair.task, aim="error-minimising-noise", noise=self.noise)
+        return recover(context, model, replace(self.repair, task=best), teacher)

@@ -1,8 +1,8 @@
-"""FedOSD: forget along the steepest way that hurts nobody else, then recover without going back.
+"""FedOSD: unlearn along the steepest direction that conflicts with no other client, then recover.
 
-Letters of paper 001: ω = the model, ω⁰ = the original, g_u = the leaving clients' pseudo-gradient
-under the unlearning loss, g_i = those of the clients that stay, d = the direction, η = the rate.
-The variants are the paper's own ablations (Table 5).
+Letters of paper 001: ω = the model; ω⁰ = the original model; g_u = the leaving clients'
+pseudo-gradient of the unlearning loss; g_i = the pseudo-gradients of the remaining clients; d = the
+direction; η = the learning rate. The variants are the ablations of the paper (Table 5).
 """
 
 from dataclasses import dataclass, replace
@@ -11,77 +11,80 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from parties.horizontal.engine.cohort import answers, gradients
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.engine.cohort import pseudo_gradients, quorum_updates
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
 from parties.horizontal.local.local_task import Aim
-from parties.horizontal.methods.recover import recover_away
+from parties.horizontal.methods.recover import recover_fedosd
 from unlearning.guarantee import Guarantee
-from unlearning.horizontal.common_descent import common_descent
-from unlearning.horizontal.steepest import (
+from unlearning.horizontal.fedosd import (
     Projection,
-    cosines,
+    client_cosines,
+    common_descent,
     orthogonal_steepest_descent,
 )
 
-Variant: TypeAlias = Literal["full", "ascent", "no-orthogonal", "common-descent"]  # -, M1, M2, M3
+# The algorithm, and the ablations M1, M2 and M3 of the paper.
+Variant: TypeAlias = Literal["full", "ascent", "no-orthogonal", "common-descent"]
 
 
 @dataclass(frozen=True, slots=True)
 class FedOsd:
-    """Algorithm 1, both stages.
+    """Algorithm 1 of the paper, both stages.
 
     Attributes:
-        unlearn: rounds of the first stage; its lesson's rate is η.
-        recover: rounds of the second.
-        project: whose gradients are kept from leading back; ``none`` is the ablation M5.
+        unlearn: rounds of unlearning; the learning rate of its task is η.
+        recover: rounds of recovery.
+        project: which clients' gradients are projected so that recovery does not lead back to ω⁰;
+            ``none`` is the ablation M5.
+        variant: the full algorithm, or an ablation.
     """
 
-    unlearn: Course
-    recover: Course
+    unlearn: RoundPlan
+    recover: RoundPlan
     project: Projection = "conditional"
     variant: Variant = "full"
     name: str = "fedosd"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = True
+    needs_single_updates: bool = True
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
+        """Largest number of rounds that the method records."""
         return self.unlearn.rounds + self.recover.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        model = scene.original
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``."""
+        model = context.original
         for number in range(self.unlearn.rounds):
-            model = self._step(scene, model, number)
-        return recover_away(scene, model, self.recover, self.project)
+            model = self._step(context, model, number)
+        return recover_fedosd(context, model, self.recover, self.project)
 
-    def _step(self, scene: Scene, model: Tensor, number: int) -> Tensor:
-        lesson, slots = self.unlearn.at(number), {"model": model}
-        # M1 climbs the plain cross entropy and has no end: that is what it shows.
-        aim: Aim = "ascend" if self.variant == "ascent" else "unlearn"
-        staying = dict(answers(scene.cohort, scene.staying, lesson, slots))
-        leaving = dict(scene.cohort.each(scene.leaving, replace(lesson, aim=aim), slots))
-        loss = sum(each.loss for each in staying.values()) / max(1, len(staying))
+    def _step(self, context: UnlearningContext, model: Tensor, number: int) -> Tensor:
+        task, slots = self.unlearn.task_at(number), {"model": model}
+        # M1 maximises the plain cross entropy, which has no bound: the ablation shows its effect.
+        aim: Aim = "elastic" if self.variant == "ascent" else "unlearning-loss"
+        remaining = dict(quorum_updates(context.cohort, context.remaining, task, slots))
+        leaving = dict(context.cohort.updates(context.leaving, replace(task, aim=aim), slots))
+        loss = sum(each.loss for each in remaining.values()) / max(1, len(remaining))
         if not leaving:
-            scene.tell(Turn("unlearn", number, model, loss, skipped=True))
+            context.record_round(RoundRecord("unlearn", number, model, loss, skipped=True))
             return model
-        others, own = gradients(staying, lesson), gradients(leaving, lesson)
+        others, own = pseudo_gradients(remaining, task), pseudo_gradients(leaving, task)
         weights = torch.tensor([each.rows for each in leaving.values()], dtype=own.dtype)
-        found = self._direction((weights / weights.sum()) @ own, others)
-        if found is None:
-            scene.tell(Turn("unlearn", number, model, loss, skipped=True))
+        direction = self._direction((weights / weights.sum()) @ own, others)
+        if direction is None:
+            context.record_round(RoundRecord("unlearn", number, model, loss, skipped=True))
             return model
-        # FedOSD Alg 1, line 8: ω ← ω − η d.
-        after = model - lesson.learning_rate * found
-        against = cosines(others, found)
-        conflicts, cosine = int((against < -1e-6).sum()), float(against.abs().max())
-        scene.tell(Turn("unlearn", number, after, loss, conflicts, cosine))
+        # FedOSD (paper 001) Alg 1, line 8: ω ← ω − η d.
+        after = model - task.learning_rate * direction
+        cosines = client_cosines(others, direction)
+        conflicts, cosine = int((cosines < -1e-6).sum()), float(cosines.abs().max())
+        context.record_round(RoundRecord("unlearn", number, after, loss, conflicts, cosine))
         return after
 
     def _direction(self, own: Tensor, others: Tensor) -> Tensor | None:
-        """What to subtract; None where nothing may be done to the others."""
+        """The direction to subtract, ``[d]``; None if every direction has a conflict."""
         match self.variant:
             case "no-orthogonal":
                 return own

@@ -1,8 +1,8 @@
-"""FedRecovery: take the leaving client's part of every stored round out of the model, add noise.
+"""FedRecovery: subtract the leaving client's part of every stored round from the model, add noise.
 
-Letters as in ``unlearning.horizontal.recovery``. The noise is calibrated to the length of what was
-taken out, a distance that is measured and not bounded beforehand: it promises nothing, so the level
-is heuristic.
+Letters as in ``unlearning.horizontal.baselines``. The noise is calibrated to the length of what was
+subtracted. That length is measured and not bounded beforehand, so the method has no certificate and
+its guarantee is heuristic.
 """
 
 from collections.abc import Mapping
@@ -12,72 +12,85 @@ import torch
 from torch import Tensor
 
 from parties.common.errors import PolicyError
-from parties.common.shared_randomness import normals
+from parties.common.shared_randomness import normal_draws
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
-from parties.horizontal.local.local_task import Learned
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.local.local_task import LocalUpdate
 from parties.horizontal.methods.recover import recover
 from unlearning.guarantee import Guarantee
-from unlearning.horizontal import recovery
+from unlearning.horizontal.baselines import (
+    recovery_noise_scale,
+    recovery_residual,
+    recovery_weights,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FedRecovery:
-    """One step of the server alone, then plain recovery.
+    """One step of the server alone, then recovery.
 
     Attributes:
-        epsilon: ε of the noise; None adds none.
-        beta: β.
+        recover: rounds of recovery.
+        epsilon: ε of the noise; None: no noise.
+        beta: β of the noise.
     """
 
-    recover: Course
+    recover: RoundPlan
     epsilon: float | None = None
     beta: float = 1e-5
     name: str = "fedrecovery"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = True
+    needs_single_updates: bool = True
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
+        """Largest number of rounds that the method records."""
         return 1 + self.recover.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        if scene.history is None or not len(scene.history):
-            raise PolicyError("fedrecovery needs the history of the training", "history.every = 1")
-        gone = {each.client for each in scene.leaving}
-        squares = torch.tensor([_square(found) for _, found in scene.history.rounds()])
-        # w̄ = w_t − Σ_i p_i δ_i; the stored changes are −η ∇f, so that here η is 1.
-        taken = torch.zeros_like(scene.original)
-        shares = recovery.weights(squares)
-        for share, (_, found) in zip(shares, scene.history.rounds(), strict=True):
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``.
+
+        Raises:
+            PolicyError: no rounds of the training are stored.
+        """
+        if context.history is None or not len(context.history):
+            raise PolicyError(
+                "fedrecovery needs stored rounds of the training", "set history.every = 1"
+            )
+        gone = {each.client for each in context.leaving}
+        squares = torch.tensor([_square(found) for _, found in context.history.rounds()])
+        # FedRecovery (Zhang et al. 2023): w̄ = w_t − Σ_i p_i δ_i. A stored update is −η ∇f, so η is
+        # 1 here.
+        taken = torch.zeros_like(context.original)
+        shares = recovery_weights(squares)
+        for share, (_, found) in zip(shares, context.history.rounds(), strict=True):
             taken += share * _residual(found, gone)
-        model = scene.original - taken
+        model = context.original - taken
         if self.epsilon is not None:
-            scale = recovery.noise_scale(self.epsilon, self.beta, float(taken.double().norm()))
-            # Clients know the agreement's seed, and torch's generators have 32 bits of their own.
-            noise = torch.from_numpy(normals(scene.secret(), len(model)))
+            scale = recovery_noise_scale(self.epsilon, self.beta, float(taken.double().norm()))
+            # The server's secret seeds the noise: clients know the seed of the agreement, and the
+            # generators of torch use only 32 bits of a seed.
+            noise = torch.from_numpy(normal_draws(context.secret(), len(model)))
             model = model + (scale * noise).to(model.dtype)
-        scene.tell(Turn("unlearn", 0, model))
-        return recover(scene, model, self.recover)
+        context.record_round(RoundRecord("unlearn", 0, model))
+        return recover(context, model, self.recover)
 
 
-def _changes(found: Mapping[Member, Learned]) -> Tensor:
-    """What the clients of a round learned, ``[clients, d]``."""
-    return torch.stack([each.change for each in found.values()])
+def _changes(found: Mapping[Member, LocalUpdate]) -> Tensor:
+    """The updates of a round's clients, ``[clients, d]``."""
+    return torch.stack([each.delta for each in found.values()])
 
 
-def _square(found: Mapping[Member, Learned]) -> float:
-    """The squared length of the mean change."""
+def _square(found: Mapping[Member, LocalUpdate]) -> float:
+    """The squared norm of the mean update."""
     return float(_changes(found).mean(dim=0).square().sum())
 
 
-def _residual(found: Mapping[Member, Learned], gone: set[str]) -> Tensor:
-    """What those who leave did in a round, ``[d]``."""
+def _residual(found: Mapping[Member, LocalUpdate], gone: set[str]) -> Tensor:
+    """The part of the leaving clients in a round, ``[d]``."""
     changes = _changes(found)
     here = [place for place, member in enumerate(found) if member.client in gone]
     if not here or len(here) == len(found):
         return torch.zeros_like(changes[0])
-    return recovery.residual(-changes, here, 1.0)
+    return recovery_residual(-changes, here, 1.0)

@@ -1,29 +1,29 @@
-"""Drop the client and fine-tune, a baseline: those who stay train on, and nothing pushes out."""
+"""Fine-tune (baseline): train the remaining clients further, without any unlearning step."""
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import UnlearningContext
 from parties.horizontal.methods.recover import recover
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
 class FineTune:
-    """A row that every table needs: it beats several ways that are more work."""
+    """Recovery rounds from the original model. Every table has this baseline."""
 
-    course: Course
+    round_plan: RoundPlan
     name: str = "fine-tune"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = False
+    needs_single_updates: bool = False
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
-        return self.course.rounds
+        """Largest number of rounds that the method records."""
+        return self.round_plan.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        return recover(scene, scene.original, self.course)
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``."""
+        return recover(context, context.original, self.round_plan)

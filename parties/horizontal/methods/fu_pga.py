@@ -1,7 +1,7 @@
-"""FU-PGA: the leaving client climbs its loss within a ball; then those who stay recover.
+"""FU-PGA: the leaving client's gradient ascent within a ball, then recovery.
 
-Letters as in ``unlearning.horizontal.ball``. The leaving client's rows count as one client, also
-where other rows of the same client stay.
+Letters as in ``unlearning.horizontal.baselines``. The leaving client's forgotten rows count as one
+client, even if other rows of the client remain.
 """
 
 from dataclasses import dataclass
@@ -10,13 +10,18 @@ import torch
 from torch import Tensor
 
 from parties.common.errors import PolicyError
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
 from parties.horizontal.methods.recover import recover
 from unlearning.guarantee import Guarantee
-from unlearning.horizontal import ball
+from unlearning.horizontal.baselines import (
+    ball_centre,
+    ball_radius,
+    project_to_ball,
+    squared_model_distance,
+)
 
-RANDOM = 10  # models whose distance gives the radius
+RANDOM = 10  # random models; their distance from the reference gives the radius of the ball
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,47 +29,49 @@ class FuPga:
     """Projected ascent from the model without the client's last update.
 
     Attributes:
-        last: the rounds of the training; the lesson of the last of them gives w_u.
-        climb: the leaving client's lesson of one round, and how many.
-        far: *squared* distance to w_u at which it stops, as in the authors' program.
+        last: rounds of the training; the task of its last round gives w_u.
+        ascent: rounds of ascent at the leaving client.
+        recover: rounds of recovery.
+        max_distance: *squared* distance to w_u at which the ascent ends, as in the authors'
+            program.
     """
 
-    last: Course
-    climb: Course
-    recover: Course
-    far: float = 2.2
+    last: RoundPlan
+    ascent: RoundPlan
+    recover: RoundPlan
+    max_distance: float = 2.2
     name: str = "fu-pga"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = True
+    needs_single_updates: bool = True
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
-        return self.climb.rounds + self.recover.rounds
+        """Largest number of rounds that the method records."""
+        return self.ascent.rounds + self.recover.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``.
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``.
 
         Raises:
-            PolicyError: nobody stays, and without anybody there is no model to begin at.
+            PolicyError: no client remains.
         """
-        gone, clients = len(scene.leaving), len(scene.leaving) + len(scene.staying)
-        if not scene.staying:
+        gone, clients = len(context.leaving), len(context.leaving) + len(context.remaining)
+        if not context.remaining:
             raise PolicyError(
-                "fu-pga begins at the model of those who stay, and nobody does",
-                "there must be rows that stay; otherwise begin a new federation",
+                "fu-pga starts at the model of the remaining clients, and no client remains",
+                "keep at least one client with rows, or start a new federation",
             )
-        lesson = self.last.at(max(0, self.last.rounds - 1))
-        own = scene.cohort.mean(scene.leaving, lesson, {"model": scene.original})
-        leaving = scene.original + own.change.to(scene.original.dtype)
-        centre = ball.centre(scene.original, leaving, clients, gone)
-        random = torch.stack([scene.fresh(f"{self.name} {k}") for k in range(RANDOM)])
-        size, model = ball.radius(centre, random), centre
-        for number in range(self.climb.rounds):
-            lesson = self.climb.at(number)
-            mean = scene.cohort.mean(scene.leaving, lesson, {"model": model})
-            model = ball.within(model + mean.change.to(model.dtype), centre, size)
-            scene.tell(Turn("unlearn", number, model, mean.loss))
-            if ball.squared(model, leaving) > self.far:
+        task = self.last.task_at(max(0, self.last.rounds - 1))
+        own = context.cohort.mean_update(context.leaving, task, {"model": context.original})
+        leaving = context.original + own.delta.to(context.original.dtype)
+        centre = ball_centre(context.original, leaving, clients, gone)
+        random = torch.stack([context.initial_model(f"{self.name} {k}") for k in range(RANDOM)])
+        size, model = ball_radius(centre, random), centre
+        for number in range(self.ascent.rounds):
+            task = self.ascent.task_at(number)
+            mean = context.cohort.mean_update(context.leaving, task, {"model": model})
+            model = project_to_ball(model + mean.delta.to(model.dtype), centre, size)
+            context.record_round(RoundRecord("unlearn", number, model, mean.loss))
+            if squared_model_distance(model, leaving) > self.max_distance:
                 break
-        return recover(scene, model, self.recover)
+        return recover(context, model, self.recover)

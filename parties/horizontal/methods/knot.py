@@ -1,11 +1,11 @@
-"""Knot: of clusters that learned apart, only the leaving client's goes back and learns again.
+"""Knot: clusters train apart, and only the leaving client's cluster goes back and trains again.
 
-It goes back to before the client's first round and goes on without it; the other clusters never
-knew of it (Su and Li 2023). Synchronous, where the paper is not. Clusters are dealt by the seed:
-the paper's assignment by training time and by the likeness of updates puts the client's rows into
-who is where, and retraining one cluster does not take them out. For the same reason the model of
-all clusters is their mean, and not the one that is best on somebody's rows; where clients differ
-much it is poor.
+The cluster goes back to the snapshot before the client's first round and trains on without the
+client. The client never influenced the other clusters (Su and Li 2023). Rounds are synchronous; in
+the paper they are not. The seed assigns clients to clusters. The paper's assignment by training
+time and by similarity of updates depends on the client's rows, and retraining one cluster does not
+remove that influence. For the same reason the model of all clusters is their mean, and not the
+model that is best on some rows; the mean is poor if clients differ much.
 """
 
 from dataclasses import dataclass
@@ -13,57 +13,68 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from parties.common.errors import PolicyError
-from parties.horizontal.engine.clusters import average, follow
+from parties.horizontal.engine.clusters import mean_model, train_cluster
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.engine.rounds import Course, Round
-from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.engine.rounds import RoundPlan, RoundResult
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
 class Knot:
-    """The rounds of the training again, for the clusters of who leaves.
+    """The rounds of the training again, for the clusters of the leaving clients.
 
-    Exact: bit-equal to a training of the same clusters without the client where all of a cluster
-    take part in every round. Where they are drawn, rounds before its first were drawn with it.
+    Exact: if all clients of a cluster take part in every round, the model is bit-equal to a
+    training of the same clusters without the leaving clients. If each round selects some clients,
+    the selection in the rounds before the leaving client's first round included that client.
+
+    Attributes:
+        round_plan: rounds of the training.
     """
 
-    course: Course
+    round_plan: RoundPlan
     name: str = "knot"
     guarantee: Guarantee = Guarantee.EXACT
-    single: bool = False
+    needs_single_updates: bool = False
 
     @property
     def rounds(self) -> int | None:
-        """See ``Method``: the history of the training decides."""
+        """None: the number depends on the cluster's snapshots."""
         return None
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``.
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``.
 
         Raises:
-            PolicyError: the training was not in clusters, or nobody stays.
+            PolicyError: the training had no clusters, or no client remains.
         """
-        if scene.tracks is None:
-            raise PolicyError("knot needs a training in clusters", "training.clusters = 5")
+        if context.clusters is None:
+            raise PolicyError("knot needs a training in clusters", "set training.clusters = 5")
 
-        def watch(each: Round) -> None:
-            scene.tell(Turn("unlearn", each.number, each.model, each.mean.loss))
+        def watch(each: RoundResult) -> None:
+            context.record_round(RoundRecord("unlearn", each.number, each.model, each.mean.loss))
 
-        gone, models = frozenset(each.client for each in scene.leaving), []
-        for number, track in scene.tracks:
-            start, now = track.before(gone), track
-            if start is not None:
-                members = self._members(scene, scene.tracks.groups[number], gone)
-                now = follow(scene.cohort, track, start, members, self.course, watch)
-                scene.tracks.write(number, now)
-            if now.last is not None:
-                models.append(now.last)
+        gone, models = frozenset(each.client for each in context.leaving), []
+        for number, trained in context.clusters:
+            snapshot, history = trained.snapshot_before(gone), trained
+            if snapshot is not None:
+                members = self._members(context, context.clusters.groups[number], gone)
+                history = train_cluster(
+                    context.cohort, trained, snapshot, members, self.round_plan, watch
+                )
+                context.clusters.write(number, history)
+            if history.model is not None:
+                models.append(history.model)
         if not models:
-            raise PolicyError("nobody stays in any cluster")
-        return average(models)
+            raise PolicyError("no client remains in any cluster")
+        return mean_model(models)
 
-    def _members(self, scene: Scene, group: tuple[str, ...], gone: frozenset[str]) -> list[Member]:
-        """Those of a cluster who stay; whose rows all stay learns in the order of the training."""
-        here = [each for each in scene.staying if each.client in group]
+    def _members(
+        self, context: UnlearningContext, group: tuple[str, ...], gone: frozenset[str]
+    ) -> list[Member]:
+        """The remaining members of a cluster.
+
+        A client that keeps all its rows trains with the random stream of the training.
+        """
+        here = [each for each in context.remaining if each.client in group]
         return [each if each.client in gone else Member(each.client) for each in here]

@@ -1,31 +1,31 @@
-"""What a way to unlearn is to the server's program."""
+"""Interface of a client unlearning method."""
 
 from typing import Protocol
 
 from torch import Tensor
 
-from parties.horizontal.engine.unlearning_context import Scene
+from parties.horizontal.engine.unlearning_context import UnlearningContext
 from unlearning.guarantee import Guarantee
 
 
 class Method(Protocol):
-    """One way to unlearn."""
+    """A client unlearning method."""
 
     @property
     def name(self) -> str:
-        """As the config and the report have it."""
+        """Name of the method in the config and in the report."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """What it promises."""
+        """Level of the method's guarantee."""
 
     @property
-    def single(self) -> bool:
-        """Whether it needs single clients' updates, which secure aggregation hides."""
+    def needs_single_updates(self) -> bool:
+        """Whether the method needs single clients' updates, which secure aggregation hides."""
 
     @property
     def rounds(self) -> int | None:
-        """How many it tells of at most, for its remaining time; None: nobody knows before."""
+        """Largest number of rounds that the method records; None: unknown before it runs."""
 
-    def run(self, scene: Scene) -> Tensor:
-        """The unlearned model, ``[d]``."""
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``."""

@@ -1,64 +1,75 @@
-"""Mimir: those who stay distil a student from their own models and images that nobody took.
+"""Mimir: the remaining clients distil a student from their own models and generated images.
 
-The leaving client hands over its descriptor once, to be forgotten with it. Shared prompts stay as
-they are, and still know it (paper 003, C11): what is unlearned is backbone and head.
+The leaving client sends its descriptor to the server once, and the descriptor is deleted
+afterwards. Shared prompts do not change and keep information about the leaving client (paper 003,
+C11): backbone and head are unlearned.
 """
 
 from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from models.prompts import Prompted
+from models.prompts import PromptedNetwork
 from parties.common.errors import PolicyError
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
-from parties.horizontal.local.distillation import Distillation
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.local.local_task import DistillationPlan
 from parties.horizontal.methods.recover import recover
-from parties.horizontal.methods.student import Begin, of_the_leaving, serving, student
+from parties.horizontal.methods.student import (
+    StudentInit,
+    for_target_client,
+    initial_student,
+    leaving_client_model,
+)
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
 class Mimir:
-    """Rounds of distillation at all clients that stay, then recovery.
+    """Rounds of distillation at all remaining clients, then recovery.
 
     Attributes:
-        distil: a round's lesson; its epochs are the generator's rounds.
-        network: lends the names of its parameters.
-        begin: where the student begins.
-        peer: the one client for whose model all this is; None: all that stay.
+        distil: rounds of distillation; the epochs of its task are the rounds of the generator.
+        recover: rounds of recovery.
+        plan: weights of the losses.
+        network: gives the names of the parameters.
+        init: initial parameters of the student.
+        target_client: the only client whose model is unlearned; None: all remaining clients.
     """
 
-    distil: Course
-    recover: Course
-    plan: Distillation
+    distil: RoundPlan
+    recover: RoundPlan
+    plan: DistillationPlan
     network: nn.Module
-    begin: Begin = "random"
-    peer: str | None = None
+    init: StudentInit = "random"
+    target_client: str | None = None
     name: str = "mimir"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = True
+    needs_single_updates: bool = True
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
+        """Largest number of rounds that the method records."""
         return self.distil.rounds + self.recover.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``.
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``.
 
         Raises:
-            PolicyError: the networks have no prompts.
+            PolicyError: the network has no prompts.
         """
-        if not isinstance(self.network, Prompted):
-            raise PolicyError("mimir forgets prompted networks", 'personal = {kind = "mimir"}')
-        scene = serving(scene, self.peer)
-        leaving = of_the_leaving(scene, self.distil.at(0))
-        teachers = {"teacher": scene.original, "second": leaving}
-        model = student(self.begin, scene, self.network, self.name)
+        if not isinstance(self.network, PromptedNetwork):
+            raise PolicyError(
+                "mimir unlearns networks with prompts, and this network has none",
+                'set personal = {kind = "mimir"}',
+            )
+        context = for_target_client(context, self.target_client)
+        leaving = leaving_client_model(context, self.distil.task_at(0))
+        teachers = {"teacher": context.original, "second": leaving}
+        model = initial_student(self.init, context, self.network, self.name)
         for number in range(self.distil.rounds):
-            lesson = replace(self.distil.at(number), aim="distil", distil=self.plan)
-            mean = scene.cohort.mean(scene.staying, lesson, {"model": model, **teachers})
-            model = model + mean.change.to(model.dtype)
-            scene.tell(Turn("unlearn", number, model, mean.loss))
-        return recover(scene, model, self.recover)
+            task = replace(self.distil.task_at(number), aim="distil", distil=self.plan)
+            mean = context.cohort.mean_update(context.remaining, task, {"model": model, **teachers})
+            model = model + mean.delta.to(model.dtype)
+            context.record_round(RoundRecord("unlearn", number, model, mean.loss))
+        return recover(context, model, self.recover)

@@ -1,66 +1,70 @@
-"""MoDe: mix in a model that those who stay train from scratch, and let all be guided by it.
+"""MoDe: mix in a model that the remaining clients train from scratch, and let it guide all clients.
 
-Letters as in ``unlearning.horizontal.degradation``. The leaving client's rows are taught again with
-the degradation model's own predictions; those who stay teach with true labels.
+Letters as in ``unlearning.horizontal.baselines``. The leaving client trains on its rows with the
+predictions of the degradation model in place of labels; the remaining clients train with true
+labels.
 """
 
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
-from parties.horizontal.local.local_task import Lesson
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.methods.recover import recover
 from unlearning.guarantee import Guarantee
-from unlearning.horizontal.degradation import degraded
+from unlearning.horizontal.baselines import mode_erasure
 
 
 @dataclass(frozen=True, slots=True)
 class MoDe:
-    """Erasure and guidance by turns, then recovery.
+    """Alternate rounds of erasure and guidance, then recovery.
 
     Attributes:
-        degrade: rounds that train the degradation model and mix it in.
-        guide: rounds of guidance, each after one of those as long as there are any.
-        momentum: λ.
+        degrade: rounds of erasure, which train the degradation model and mix it in.
+        guide: rounds of guidance, one after each round of erasure as long as there are any.
+        recover: rounds of recovery.
+        momentum: λ, weight of the old model in the mix.
     """
 
-    degrade: Course
-    guide: Course
-    recover: Course
+    degrade: RoundPlan
+    guide: RoundPlan
+    recover: RoundPlan
     momentum: float = 0.95
     name: str = "mode"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = False
+    needs_single_updates: bool = False
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
+        """Largest number of rounds that the method records."""
         return max(self.degrade.rounds, self.guide.rounds) + self.recover.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        model, other = scene.original, scene.fresh(self.name)
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``."""
+        model, degraded = context.original, context.initial_model(self.name)
         for number in range(max(self.degrade.rounds, self.guide.rounds)):
             loss: float | None = None
             if number < self.degrade.rounds:
-                lesson = self.degrade.at(number)
-                taught = scene.cohort.mean(scene.staying, lesson, {"model": other})
-                other = other + taught.change.to(other.dtype)
-                model = degraded(model, other, self.momentum)
+                task = self.degrade.task_at(number)
+                update = context.cohort.mean_update(context.remaining, task, {"model": degraded})
+                degraded = degraded + update.delta.to(degraded.dtype)
+                model = mode_erasure(model, degraded, self.momentum)
             if number < self.guide.rounds:
-                model, loss = self._guided(scene, model, other, self.guide.at(number))
-            scene.tell(Turn("unlearn", number, model, loss))
-        return recover(scene, model, self.recover)
+                model, loss = self._guided(context, model, degraded, self.guide.task_at(number))
+            context.record_round(RoundRecord("unlearn", number, model, loss))
+        return recover(context, model, self.recover)
 
     def _guided(
-        self, scene: Scene, model: Tensor, other: Tensor, lesson: Lesson
+        self, context: UnlearningContext, model: Tensor, degraded: Tensor, task: LocalTask
     ) -> tuple[Tensor, float]:
-        """The model after a round of all, and the loss of those who stay."""
-        told = replace(lesson, aim="pseudo-labels")
-        own = scene.cohort.mean(scene.leaving, told, {"model": model, "teacher": other})
-        theirs = scene.cohort.mean(scene.staying, lesson, {"model": model})
-        rows = own.rows + theirs.rows
-        change = (own.rows * own.change + theirs.rows * theirs.change) / rows
-        return model + change.to(model.dtype), theirs.loss
+        """The model after a round of guidance, ``[d]``, and the loss of the remaining clients."""
+        pseudo_label_task = replace(task, aim="pseudo-labels")
+        leaving = context.cohort.mean_update(
+            context.leaving, pseudo_label_task, {"model": model, "teacher": degraded}
+        )
+        remaining = context.cohort.mean_update(context.remaining, task, {"model": model})
+        rows = leaving.rows + remaining.rows
+        change = (leaving.rows * leaving.delta + remaining.rows * remaining.delta) / rows
+        return model + change.to(model.dtype), remaining.loss

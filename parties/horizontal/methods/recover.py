@@ -1,36 +1,52 @@
-"""Post-training: those who stay train on, so that the model gets back what unlearning cost it."""
+"""Recovery: the remaining clients train on, so that the model regains accuracy after unlearning."""
 
 import torch
 from torch import Tensor
 
-from parties.horizontal.engine.cohort import answers
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
+from parties.horizontal.engine.cohort import quorum_updates
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
 from parties.horizontal.local.local_task import Slots
-from unlearning.horizontal.steepest import Projection, not_back
+from unlearning.horizontal.fedosd import Projection, project_recovery
 
-ALONE: Slots = {}
+NO_SLOTS: Slots = {}
 
 
-def recover(scene: Scene, model: Tensor, course: Course, beside: Slots = ALONE) -> Tensor:
-    """Plain rounds of those who stay; ``beside`` are further vectors that the lesson needs."""
-    rule = course.rule
-    for number in range(course.rounds):
-        chosen = course.chosen(scene.staying, number)
-        mean = scene.cohort.mean(chosen, course.at(number), {"model": model, **beside})
-        model, rule = rule.step(model, mean.change.to(model.dtype))
-        scene.tell(Turn("recover", number, model, mean.loss))
+def recover(
+    context: UnlearningContext, model: Tensor, round_plan: RoundPlan, extra_slots: Slots = NO_SLOTS
+) -> Tensor:
+    """Run plain rounds of the remaining clients and return the model, ``[d]``.
+
+    Args:
+        context: the clients and the callback for records.
+        model: after unlearning, ``[d]``.
+        round_plan: settings of the rounds.
+        extra_slots: further vectors that the task needs, ``[d]`` each.
+    """
+    rule = round_plan.rule
+    for number in range(round_plan.rounds):
+        chosen = round_plan.select_members(context.remaining, number)
+        mean = context.cohort.mean_update(
+            chosen, round_plan.task_at(number), {"model": model, **extra_slots}
+        )
+        model, rule = rule.step(model, mean.delta.to(model.dtype))
+        context.record_round(RoundRecord("recover", number, model, mean.loss))
     return model
 
 
-def recover_away(scene: Scene, model: Tensor, course: Course, project: Projection) -> Tensor:
-    """FedOSD's rounds: no client's update leads back to the original, and all weigh the same."""
-    for number in range(course.rounds):
-        lesson, away = course.at(number), model - scene.original
+def recover_fedosd(
+    context: UnlearningContext, model: Tensor, round_plan: RoundPlan, project: Projection
+) -> Tensor:
+    """Run the recovery of FedOSD from ``model``, ``[d]``, and return the model, ``[d]``.
+
+    No client's update leads back to the original model, and all clients have the same weight.
+    """
+    for number in range(round_plan.rounds):
+        task, away = round_plan.task_at(number), model - context.original
         total, loss, count = torch.zeros_like(model), 0.0, 0
-        for _, found in answers(scene.cohort, scene.staying, lesson, {"model": model}):
-            total += not_back(found.change / -lesson.learning_rate, away, project)
+        for _, found in quorum_updates(context.cohort, context.remaining, task, {"model": model}):
+            total += project_recovery(found.delta / -task.learning_rate, away, project)
             loss, count = loss + found.loss, count + 1
-        model = model - lesson.learning_rate * total / count
-        scene.tell(Turn("recover", number, model, loss / count))
+        model = model - task.learning_rate * total / count
+        context.record_round(RoundRecord("recover", number, model, loss / count))
     return model

@@ -1,38 +1,40 @@
-"""Retrain: a fresh model by those who stay; what every other way is measured by."""
+"""Retrain: the remaining clients train a new model; the reference of every other method."""
 
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from parties.horizontal.engine.clusters import average
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene
+from parties.horizontal.engine.clusters import mean_model
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import UnlearningContext
 from parties.horizontal.methods.recover import recover
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
 class Retrain:
-    """The whole training again, for as many rounds as the original had.
+    """The whole training again, for as many rounds as the original training.
 
     Attributes:
-        groups: the clusters of the training; none: all learn together.
+        round_plan: rounds of the training.
+        name: of this Retrain; its random stream is named after it.
+        groups: the clients of each cluster; empty: all clients train together.
     """
 
-    course: Course
+    round_plan: RoundPlan
     name: str = "retrain"
     groups: tuple[tuple[str, ...], ...] = ()
     guarantee: Guarantee = Guarantee.EXACT
-    single: bool = False
+    needs_single_updates: bool = False
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
-        return self.course.rounds * max(1, len(self.groups))
+        """Largest number of rounds that the method records."""
+        return self.round_plan.rounds * max(1, len(self.groups))
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``."""
-        fresh = scene.fresh(self.name)
-        parts = [[m for m in scene.staying if m.client in group] for group in self.groups]
-        scenes = [replace(scene, staying=part) for part in parts if part] or [scene]
-        return average([recover(each, fresh, self.course) for each in scenes])
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``."""
+        fresh = context.initial_model(self.name)
+        parts = [[m for m in context.remaining if m.client in group] for group in self.groups]
+        contexts = [replace(context, remaining=part) for part in parts if part] or [context]
+        return mean_model([recover(each, fresh, self.round_plan) for each in contexts])

@@ -1,4 +1,4 @@
-"""Distillation's student: where it begins, and what it is told of the client that leaves."""
+"""The student of a data-free distillation: initial parameters, and the leaving client's model."""
 
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -6,33 +6,43 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from parties.horizontal.engine.unlearning_context import Scene
-from parties.horizontal.evaluation.whole_model import whole
-from parties.horizontal.local.local_task import Lesson
-from parties.horizontal.local.personal import last_linear, mask
+from parties.horizontal.engine.aggregation import add_personal_parameters
+from parties.horizontal.engine.unlearning_context import UnlearningContext
+from parties.horizontal.local.local_task import LocalTask
+from parties.horizontal.local.personalisation import last_linear_name, parameter_mask
 
-Begin: TypeAlias = Literal["random", "warm", "head-reset"]
-PROMPTS = ("generator.", "base", "descriptor")  # of prompted networks; they stay as they are
+StudentInit: TypeAlias = Literal["random", "warm", "head-reset"]
+# Prefixes of the parameters of networks with prompts that the distillation does not change.
+PROMPT_PARAMETERS = ("generator.", "base", "descriptor")
 
 
-def student(begin: Begin, scene: Scene, network: nn.Module, stream: str) -> Tensor:
-    """Random weights but for the prompts, the original, or that with a fresh head."""
-    match begin:
+def initial_student(
+    init: StudentInit, context: UnlearningContext, network: nn.Module, stream: str
+) -> Tensor:
+    """Return the initial parameters of the student, ``[d]``.
+
+    ``random``: random weights, except for the prompts. ``warm``: the original model.
+    ``head-reset``: the original model with a random head.
+    """
+    match init:
         case "warm":
-            return scene.original
+            return context.original
         case "head-reset":
-            fresh = mask(network, (last_linear(network),))
+            fresh = parameter_mask(network, (last_linear_name(network),))
         case "random":
-            fresh = ~mask(network, PROMPTS)
-    return torch.where(fresh, scene.fresh(stream), scene.original)
+            fresh = ~parameter_mask(network, PROMPT_PARAMETERS)
+    return torch.where(fresh, context.initial_model(stream), context.original)
 
 
-def of_the_leaving(scene: Scene, lesson: Lesson) -> Tensor:
-    """The original with what the leaving client has of its own, handed over to be forgotten."""
-    return whole(scene.cohort, scene.leaving, lesson, scene.original)
+def leaving_client_model(context: UnlearningContext, task: LocalTask) -> Tensor:
+    """Return the original model with the leaving client's personal parameters, ``[d]``.
+
+    The leaving client sends its personal parameters to the server for this.
+    """
+    return add_personal_parameters(context.cohort, context.leaving, task, context.original)
 
 
-def serving(scene: Scene, peer: str | None) -> Scene:
-    """The scene of one client that stays, whose model is unlearned; None: of all who stay."""
-    kept = [each for each in scene.staying if peer in (None, each.client)]
-    return replace(scene, staying=kept)
+def for_target_client(context: UnlearningContext, target_client: str | None) -> UnlearningContext:
+    """Return a context in which only one client remains; None: all remaining members do."""
+    kept = [each for each in context.remaining if target_client in (None, each.client)]
+    return replace(context, remaining=kept)

@@ -1,1 +1,1 @@
-"""Sums in which no single update is seen: by pairwise masks, or encrypted."""
+"""Secure aggregation: the server receives sums of updates, by pairwise masks or by CKKS."""

@@ -1,64 +1,81 @@
-"""What every kind of secure aggregation has in common at a client: who may be summed, and what.
+"""Common rules of secure aggregation at a client: members of a sum, and encoding of an update.
 
-What a client learned stands in a sum as n Δ, then n and n times the loss, so that the server gets
-the mean by rows without anybody's rows or loss.
+A client's vector in a sum is n Δ, then n, then n times the loss (n = its rows, Δ = its update). So
+the server receives the mean weighted by rows, but no client's rows or loss.
 """
 
 import torch
 
-from configs.federated import Federated
+from configs.federated import FederatedAgreement
 from parties.common.errors import PolicyError
-from parties.horizontal.local.local_task import Learned
-from parties.horizontal.secure.masking.fixed_point import MOST, Overflow, Words, encoded
+from parties.horizontal.local.local_task import LocalUpdate
+from parties.horizontal.secure.masking.fixed_point import (
+    MAX_FIXED_POINT,
+    FixedPointOverflow,
+    Words,
+    encode_fixed_point,
+)
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
-CONTEXT = 32  # bytes
+CONTEXT_BYTES = 32
 
 
-def admitted(agreement: Federated, gather: vfl_pb2.Gather, known: set[bytes]) -> tuple[str, ...]:
-    """The members of a new sum, whose context joins those that are ``known``.
+def check_sum_members(
+    agreement: FederatedAgreement, start: vfl_pb2.StartSum, known_contexts: set[bytes]
+) -> tuple[str, ...]:
+    """Return the members of a new sum and add its context to ``known_contexts``.
 
     Raises:
-        RemoteProtocolError: they are no clients, or the sum was gathered for before.
-        PolicyError: they are fewer than was agreed on.
+        RemoteProtocolError: a member is no client, or named twice, or the sum started before.
+        PolicyError: the sum has fewer members than agreed.
     """
-    least, members = agreement.aggregation.least, tuple(gather.members)
+    min_contributors, members = agreement.aggregation.min_contributors, tuple(start.members)
     if len(set(members)) != len(members) or not {*members} <= {*agreement.spokes}:
-        raise RemoteProtocolError("gathers members who are no clients, or one of them twice")
-    if len(members) < least or gather.threshold < least:
+        raise RemoteProtocolError("started a sum with a member that is no client, or named twice")
+    if len(members) < min_contributors or start.threshold < min_contributors:
         raise PolicyError(
-            f"a sum of {len(members)}, opened by {gather.threshold}, is less than the agreed "
-            f"{least} contributors",
-            "aggregation.least says how many; wait for more clients",
+            f"the server started a sum of {len(members)} members that {start.threshold} members "
+            f"open; agreed are at least {min_contributors} contributors",
+            "wait for more clients, or agree on a smaller aggregation.min_contributors",
         )
-    if len(gather.context) != CONTEXT or gather.context in known:
-        raise RemoteProtocolError("gathers for a sum that was opened before")
-    known.add(gather.context)
+    if len(start.context) != CONTEXT_BYTES or start.context in known_contexts:
+        raise RemoteProtocolError("started a sum with a context that was used before")
+    known_contexts.add(start.context)
     return members
 
 
-class Outgrown(PolicyError):
-    """An update that is too large for a sum, or not finite."""
+class UpdateTooLarge(PolicyError):
+    """An update exceeds the range of secure aggregation, or is not finite."""
 
 
-def weighed(found: Learned, bits: int, members: int, most: float = MOST) -> Words:
-    """What stands in a sum of so many members, in multiples of 2^-``bits``.
+def encode_update(
+    update: LocalUpdate, bits: int, members: int, most: float = MAX_FIXED_POINT
+) -> Words:
+    """Return an update as fixed-point numbers for a sum, ``[d + 2]``.
+
+    Args:
+        update: the client's update.
+        bits: number of fraction bits.
+        members: number of members of the sum.
+        most: bound on the sum's numbers.
 
     Raises:
-        Outgrown: it does not fit.
+        UpdateTooLarge: a number exceeds its part of the bound, or is not finite.
     """
-    change = found.rows * found.change.double()
-    rest = torch.tensor([found.rows, found.rows * found.loss], dtype=torch.float64)
+    weighted = update.rows * update.delta.double()
+    rest = torch.tensor([update.rows, update.rows * update.loss], dtype=torch.float64)
     try:
-        return encoded(torch.cat([change, rest]).numpy(), bits, members, most)
-    except Overflow as error:
-        raise Outgrown(f"an update does not fit into a sum: {error}") from error
+        return encode_fixed_point(torch.cat([weighted, rest]).numpy(), bits, members, most)
+    except FixedPointOverflow as error:
+        raise UpdateTooLarge(
+            f"the update exceeds the range of secure aggregation: {error}"
+        ) from error
 
 
-def refuse_alone(kind: str) -> PolicyError:
-    """The error of who is asked for its update alone."""
+def single_update_error(kind: str) -> PolicyError:
+    """Return the error for a server that requests a single update."""
     return PolicyError(
-        f"the server asks for a single update, and the agreement has aggregation = {kind!r}",
-        "choose a way to forget that needs sums only",
+        f"the server requests a single update, and the agreement has aggregation.kind = {kind!r}",
+        "choose an unlearning method that needs sums only",
     )

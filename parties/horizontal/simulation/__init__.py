@@ -1,1 +1,1 @@
-"""Clients that are computed on one machine or a cluster, beside the server's program."""
+"""Simulation of a federated run: clients in worker processes on one machine or on a Ray cluster."""

@@ -1,7 +1,7 @@
-"""Simulated clients in a pool of processes: as many at work as there are processes.
+"""Simulated clients in a pool of worker processes.
 
-A vector is written once, to where all processes read it; a client is laid out in whichever
-process is asked for it, so memory grows with the processes and not with the clients.
+A vector is written once to memory that all processes share. A client is loaded in the process that
+runs its job, so the memory grows with the processes and not with the clients.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,238 +21,290 @@ from torch import Tensor
 
 from parties.common.errors import PolicyError, ResourceError
 from parties.common.workers import end_with_parent
-from parties.horizontal.engine.cohort import Kind, Mean, Member, Score, Summing, Whose
-from parties.horizontal.local.local_task import Learned, Lesson, Slots, Unteachable
-from parties.horizontal.simulation.simulated_data import Source, Standing, Stock
-from parties.horizontal.simulation.simulated_data_registry import read_stock
+from parties.horizontal.engine.cohort import MeanUpdate, Member, WeightedMean
+from parties.horizontal.local.local_task import (
+    LocalTask,
+    LocalTaskError,
+    LocalUpdate,
+    ParameterSource,
+    RowMetrics,
+    Slots,
+)
+from parties.horizontal.local.rows import RowKind
+from parties.horizontal.simulation.simulated_data import (
+    ClientState,
+    SimulatedClients,
+    SimulationSource,
+)
 
-SHARED = Path("/dev/shm")  # noqa: S108  memory; elsewhere the usual temporary folder
-POSTED = 8  # newest vectors that stay
-Posted: TypeAlias = object  # where a vector lies: a file, or a place in a cluster's memory
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  in memory; without it the usual temporary folder
+MAX_SHARED_VECTORS = 8  # vectors that are kept
+VectorHandle: TypeAlias = object  # a stored vector: a file, or a reference into Ray's store
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """One client's work."""
+class ClientJob:
+    """One client's work: a local task or an evaluation.
 
-    source: Source
+    Attributes:
+        source: config and data of the simulation.
+        client: name of the client.
+        state: requests that the client received.
+        kind: the rows of the job.
+        task: the local task; None: evaluate the slot ``model``.
+        slots: vectors by name.
+        personal: packed personal parameters; None: before the first local task.
+        parameters: whether the evaluated model is personalised first.
+    """
+
+    source: SimulationSource
     client: str
-    standing: Standing
-    kind: Kind
-    lesson: Lesson | None  # None: only measure the model
-    slots: tuple[tuple[str, Posted], ...]
-    own: Posted | None = None  # the parameters that are the client's own, and no others
-    whose: Whose = "own"  # of a model that is measured
+    state: ClientState
+    kind: RowKind
+    task: LocalTask | None
+    slots: tuple[tuple[str, VectorHandle], ...]
+    personal: VectorHandle | None = None
+    parameters: ParameterSource = "personal"
 
 
-class Workers(Protocol):
-    """Whoever carries out tasks: processes of this machine, or of a cluster."""
+class ClientWorkers(Protocol):
+    """Workers that run jobs: processes of this machine, or of a cluster."""
 
-    def post(self, name: str, vector: Tensor) -> Posted:
-        """Put a vector where all of them can read it, in the place of the last one of this name."""
+    def put(self, name: str, vector: Tensor) -> VectorHandle:
+        """Store a vector, ``[n]``, for all workers.
 
-    def drop(self, posted: Posted) -> None:
-        """Nobody reads it any more."""
+        It replaces an earlier vector of the same name.
+        """
 
-    def submit(self, task: Task) -> "Future[Learned | Score]":
-        """Begin it."""
+    def delete(self, handle: VectorHandle) -> None:
+        """Delete a stored vector."""
+
+    def submit(self, job: ClientJob) -> "Future[LocalUpdate | RowMetrics]":
+        """Start a job."""
 
     def close(self) -> None:
-        """End them."""
+        """End all workers."""
 
 
-class Processes:
-    """Processes of this machine, one thread each."""
+class ProcessWorkers:
+    """Worker processes of this machine, with one thread each."""
 
     def __init__(self, count: int) -> None:
         self._pool = ProcessPoolExecutor(count, get_context("spawn"), end_with_parent)
         self._folder = TemporaryDirectory(
-            prefix="vfl-board-", dir=SHARED if SHARED.is_dir() else None
+            prefix="vfl-vectors-", dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
         )
 
-    def post(self, name: str, vector: Tensor) -> Path:
-        """See ``Workers``."""
+    def put(self, name: str, vector: Tensor) -> Path:
+        """Write a vector, ``[n]``, to a file for all processes and return its path."""
         path = Path(self._folder.name) / f"{name}.npy"
         np.save(path, vector.detach().numpy())
         return path
 
-    def drop(self, posted: Posted) -> None:
-        """See ``Workers``."""
-        Path(str(posted)).unlink()
+    def delete(self, handle: VectorHandle) -> None:
+        """Delete a vector's file."""
+        Path(str(handle)).unlink()
 
-    def submit(self, task: Task) -> "Future[Learned | Score]":
-        """See ``Workers``."""
-        return self._pool.submit(_carry_out, task)
+    def submit(self, job: ClientJob) -> "Future[LocalUpdate | RowMetrics]":
+        """Start a job in one of the processes."""
+        return self._pool.submit(_run, job)
 
     def close(self) -> None:
-        """See ``Workers``."""
+        """End all processes and delete the vectors."""
         self._pool.shutdown(cancel_futures=True)
         self._folder.cleanup()
 
 
-def carry_out(task: Task, fetch: Callable[[Posted], Tensor]) -> Learned | Score:
-    """A task, in the process that got it; ``fetch`` reads what was posted."""
-    learner = _stock(task.source).learner(task.client, task.standing)
-    slots = {name: fetch(posted) for name, posted in task.slots}
-    learner.own = None if task.own is None else learner.unpacked(fetch(task.own))
-    if task.lesson is not None:
-        found = learner.answer(task.kind, task.lesson, slots)
-        return found if found.own is None else replace(found, own=learner.packed(found.own))
-    return learner.measure(task.kind, slots["model"], task.whose)
+def run_job(job: ClientJob, fetch: Callable[[VectorHandle], Tensor]) -> LocalUpdate | RowMetrics:
+    """Run a job in a worker; ``fetch`` reads a stored vector, ``[n]``."""
+    client = _clients(job.source).load(job.client, job.state)
+    slots = {name: fetch(handle) for name, handle in job.slots}
+    client.personal = None if job.personal is None else client.unpack_personal(fetch(job.personal))
+    if job.task is not None:
+        update = client.run_task(job.kind, job.task, slots)
+        if update.personal is None:
+            return update
+        return replace(update, personal=client.pack_personal(update.personal))
+    return client.evaluate(job.kind, slots["model"], job.parameters)
 
 
 @lru_cache(maxsize=1)
-def _stock(source: Source) -> Stock:
-    return read_stock(source)
+def _clients(source: SimulationSource) -> SimulatedClients:
+    return source.read_clients(source)
 
 
-def _carry_out(task: Task) -> Learned | Score:
-    return carry_out(task, _vector)
+def _run(job: ClientJob) -> LocalUpdate | RowMetrics:
+    return run_job(job, _fetch)
 
 
-def _vector(posted: Posted) -> Tensor:
-    path = Path(str(posted))
-    return _again(path) if path.stem.isdecimal() else torch.from_numpy(np.load(path))
+def _fetch(handle: VectorHandle) -> Tensor:
+    path = Path(str(handle))
+    return _cached(path) if path.stem.isdecimal() else torch.from_numpy(np.load(path))
 
 
-@lru_cache(maxsize=POSTED)
-def _again(path: Path) -> Tensor:
-    """What many clients read, and nobody writes twice."""
+@lru_cache(maxsize=MAX_SHARED_VECTORS)
+def _cached(path: Path) -> Tensor:
+    """A vector whose file is never written again."""
     return torch.from_numpy(np.load(path))
 
 
-class Board:
-    """Vectors for all to read: each is posted once, and what was read longest ago goes."""
+class SharedVectors:
+    """Stores each vector once for all workers, and deletes the least recently used ones."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: ClientWorkers) -> None:
         self._workers, self._count = workers, 0
-        self._posted: dict[int, tuple[Tensor, Posted]] = {}
+        self._shared: dict[int, tuple[Tensor, VectorHandle]] = {}
 
-    def post(self, slots: Slots) -> tuple[tuple[str, Posted], ...]:
-        """Where the vectors lie."""
-        return tuple((name, self._place(vector)) for name, vector in slots.items())
+    def put(self, slots: Slots) -> tuple[tuple[str, VectorHandle], ...]:
+        """Return the handles of vectors, ``[n]`` each, by name; new vectors are stored."""
+        return tuple((name, self._put(vector)) for name, vector in slots.items())
 
-    def _place(self, vector: Tensor) -> Posted:
-        if id(vector) not in self._posted:
+    def _put(self, vector: Tensor) -> VectorHandle:
+        if id(vector) not in self._shared:
             self._count += 1
-            posted = self._workers.post(str(self._count), vector)
-            self._posted[id(vector)] = (vector, posted)
-            while len(self._posted) > POSTED:
-                _, old = self._posted.pop(next(iter(self._posted)))
-                self._workers.drop(old)
-        else:  # it is read again, and goes after those that are not
-            self._posted[id(vector)] = self._posted.pop(id(vector))
-        return self._posted[id(vector)][1]
+            handle = self._workers.put(str(self._count), vector)
+            self._shared[id(vector)] = (vector, handle)
+            while len(self._shared) > MAX_SHARED_VECTORS:
+                _, old = self._shared.pop(next(iter(self._shared)))
+                self._workers.delete(old)
+        else:  # the vector becomes the most recently used one
+            self._shared[id(vector)] = self._shared.pop(id(vector))
+        return self._shared[id(vector)][1]
 
 
 @contextmanager
 def _alive() -> Iterator[None]:
-    """While workers are asked.
+    """Report a lost worker process while jobs run.
 
     Raises:
-        ResourceError: one of their processes is gone.
+        ResourceError: a worker process was killed.
     """
     try:
         yield
     except BrokenProcessPool as error:
         raise ResourceError(
-            "a process with simulated clients was ended from outside",
-            "too little memory? simulation.workers = 1 needs least",
+            "a worker process of the simulation was killed",
+            "if memory is low, use fewer workers; simulation.workers = 1 needs the least memory",
         ) from error
 
 
 class PoolCohort:
-    """See ``Cohort``: all clients are always here."""
+    """Cohort of simulated clients, which are always connected.
+
+    Args:
+        names: of all clients.
+        source: config and data of the simulation.
+        workers: run the clients' jobs.
+        quorum: smallest share of the members that must reply.
+    """
 
     def __init__(
-        self, names: Sequence[str], source: Source, workers: Workers, quorum: float
+        self, names: Sequence[str], source: SimulationSource, workers: ClientWorkers, quorum: float
     ) -> None:
-        self._names, self._source, self._workers, self.quorum = (
-            tuple(names),
-            source,
-            workers,
-            quorum,
-        )
-        self._standing, self._own = Standing(), dict[str, Posted]()
-        self._line, self._lines = "original", dict[str, dict[str, Posted]]()
-        self._board = Board(workers)
+        self._names, self._source = tuple(names), source
+        self._workers, self.quorum = workers, quorum
+        self._state, self._personal = ClientState(), dict[str, VectorHandle]()
+        self._branch, self._branches = "original", dict[str, dict[str, VectorHandle]]()
+        self._vectors = SharedVectors(workers)
 
     @property
     def clients(self) -> Sequence[str]:
-        """All of them, by name."""
+        """Names of all clients."""
         return self._names
 
-    def each(
-        self, members: Iterable[Member], lesson: Lesson, slots: Slots
-    ) -> Iterator[tuple[Member, Learned]]:
-        """See ``Cohort``; in the order in which they were named."""
-        posted = self._board.post(slots)
+    def updates(
+        self, members: Iterable[Member], task: LocalTask, slots: Slots
+    ) -> Iterator[tuple[Member, LocalUpdate]]:
+        """Yield the update of each member in the given order; the ``slots`` are ``[d]`` each.
+
+        Raises:
+            PolicyError: a client cannot carry out the task.
+        """
+        handles = self._vectors.put(slots)
         with _alive():
-            tasks = [(m, self._task(m.client, m.kind, posted)) for m in members]
-            work = [(m, self._workers.submit(replace(t, lesson=lesson))) for m, t in tasks]
-        for member, future in work:
+            jobs = [(m, self._job(m.client, m.kind, handles)) for m in members]
+            running = [(m, self._workers.submit(replace(job, task=task))) for m, job in jobs]
+        for member, future in running:
             try:
                 with _alive():
                     found = future.result()
-            except Unteachable as error:
-                raise PolicyError(f"{member} cannot learn this: {error}") from error
-            if isinstance(found, Learned):
-                if found.own is not None:
-                    self._own[member.client] = self._workers.post(
-                        f"{self._line}.{member.client}.own", found.own
+            except LocalTaskError as error:
+                raise PolicyError(f"{member} cannot carry out the local task: {error}") from error
+            if isinstance(found, LocalUpdate):
+                if found.personal is not None:
+                    self._personal[member.client] = self._workers.put(
+                        f"{self._branch}.{member.client}.personal", found.personal
                     )
                 yield member, found
 
-    def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
-        """See ``Cohort``."""
-        total = Summing()
-        for member, learned in self.each(members, lesson, slots):
-            total.add(member, learned)
-        return total.mean(members, self.quorum)
+    def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
+        """Return the mean update of the members; the ``slots`` are ``[d]`` each."""
+        total = WeightedMean()
+        for member, update in self.updates(members, task, slots):
+            total.add(member, update)
+        return total.result(members, self.quorum)
 
-    def read(
-        self, names: Sequence[str], kind: Kind, model: Tensor, whose: Whose = "own"
-    ) -> Mapping[str, Score]:
-        """How a model does on some rows of every client."""
-        posted = self._board.post({"model": model})
+    def evaluate(
+        self,
+        names: Sequence[str],
+        kind: RowKind,
+        model: Tensor,
+        parameters: ParameterSource = "personal",
+    ) -> Mapping[str, RowMetrics]:
+        """Return the metrics of a model, ``[d]``, on rows of each client."""
+        handles = self._vectors.put({"model": model})
         with _alive():
             futures = {
-                self._workers.submit(replace(self._task(name, kind, posted), whose=whose)): name
+                self._workers.submit(
+                    replace(self._job(name, kind, handles), parameters=parameters)
+                ): name
                 for name in names
             }
             found = {futures[each]: each.result() for each in as_completed(futures)}
-        return {n: found[n] for n in names if isinstance(found[n], Score)}  # type: ignore[misc]
+        return {n: found[n] for n in names if isinstance(found[n], RowMetrics)}  # type: ignore[misc]
 
-    def follow(self, line: str, parent: str | None) -> None:
-        """See ``Cohort``."""
-        self._lines[self._line] = self._own
-        if line not in self._lines:
-            self._lines[line] = dict(self._lines.get(parent, {})) if parent else {}
-        self._line, self._own = line, self._lines[line]
+    def switch_branch(self, branch: str, parent: str | None) -> None:
+        """Switch all clients to the personal parameters of a branch.
 
-    def attend(self, request: str) -> None:
-        """Tell all clients which request ``forgotten`` means."""
-        self._standing = Standing(request, self._standing.purged)
+        A new branch starts with its parent's personal parameters, or without any.
+        """
+        self._branches[self._branch] = self._personal
+        if branch not in self._branches:
+            self._branches[branch] = dict(self._branches.get(parent, {})) if parent else {}
+        self._branch, self._personal = branch, self._branches[branch]
+
+    def select_request(self, request: str) -> None:
+        """Select the request to which the row kinds ``forgotten`` and ``retained`` refer."""
+        self._state = ClientState(request, self._state.purged)
 
     def purge(self) -> dict[str, list[str]]:
-        """Have every client forget the rows of the request."""
-        request, purged = self._standing.request, self._standing.purged
-        self._standing = Standing(None, (*purged, request) if request else purged)
-        self._drop_other_lines()
+        """Delete the forgotten rows at every client.
+
+        Returns:
+            Nothing: simulated clients have no copy of the rows that could be deleted.
+        """
+        request, purged = self._state.request, self._state.purged
+        self._state = ClientState(None, (*purged, request) if request else purged)
+        self._delete_other_branches()
         return {}
 
     def close(self) -> None:
-        """End the processes."""
+        """End all workers."""
         self._workers.close()
 
-    def _drop_other_lines(self) -> None:
-        """What is the clients' own in a model that was not delivered remembers what must go."""
-        known = {posted for own in self._lines.values() for posted in own.values()}
-        for posted in known - set(self._own.values()):
-            self._workers.drop(posted)
-        self._lines = {self._line: self._own}
+    def _delete_other_branches(self) -> None:
+        """Delete personal parameters of models that were not delivered.
 
-    def _task(self, client: str, kind: Kind, slots: tuple[tuple[str, Posted], ...]) -> Task:
-        """To measure the model."""
-        own = self._own.get(client)
-        return Task(self._source, client, self._standing, kind, None, slots, own)
+        They contain information about the forgotten rows.
+        """
+        known = {handle for personal in self._branches.values() for handle in personal.values()}
+        for handle in known - set(self._personal.values()):
+            self._workers.delete(handle)
+        self._branches = {self._branch: self._personal}
+
+    def _job(
+        self, client: str, kind: RowKind, slots: tuple[tuple[str, VectorHandle], ...]
+    ) -> ClientJob:
+        """A job that evaluates the model; a caller adds the local task."""
+        personal = self._personal.get(client)
+        return ClientJob(self._source, client, self._state, kind, None, slots, personal)

@@ -1,7 +1,8 @@
 """Simulated clients on Ray: on this machine, or on a cluster that has the same files.
 
-Ray is an optional extra and imported here alone, only when it was chosen. It moves Python objects
-between its processes: whoever is in the cluster runs what it likes there, so it must be ours.
+Ray is an optional dependency. Only this module imports it, and only if it was chosen. Ray sends
+pickled Python objects between its processes, so every machine of the cluster can run any code: the
+cluster must be trusted.
 """
 
 import logging
@@ -14,25 +15,28 @@ import torch
 from torch import Tensor
 
 from configs.errors import ConfigError
-from configs.federated import Simulation
-from parties.horizontal.engine.cohort import Score
-from parties.horizontal.local.local_task import Learned
-from parties.horizontal.simulation.pool import Posted, Task, carry_out
+from configs.federated import SimulationSettings
+from parties.horizontal.local.local_task import LocalUpdate, RowMetrics
+from parties.horizontal.simulation.pool import ClientJob, VectorHandle, run_job
 
 try:
     import ray
 except ImportError as error:
     raise ConfigError(
-        "simulation.backend is 'ray', and ray is not installed here",
-        "pip install 'vfl[ray]', or take backend = \"processes\"",
+        "simulation.backend is 'ray', and ray is not installed",
+        "run: pip install 'vfl[ray]', or set simulation.backend = \"processes\"",
     ) from error
 
 
 class RayWorkers:
-    """Tasks of Ray, one core each; a vector is put into its store once."""
+    """Workers of Ray with one core each. A vector is stored once in Ray's object store.
 
-    def __init__(self, plan: Simulation) -> None:
-        # Nothing but this variable keeps Ray from reporting on its use to its makers.
+    Raises:
+        ConfigError: Ray cannot be started or reached.
+    """
+
+    def __init__(self, plan: SimulationSettings) -> None:
+        # Only this variable stops Ray from sending usage statistics to its developers.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         here = plan.address is None
         cores = (plan.workers or os.cpu_count() or 1) if here else None
@@ -47,39 +51,39 @@ class RayWorkers:
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise ConfigError(
                 f"simulation.address: no Ray at {plan.address or 'this machine'}: {error}",
-                "start one with: ray start --head",
+                "start Ray: ray start --head",
             ) from error
-        self._task = ray.remote(num_cpus=1, max_retries=3)(_carry_out)
+        self._job = ray.remote(num_cpus=1, max_retries=3)(_run)
 
-    def post(self, name: str, vector: Tensor) -> Posted:
-        """See ``Workers``; the store frees what nobody refers to."""
+    def put(self, name: str, vector: Tensor) -> VectorHandle:
+        """Store a vector, ``[n]``; Ray deletes it when no reference to it is left."""
         del name
         return ray.put(vector.detach().numpy())
 
-    def drop(self, posted: Posted) -> None:
-        """See ``Workers``."""
+    def delete(self, handle: VectorHandle) -> None:
+        """Do nothing: Ray deletes vectors without references."""
 
-    def submit(self, task: Task) -> "Future[Learned | Score]":
-        """See ``Workers``."""
-        found: Future[Learned | Score] = Future()
-        self._task.remote(task).future().add_done_callback(lambda done: _pass_on(done, found))
+    def submit(self, job: ClientJob) -> "Future[LocalUpdate | RowMetrics]":
+        """Start a job as a task of Ray."""
+        found: Future[LocalUpdate | RowMetrics] = Future()
+        self._job.remote(job).future().add_done_callback(lambda done: _pass_on(done, found))
         return found
 
     def close(self) -> None:
-        """See ``Workers``."""
+        """Disconnect from Ray, and end it if it was started here."""
         ray.shutdown()
 
 
-def _carry_out(task: Task) -> Learned | Score:
-    return carry_out(task, _fetched)
+def _run(job: ClientJob) -> LocalUpdate | RowMetrics:
+    return run_job(job, _fetched)
 
 
-def _fetched(posted: Any) -> Tensor:
-    return torch.from_numpy(np.array(ray.get(posted)))  # a copy: the store is read-only
+def _fetched(handle: Any) -> Tensor:
+    return torch.from_numpy(np.array(ray.get(handle)))  # a copy: the store is read-only
 
 
-def _pass_on(done: "Future[Any]", found: "Future[Learned | Score]") -> None:
-    """What came of a task; an error as it was raised there, without Ray's wrapping."""
+def _pass_on(done: "Future[Any]", found: "Future[LocalUpdate | RowMetrics]") -> None:
+    """Copy the result of a task, or its error without the wrapper of Ray."""
     error = done.exception()
     if error is None:
         found.set_result(done.result())

@@ -1,67 +1,72 @@
-"""A horizontal run on this machine: simulated clients in a pool, beside the server's program."""
+"""Simulation of a federated run: the server program with simulated clients on this machine."""
 
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from configs.federated import Simulation
+from configs.federated import SimulationSettings
 from configs.federated_file import read_federated
-from parties.common.progress import Listener
-from parties.horizontal.engine.aggregation import SIMULATED
-from parties.horizontal.record import Record, checkpoints, prepare
-from parties.horizontal.run_party import publish
-from parties.horizontal.server import Server
-from parties.horizontal.setup import take_federated_seat
-from parties.horizontal.simulation.pool import PoolCohort, Processes, Workers
-from parties.horizontal.simulation.simulated_data import Source
-from parties.horizontal.tasks import subject
-from parties.session.setup import Place
-from parties.session.simulation import Plan, pinned
-from protocol.keyring import issue, make_authority
+from parties.common.progress import ProgressListener
+from parties.horizontal.engine.aggregation import SIMULATED_CLAIM
+from parties.horizontal.engine.run_journal import (
+    RunJournal,
+    federated_checkpoints,
+    prepare_federated_run,
+)
+from parties.horizontal.party import FederatedMode
+from parties.horizontal.run_party import write_results
+from parties.horizontal.server import FederatedServer
+from parties.horizontal.simulation.pool import ClientWorkers, PoolCohort, ProcessWorkers
+from parties.horizontal.simulation.simulated_data import SimulationSource
+from parties.session.setup import StartOptions
+from parties.session.simulation import SimulationPlan, pin_override
+from protocol.keyring import issue_certificate, make_authority
 
 
-def simulate(plan: Plan, listener: Listener) -> dict[str, Any]:
-    """Run the server and all simulated clients; the metrics of the run."""
+def simulate_federated(
+    mode: FederatedMode, plan: SimulationPlan, listener: ProgressListener
+) -> dict[str, Any]:
+    """Run the server with all simulated clients and return the run's metrics."""
     config = read_federated(plan.config, plan.changes)
     agreement = config.agreement
     with TemporaryDirectory(prefix="vfl-certs-") as folder:
         keys = Path(folder) / "certs"
         make_authority(keys, agreement.federation)
-        issue(keys, agreement.federation, agreement.hub)
-        pin = pinned(keys, agreement.hub)
-        place = Place(plan.out, plan.data, keys, plan.begin)
+        issue_certificate(keys, agreement.federation, agreement.hub)
+        pin = pin_override(keys, agreement.hub)
+        options = StartOptions(plan.out, plan.data, keys, plan.begin)
         known = read_federated(plan.config, (*plan.changes, pin))
-        party = take_federated_seat(known, agreement.hub, place, listener)
-    taught = subject(party)
-    if taught.own:  # in memory alone, and so gone
-        checkpoints(party).clear()
-    prepare(party, plan.begin)
-    source = Source(plan.config, plan.changes, plan.data)
+        party = mode.set_up(known, agreement.hub, options, listener)
+    task = party.server_task(party)
+    if task.has_personal:  # personal parameters of simulated clients do not survive a restart
+        federated_checkpoints(party).clear()
+    prepare_federated_run(party, plan.begin)
+    source = SimulationSource(plan.config, plan.changes, plan.data, mode.read_clients)
     cohort = PoolCohort(
-        agreement.spokes, source, workers(agreement.simulation), agreement.training.quorum
+        agreement.spokes, source, start_workers(agreement.simulation), agreement.training.quorum
     )
     try:
-        record = Record(party, checkpoints(party), party.entropy(16))
-        server = Server(party, cohort, record, taught)
-        metrics = server.story()
+        journal = RunJournal(party, federated_checkpoints(party), party.entropy(16))
+        server = FederatedServer(party, cohort, journal, task)
+        metrics = server.run()
     finally:
         cohort.close()
-    metrics["run"]["aggregation"]["promise"] = SIMULATED
-    publish(plan.out, party, metrics)
+    metrics["run"]["aggregation"]["claim"] = SIMULATED_CLAIM
+    write_results(plan.out, party, metrics)
     server.delivered()
-    server.record.clear()
+    server.journal.clear()
     return metrics
 
 
-def workers(plan: Simulation) -> Workers:
-    """Whoever computes the clients.
+def start_workers(plan: SimulationSettings) -> ClientWorkers:
+    """Start the workers that run the clients.
 
     Raises:
-        ConfigError: Ray was chosen and is not here.
+        ConfigError: Ray was chosen and is not installed, or cannot be reached.
     """
     if plan.backend == "ray":
         from parties.horizontal.simulation.ray_workers import RayWorkers
 
         return RayWorkers(plan)
-    return Processes(plan.workers or os.cpu_count() or 1)
+    return ProcessWorkers(plan.workers or os.cpu_count() or 1)

@@ -1,43 +1,59 @@
-"""Where simulated clients come from: laid out when they are asked for, as they stand."""
+"""Source and state of simulated clients, which are loaded when a job needs them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from parties.horizontal.task import Taught
+from parties.horizontal.task import ClientTask
 
-T = TypeVar("T", bound=Taught)
-LIVE = 4  # clients of one process whose rows are laid out at a time
+T = TypeVar("T", bound=ClientTask)
+MAX_LOADED_CLIENTS = 4  # clients whose rows one process keeps in memory
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where the simulation's config and data are."""
+class SimulationSource:
+    """Config and data of a simulation.
+
+    Attributes:
+        config: path of the config.
+        changes: overrides of config keys.
+        data: folder of the data; None: that of the settings.
+        read_clients: reads the data of all simulated clients in a worker process.
+    """
 
     config: Path
     changes: tuple[str, ...]
     data: Path | None
+    read_clients: Callable[
+        ["SimulationSource"], "SimulatedClients"
+    ]  # in the process that trains the clients
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What a client has been told: the present request, and those that it has purged."""
+class ClientState:
+    """Requests that a simulated client received.
+
+    Attributes:
+        request: the selected request.
+        purged: requests whose rows were deleted.
+    """
 
     request: str | None = None
     purged: tuple[str, ...] = ()
 
-    def taken(self, client: T) -> T:
-        """The client, once it has been told all this."""
+    def apply_to(self, client: T) -> T:
+        """Repeat these requests at a newly loaded client and return the client."""
         for name in self.purged:
-            client.attend(name)
+            client.select_request(name)
             client.purge()
         if self.request is not None:
-            client.attend(self.request)
+            client.select_request(self.request)
         return client
 
 
-class Stock(Protocol):
-    """Clients that are laid out when they are asked for."""
+class SimulatedClients(Protocol):
+    """All simulated clients of a run."""
 
-    def learner(self, client: str, standing: Standing) -> Taught:
-        """A client as it stands."""
+    def load(self, client: str, state: ClientState) -> ClientTask:
+        """Return a client in this state."""

@@ -1,4 +1,4 @@
-"""All simulated clients' rows in one place: one data set, of which each client has its part."""
+"""Simulated clients that train networks: one data set, partitioned among the clients."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -7,51 +7,80 @@ import torch
 from torch import nn
 
 from configs.errors import ConfigError
-from configs.federated_file import SIMULATED, HorizontalConfig
-from configs.horizontal import Own
-from configs.seat import RowSeat
-from parties.horizontal.local.backdoor import plant
-from parties.horizontal.local.client_data import Whole, read_whole, shelf_of
-from parties.horizontal.local.learner import Learner
-from parties.horizontal.local.networks import build
-from parties.horizontal.network_task import learner
-from parties.horizontal.simulation.simulated_data import LIVE, Standing
-from parties.horizontal.task import Taught
+from configs.federated_file import SIMULATED, HorizontalConfig, read_federated
+from configs.horizontal import OwnData
+from configs.party_settings import RowPartySettings
+from parties.horizontal.local.backdoor import plant_trigger
+from parties.horizontal.local.client_data import (
+    PartitionedData,
+    client_data_of,
+    read_partitioned_data,
+)
+from parties.horizontal.local.network_client import NetworkClientTask
+from parties.horizontal.local.networks import build_whole_network
+from parties.horizontal.network_task import build_network_client
+from parties.horizontal.simulation.simulated_data import (
+    MAX_LOADED_CLIENTS,
+    ClientState,
+    SimulationSource,
+)
+from parties.horizontal.task import ClientTask
 
 
-class RowStock:
-    """The data set, read once, and the network."""
+class SimulatedRowClients:
+    """All simulated clients of a run that trains networks on rows.
 
-    def __init__(self, config: HorizontalConfig, whole: Whole, network: nn.Module) -> None:
-        self._config, self._whole, self._network = config, whole, network
-        self._laid_out = lru_cache(LIVE)(self._learner)
+    Args:
+        config: of the run.
+        data_set: partitioned among the clients.
+        network: that all clients of a process share.
+    """
+
+    def __init__(
+        self, config: HorizontalConfig, data_set: PartitionedData, network: nn.Module
+    ) -> None:
+        self._config, self._data_set, self._network = config, data_set, network
+        self._cached_client = lru_cache(MAX_LOADED_CLIENTS)(self._load)
 
     @classmethod
-    def read(cls, config: HorizontalConfig, data: Path | None) -> "RowStock":
-        """From its files.
+    def read(cls, config: HorizontalConfig, data: Path | None) -> "SimulatedRowClients":
+        """Read the data set and build the network.
 
         Raises:
-            ConfigError: simulated clients share one data set, which must be dealt.
+            ConfigError: the config does not partition one data set among the clients.
         """
-        if isinstance(config.agreement.partition, Own):
+        if isinstance(config.agreement.partition, OwnData):
             raise ConfigError(
-                f"{config.path}: simulated clients have one data set, and partition is 'own'",
-                'say how it is dealt: partition = {kind = "iid"}, "pathological" or "dirichlet"',
+                f"config {config.path}: simulated clients share one data set, and "
+                "partition.kind is 'own'",
+                'set partition = {kind = "iid"}, "pathological" or "dirichlet"',
             )
-        seat = config.seat(f"{SIMULATED}-0")
-        if not isinstance(seat, RowSeat):
-            raise ConfigError(f"{config.path}: [seats.{SIMULATED}] has no data")
-        torch.set_num_threads(seat.threads)
-        folder = data or config.path.parent / (seat.folder or Path())
-        whole = read_whole(config.agreement, seat.data, folder, lambda _: None)
-        return cls(config, whole, build(config.agreement, "shape"))
+        settings = config.settings(f"{SIMULATED}-0")
+        if not isinstance(settings, RowPartySettings):
+            raise ConfigError(f"config {config.path}: [settings.{SIMULATED}] must name data")
+        torch.set_num_threads(settings.threads)
+        folder = data or config.path.parent / (settings.folder or Path())
+        data_set = read_partitioned_data(config.agreement, settings.data, folder, lambda _: None)
+        return cls(config, data_set, build_whole_network(config.agreement, "shape"))
 
-    def learner(self, client: str, standing: Standing) -> Taught:
-        """See ``Stock``."""
-        return self._laid_out(client, standing)
+    def load(self, client: str, state: ClientState) -> ClientTask:
+        """Return a client in this state."""
+        return self._cached_client(client, state)
 
-    def _learner(self, client: str, standing: Standing) -> Learner:
+    def _load(self, client: str, state: ClientState) -> NetworkClientTask:
         agreement = self._config.agreement
-        shelf = shelf_of(agreement, client, self._whole)
-        plant(agreement, client, shelf)
-        return standing.taken(learner(agreement, client, self._network, shelf))
+        client_data = client_data_of(agreement, client, self._data_set)
+        plant_trigger(agreement, client, client_data)
+        return state.apply_to(build_network_client(agreement, client, self._network, client_data))
+
+
+def read_row_clients(source: SimulationSource) -> SimulatedRowClients:
+    """Read the data set of all simulated clients.
+
+    Raises:
+        ConfigError: the config is of another mode, or does not partition one data set.
+    """
+    config = read_federated(source.config, source.changes)
+    if not isinstance(config, HorizontalConfig):
+        raise ConfigError(f"config {config.path}: mode must be 'horizontal'")
+    return SimulatedRowClients.read(config, source.data)

@@ -1,1 +1,1 @@
-"""Language models: base model, adapters, local training."""
+"""Language models: base model with adapters, local training, aggregation of adapters."""

@@ -1,4 +1,4 @@
-"""The model that a process has laid out: the base with what is taught of it, as one vector."""
+"""Base model of a process: its frozen weights, and its trainable weights as one vector."""
 
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-import models.language  # noqa: F401  before transformers, see there
-from configs.language import BaseModel, FullTuning, Language, Lora, Tuning
-from models.language.adapters import Lora as Adapters
-from models.language.adapters import adapt, freeze_a, plain_name
+import models.language  # noqa: F401  sets up transformers and must come before its first import
+from configs.language import BaseModelSettings, FullTuning, LanguageAgreement, LoraSettings, Tuning
+from models.language.adapters import AdapterSettings as Adapters
+from models.language.adapters import adapter_name, add_adapters, freeze_a
 from models.language.errors import LanguageModelError
 from models.language.loading import load_language_model, load_tokenizer
 from models.language.trainable import (
-    Layout,
-    spare_activations,
-    trainable,
-    tune_all,
-    values,
-    write,
+    VectorLayout,
+    enable_checkpointing,
+    make_all_trainable,
+    set_trainable,
+    trainable_parameters,
+    trainable_values,
 )
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import torch_seed
-from parties.language.engine.errors import told
-from parties.language.texts.encoding import Encoder, encoder
-from parties.language.texts.templates import Chat, Plain
+from parties.language.engine.errors import translate_model_errors
+from parties.language.texts.encoding import TextEncoder, build_encoder
+from parties.language.texts.templates import ChatTemplate, PlainTemplate
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -38,150 +38,163 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Room:
-    """A model, its tokenizer's encoder, and how what is taught lies in a vector ``[d]``.
+class BaseModel:
+    """A language model with its tokenizer and the layout of its trainable weights.
 
     Attributes:
-        start: what is taught before the first round; the same at everybody.
-        digest: of the base's files, in hex.
-        mixed: whether weights are float32 and computed with in bfloat16.
-        alone: held by whoever works with the model: parties in one process share it.
+        model: the model, with adapters or trainable as a whole.
+        encoder: encoder of texts for this model.
+        layout: places of the trainable weights in a vector ``[d]``.
+        initial: trainable weights before the first round, ``[d]``, equal for all parties.
+        pad_token: id of the padding token.
+        digest: digest of the base model's files, in hex.
+        mixed_precision: true if weights are float32 and computations use bfloat16.
+        lock: must be held while the model is used, because parties of one process share it.
     """
 
     model: "PreTrainedModel | PeftModel"
-    encoder: Encoder
-    layout: Layout
-    start: Tensor
-    pad: int
+    encoder: TextEncoder
+    layout: VectorLayout
+    initial: Tensor
+    pad_token: int
     digest: str
-    mixed: bool = False
-    alone: RLock = field(default_factory=RLock)
+    mixed_precision: bool = False
+    lock: RLock = field(default_factory=RLock)
 
     @property
     def device(self) -> torch.device:
-        """Where it is computed."""
+        """The device of the model's weights."""
         return next(self.model.parameters()).device
 
     @property
-    def context(self) -> int:
-        """Tokens that the base takes at once; where it does not say, those of a training text."""
+    def context_length(self) -> int:
+        """Maximum number of tokens; if the base model has no limit, that of a training text."""
         config: Any = self.model.config
         found = getattr(config.get_text_config(), "max_position_embeddings", None)
         return int(found) if found and found > 0 else self.encoder.longest
 
     @property
-    def guess(self) -> float:
-        """Nats a token of a uniform guess among the tokens."""
+    def uniform_loss(self) -> float:
+        """Loss per token, in nats, of a uniform distribution over the vocabulary."""
         config: Any = self.model.config
         return log(config.get_text_config().vocab_size)
 
-    def computing(self) -> AbstractContextManager[object]:
-        """While the model computes; the backward pass needs it no more."""
-        return torch.autocast(self.device.type, torch.bfloat16) if self.mixed else nullcontext()
+    def autocast(self) -> AbstractContextManager[object]:
+        """Return the context for forward passes; backward passes do not need it."""
+        if self.mixed_precision:
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
 
-    def take(self, vector: Tensor) -> None:
-        """Become this model.
+    def load(self, vector: Tensor) -> None:
+        """Set the trainable weights from a vector ``[d]``.
 
         Raises:
-            LanguageModelError: it is not finite, or of another length.
+            LanguageModelError: the vector is not finite, or has another length.
         """
-        write(self.model, self.layout.named(vector))
+        set_trainable(self.model, self.layout.unflatten(vector))
 
-    def delivered(self, vector: Tensor) -> dict[str, Tensor]:
-        """What is taught by its names, with the factors that stay as they were drawn."""
+    def named_tensors(self, vector: Tensor) -> dict[str, Tensor]:
+        """Return a vector ``[d]`` as tensors by name, of any shape, with frozen adapter factors."""
         frozen = {
-            plain_name(name): each.detach().cpu()
+            adapter_name(name): each.detach().cpu()
             for name, each in self.model.named_parameters()
             if ".lora_" in name and not each.requires_grad
         }
-        return self.layout.named(vector) | frozen
+        return self.layout.unflatten(vector) | frozen
 
-    def vector(self) -> Tensor:
-        """What is taught as it is now, ``[d]`` float32."""
-        return self.layout.flat(values(self.model)).float()
+    def trainable_vector(self) -> Tensor:
+        """Return the present trainable weights, ``[d]`` float32."""
+        return self.layout.flatten(trainable_values(self.model)).float()
 
-    def twin(self, vector: Tensor) -> "PreTrainedModel | PeftModel":
-        """A second model beside this one, which nobody teaches; what is frozen, both share."""
+    def frozen_copy(self, vector: Tensor) -> "PreTrainedModel | PeftModel":
+        """Return a copy with the trainable weights ``vector``, ``[d]``, in evaluation mode.
+
+        No weight of the copy is trainable; both models share the memory of frozen weights.
+        """
         shared = {id(each): each for each in self.model.parameters() if not each.requires_grad}
         other = deepcopy(self.model, shared)
-        write(other, self.layout.named(vector))
+        set_trainable(other, self.layout.unflatten(vector))
         return other.requires_grad_(False).eval()
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a room depends on; two agreements that agree on it share one."""
+class _CacheKey:
+    """All settings on which a base model depends; agreements with equal settings share a model."""
 
-    words: str
+    settings: str
     base: Path
     device: str
-    agreement: Language = field(compare=False)
+    agreement: LanguageAgreement = field(compare=False)
 
 
-def furnish(agreement: Language, base: Path, device: str) -> Room:
-    """Load the base model and make what is taught of it; the last one is kept.
+def load_base_model(agreement: LanguageAgreement, base: Path, device: str) -> BaseModel:
+    """Load the base model and make the agreed weights trainable; the last model is cached.
 
     Raises:
-        DataError: the folder cannot be used.
-        PolicyError: it is not the model that was agreed on.
+        DataError: the folder has no usable model.
+        PolicyError: the digest of the folder differs from the agreed one.
     """
-    words = agreement.model_dump_json(include={"model", "tuning", "seed"})
-    words += " checkpointing" * agreement.training.checkpointing
-    return _furnished(_Wanted(words, base.resolve(), device, agreement))
+    settings = agreement.model_dump_json(include={"model", "tuning", "seed"})
+    settings += " checkpointing" * agreement.training.checkpointing
+    return _cached(_CacheKey(settings, base.resolve(), device, agreement))
 
 
 @lru_cache(maxsize=1)
-def _furnished(wanted: _Wanted) -> Room:
-    with told():
-        return _loaded(wanted.agreement, wanted.base, wanted.device)
+def _cached(key: _CacheKey) -> BaseModel:
+    with translate_model_errors():
+        return _loaded(key.agreement, key.base, key.device)
 
 
-def _loaded(agreement: Language, base: Path, device: str) -> Room:
+def _loaded(agreement: LanguageAgreement, base: Path, device: str) -> BaseModel:
     plan = agreement.model
-    # Steps of 1e-5 round away in bfloat16, so what is taught is kept in float32, as adapters are.
+    # In bfloat16 steps of 1e-5 vanish by rounding, so trainable weights are float32, as adapters.
     mixed = isinstance(agreement.tuning, FullTuning) and plan.precision == "bfloat16"
-    kept = "float32" if mixed else plan.precision
-    loaded = load_language_model(base, kept, device, plan.quantised)
+    precision = "float32" if mixed else plan.precision
+    loaded = load_language_model(base, precision, device, plan.quantised)
     if plan.digest not in (None, loaded.digest):
         raise PolicyError(
-            f"the base model in {base} has the digest {loaded.digest[:12]}…, and the one agreed on "
-            f"{str(plan.digest)[:12]}…",
-            "all begin with one model: copy its folder from whoever wrote the agreement",
+            f"the base model in {base} has the digest {loaded.digest[:12]}…, and the agreed digest "
+            f"is {str(plan.digest)[:12]}…",
+            "all parties need the same model: copy the folder from the author of the agreement",
         )
-    model = tuned(loaded.model, agreement.tuning, torch_seed(agreement.seed, "adapters"))
+    model = make_trainable(loaded.model, agreement.tuning, torch_seed(agreement.seed, "adapters"))
     if agreement.training.checkpointing:
-        spare_activations(model)
-    layout = Layout.of(trainable(model))
+        enable_checkpointing(model)
+    layout = VectorLayout.of(trainable_parameters(model))
     pad = loaded.tokenizer.pad_token_id
     if not isinstance(pad, int):
-        raise LanguageModelError(f"{base}: the tokenizer has no token to pad with")
-    start = layout.flat(values(model)).float()
-    return Room(model, _encoder(loaded.tokenizer, plan), layout, start, pad, loaded.digest, mixed)
+        raise LanguageModelError(f"{base}: the tokenizer has no padding token")
+    initial = layout.flatten(trainable_values(model)).float()
+    return BaseModel(
+        model, _encoder(loaded.tokenizer, plan), layout, initial, pad, loaded.digest, mixed
+    )
 
 
-def reading(agreement: Language, base: Path) -> Encoder:
-    """The encoder of a room, without the model.
+def load_encoder(agreement: LanguageAgreement, base: Path) -> TextEncoder:
+    """Load the encoder of a base model without the model.
 
     Raises:
-        DataError: the folder has no tokenizer that can be used.
+        DataError: the folder has no usable tokenizer.
     """
-    with told():
+    with translate_model_errors():
         return _encoder(load_tokenizer(base), agreement.model)
 
 
-def _encoder(tokenizer: "PreTrainedTokenizerBase", plan: BaseModel) -> Encoder:
-    return encoder(tokenizer, Chat() if plan.chat else Plain(), plan.length)
+def _encoder(tokenizer: "PreTrainedTokenizerBase", plan: BaseModelSettings) -> TextEncoder:
+    return build_encoder(tokenizer, ChatTemplate() if plan.chat else PlainTemplate(), plan.length)
 
 
-def tuned(model: "PreTrainedModel", plan: Tuning, seed: int) -> "PreTrainedModel | PeftModel":
-    """A model of which what was agreed on can be taught; a first A is drawn under ``seed``."""
-    if not isinstance(plan, Lora):
-        tune_all(model)
+def make_trainable(
+    model: "PreTrainedModel", plan: Tuning, seed: int
+) -> "PreTrainedModel | PeftModel":
+    """Make all weights trainable, or add adapters with initial factors A drawn with ``seed``."""
+    if not isinstance(plan, LoraSettings):
+        make_all_trainable(model)
         return model
-    how = Adapters(
+    settings = Adapters(
         rank=plan.rank, alpha=plan.alpha, dropout=plan.dropout, modules=tuple(plan.modules)
     )
-    adapted = adapt(model, how, seed)
+    adapted = add_adapters(model, settings, seed)
     if plan.merging == "freeze_A":
         freeze_a(adapted)
     return adapted

@@ -1,4 +1,4 @@
-"""Errors of language models as a party tells them: with an exit code, like those of other data."""
+"""Translation of language-model errors into the party's errors, which have an exit code."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +8,11 @@ from parties.common.errors import DataError
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """While the body works with a model's folder or adapters.
+def translate_model_errors() -> Iterator[None]:
+    """Translate a ``LanguageModelError`` of the body into a ``DataError``.
 
     Raises:
-        DataError: what was wrong with them, and the hint.
+        DataError: the body raised ``LanguageModelError``; message and hint are the same.
     """
     try:
         yield

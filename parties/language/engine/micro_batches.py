@@ -1,8 +1,9 @@
-"""A step's rows in pieces that are computed one after the other, so that less is held at a time.
+"""Micro-batches: parts of a training batch that are computed one after the other to save memory.
 
-The loss of a step is γ F + α R, each of F and R a mean over the label tokens of its rows, or over
-the rows. A piece's means, times its share of these tokens or rows, sum to those of the whole step;
-so do their gradients. Only what dropout draws is another draw.
+The loss of a step is γ F + α R. F and R are means over the label tokens of their rows, or over the
+rows. The mean of a micro-batch is multiplied by the micro-batch's share of these tokens or rows;
+then losses and gradients of the micro-batches sum to those of the whole step. Only dropout draws
+other random numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,44 +11,52 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parties.horizontal.local.text_task import Objective
-from parties.language.texts.batches import Batch, training_batch
-from parties.language.texts.encoding import IGNORED, Encoded
+from parties.horizontal.local.local_task import Objective
+from parties.language.texts.batches import TextBatch, training_batch
+from parties.language.texts.encoding import IGNORED_LABEL, EncodedText
 
-# Objectives whose forgetting term is a mean over rows; of RMU, the retain term is one as well.
-BY_ROWS: tuple[Objective, ...] = ("npo", "simnpo", "rmu", "primal-dual")
+# Objectives whose forget term is a mean over rows; for RMU, the retain term is such a mean as well.
+ROW_MEANS: tuple[Objective, ...] = ("npo", "simnpo", "rmu", "primal-dual")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
-    """Some rows of a step.
+class MicroBatch:
+    """Some rows of a training step.
 
     Attributes:
-        forget: what the objective is about; all there is where a client only learns.
-        retain: as many rows that stay; None: there are none.
-        forgets: the piece's share of the first term's mean.
-        retains: of the second's.
+        forget: rows of the forget term; all training rows if the objective is ``learn``.
+        retain: as many rows of the retain term; None if there are none.
+        forget_share: share of this micro-batch in the mean of the forget term.
+        retain_share: share of this micro-batch in the mean of the retain term.
     """
 
-    forget: Batch
-    retain: Batch | None = None
-    forgets: float = 1.0
-    retains: float = 1.0
+    forget: TextBatch
+    retain: TextBatch | None = None
+    forget_share: float = 1.0
+    retain_share: float = 1.0
 
 
-def pieces(
-    forget: Sequence[Encoded],
-    retain: Sequence[Encoded],
+def micro_batches(
+    forget: Sequence[EncodedText],
+    retain: Sequence[EncodedText],
     size: int | None,
     pad: int,
     objective: Objective = "learn",
-) -> Iterator[Piece]:
-    """All rows of a step at once, or ``size`` of them at a time; ``retain`` are as many or none."""
-    by_rows, both = objective in BY_ROWS, objective == "rmu"
+) -> Iterator[MicroBatch]:
+    """Yield the rows of a step in micro-batches.
+
+    Args:
+        forget: rows of the forget term, or all training rows.
+        retain: as many rows of the retain term, or none.
+        size: rows of each term in a micro-batch; None for a single micro-batch.
+        pad: the padding token.
+        objective: objective of the step.
+    """
+    by_rows, both = objective in ROW_MEANS, objective == "rmu"
     for at in range(0, len(forget), size or len(forget)):
         some = slice(at, at + (size or len(forget)))
         beside = retain[some]
-        yield Piece(
+        yield MicroBatch(
             training_batch(forget[some], pad),
             training_batch(beside, pad) if beside else None,
             _weight(forget[some], by_rows=by_rows) / _weight(forget, by_rows=by_rows),
@@ -55,10 +64,10 @@ def pieces(
         )
 
 
-def _weight(rows: Sequence[Encoded], *, by_rows: bool) -> int:
+def _weight(rows: Sequence[EncodedText], *, by_rows: bool) -> int:
     return len(rows) if by_rows else sum(map(_label_tokens, rows))
 
 
-def _label_tokens(row: Encoded) -> int:
-    """A first token is predicted from nothing."""
-    return int(np.count_nonzero(row.labels[1:] != IGNORED))
+def _label_tokens(row: EncodedText) -> int:
+    """Number of tokens with a loss; the first token is never predicted."""
+    return int(np.count_nonzero(row.labels[1:] != IGNORED_LABEL))

@@ -1,4 +1,4 @@
-"""The loss of one step: what a client with forgotten texts descends, and what the others do."""
+"""Loss of one training step on texts, for fine-tuning and for unlearning."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,131 +7,144 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor
 
-from parties.horizontal.local.local_task import Unteachable
-from parties.horizontal.local.text_task import TextLesson
-from parties.language.engine.base_model import Room
-from parties.language.engine.micro_batches import Piece
-from parties.language.texts.batches import Batch
-from unlearning.llm.forgetting_scores import Preference, preference_scores
-from unlearning.llm.gradient_ascent import gradient_ascent
-from unlearning.llm.likelihood import Nll, sequence_nll
-from unlearning.llm.npo import npo
-from unlearning.llm.primal_dual import init, lagrangian
-from unlearning.llm.retain import kl_reference_model, retain_nll, weighted
-from unlearning.llm.rmu import rmu_forget, rmu_retain, steering
-from unlearning.llm.simnpo import simnpo
+from parties.horizontal.local.local_task import LocalTaskError, TextTask
+from parties.language.engine.base_model import BaseModel
+from parties.language.engine.micro_batches import MicroBatch
+from parties.language.texts.batches import TextBatch
+from unlearning.llm.likelihood import SequenceNll, sequence_nll
+from unlearning.llm.losses import (
+    gradient_ascent_loss,
+    npo_loss,
+    retain_kl_loss,
+    retain_nll_loss,
+    rmu_forget_loss,
+    rmu_retain_loss,
+    simnpo_loss,
+    steering_vector,
+    weighted_loss,
+)
+from unlearning.llm.primal_dual import PreferenceScore, initial_dual, lagrangian, preference_scores
 
 
 @dataclass(frozen=True)
-class Forgetting:
-    """What a lesson that forgets needs beside its batches.
+class TextObjective:
+    """The objective of a local task, with the state that its losses need.
 
     Attributes:
-        before: the model before unlearning, ``[d]``, a frozen twin of which is made on demand.
-        seed: of RMU's direction, the same at all clients.
+        base_model: the model that is trained.
+        task: objective and its settings.
+        before: the model before unlearning, ``[d]``; a frozen copy is made when a loss needs it.
+        seed: seed of RMU's steering vector, equal for all clients.
     """
 
-    room: Room
-    lesson: TextLesson
+    base_model: BaseModel
+    task: TextTask
     before: Tensor
     seed: int
 
-    def loss(self, piece: Piece) -> Tensor:
-        """The scalar to descend, or a piece's part of it; without ``retain`` its term is absent.
+    def loss(self, batch: MicroBatch) -> Tensor:
+        """Return the loss of a micro-batch, a scalar; without retained rows, of the forget term.
 
         Raises:
-            Unteachable: RMU's layer is not there.
+            LocalTaskError: the layer of RMU does not exist in the model.
         """
-        model, forget = self.room.model, piece.forget
+        model, forget = self.base_model.model, batch.forget
         plan = replace(
-            self.lesson,
-            gamma=self.lesson.gamma * piece.forgets,
-            alpha=self.lesson.alpha * piece.retains,
-            price=self.lesson.price * piece.forgets,
+            self.task,
+            gamma=self.task.gamma * batch.forget_share,
+            alpha=self.task.alpha * batch.retain_share,
+            multiplier=self.task.multiplier * batch.forget_share,
         )
         match plan.objective:
             case "learn":
-                found = piece.forgets * retain_nll(nll(model, forget))
+                found = batch.forget_share * retain_nll_loss(batch_nll(model, forget))
             case "grad-ascent":
-                found = piece.forgets * gradient_ascent(nll(model, forget))
+                found = batch.forget_share * gradient_ascent_loss(batch_nll(model, forget))
             case "grad-diff":
-                found = self._beside(gradient_ascent(nll(model, forget)), piece, plan)
+                forget_term = gradient_ascent_loss(batch_nll(model, forget))
+                found = self._with_retain_term(forget_term, batch, plan)
             case "npo":
-                reference = nll(self._twin, forget, taught=False).total
-                found = self._beside(npo(nll(model, forget), reference, plan.beta), piece, plan)
+                reference = batch_nll(self._frozen, forget, gradients=False).total
+                forget_term = npo_loss(batch_nll(model, forget), reference, plan.beta)
+                found = self._with_retain_term(forget_term, batch, plan)
             case "simnpo":
-                away = simnpo(nll(model, forget), plan.beta, plan.delta)
-                found = self._beside(away, piece, plan)
+                forget_term = simnpo_loss(batch_nll(model, forget), plan.beta, plan.delta)
+                found = self._with_retain_term(forget_term, batch, plan)
             case "rmu":
-                found = self._misdirected(piece, plan)
+                found = self._rmu_loss(batch, plan)
             case "primal-dual":
-                found = self._priced(piece, plan)
+                found = self._primal_dual_loss(batch, plan)
             case _:
                 assert_never(plan.objective)
         return found
 
-    def _priced(self, piece: Piece, plan: TextLesson) -> Tensor:
-        shape = Preference(ceiling=plan.ceiling)
-        scores = preference_scores(nll(self.room.model, piece.forget), shape)
-        dual = init(0.0, plan.ceiling, plan.price)  # γ only shifts the loss
-        return lagrangian(plan.alpha * self._retained(piece), scores, dual)
+    def _primal_dual_loss(self, batch: MicroBatch, plan: TextTask) -> Tensor:
+        shape = PreferenceScore(ceiling=plan.max_loss)
+        scores = preference_scores(batch_nll(self.base_model.model, batch.forget), shape)
+        dual = initial_dual(
+            0.0, plan.max_loss, plan.multiplier
+        )  # γ only adds a constant to the loss
+        return lagrangian(plan.alpha * self._retain_term(batch), scores, dual)
 
     @cached_property
-    def _twin(self) -> Any:
-        return self.room.twin(self.before)
+    def _frozen(self) -> Any:
+        return self.base_model.frozen_copy(self.before)
 
-    def _beside(self, forget: Tensor, piece: Piece, plan: TextLesson) -> Tensor:
-        return weighted(forget, self._retained(piece), plan.gamma, plan.alpha)
+    def _with_retain_term(self, forget: Tensor, batch: MicroBatch, plan: TextTask) -> Tensor:
+        return weighted_loss(forget, self._retain_term(batch), plan.gamma, plan.alpha)
 
-    def _retained(self, piece: Piece) -> Tensor:
-        """The retain term; 0 where a client has nothing that stays, and others hold the model."""
-        if piece.retain is None:
-            return torch.zeros((), device=self.room.device)
-        if self.lesson.retain == "nll":
-            return retain_nll(nll(self.room.model, piece.retain))
-        ours = _outputs(self.room.model, piece.retain).logits
+    def _retain_term(self, batch: MicroBatch) -> Tensor:
+        """The retain term, a scalar; 0 for a client without retained texts."""
+        if batch.retain is None:
+            return torch.zeros((), device=self.base_model.device)
+        if self.task.retain == "nll":
+            return retain_nll_loss(batch_nll(self.base_model.model, batch.retain))
+        ours = _outputs(self.base_model.model, batch.retain).logits
         with torch.no_grad():
-            theirs = _outputs(self._twin, piece.retain).logits
-        return kl_reference_model(theirs, ours, piece.retain.labels.to(ours.device))
+            theirs = _outputs(self._frozen, batch.retain).logits
+        return retain_kl_loss(theirs, ours, batch.retain.labels.to(ours.device))
 
-    def _misdirected(self, piece: Piece, plan: TextLesson) -> Tensor:
-        forget, retain = piece.forget, piece.retain
-        layers = int(self.room.model.config.num_hidden_layers)
+    def _rmu_loss(self, batch: MicroBatch, plan: TextTask) -> Tensor:
+        forget, retain = batch.forget, batch.retain
+        layers = int(self.base_model.model.config.num_hidden_layers)
         layer = plan.layer or (layers + 1) // 2
         if layer > layers:
-            raise Unteachable(f"layer {layer} of a model that has {layers}")
-        lost = _hidden(self.room.model, forget, layer)
-        target = steering(lost.shape[2], plan.steering, self.seed).to(lost)
-        away = rmu_forget(lost, target, _told(forget, lost))
+            raise LocalTaskError(f"RMU needs layer {layer}, and the model has {layers} layers")
+        lost = _activations(self.base_model.model, forget, layer)
+        target = steering_vector(lost.shape[2], plan.steering, self.seed).to(lost)
+        forget_term = rmu_forget_loss(lost, target, _has_label(forget, lost))
         if retain is None:
-            return plan.gamma * away
-        kept = _hidden(self.room.model, retain, layer)
+            return plan.gamma * forget_term
+        kept = _activations(self.base_model.model, retain, layer)
         with torch.no_grad():
-            frozen = _hidden(self._twin, retain, layer)
-        stays = rmu_retain(kept, frozen, _told(retain, kept))
-        return weighted(away, stays, plan.gamma, plan.alpha)
+            frozen = _activations(self._frozen, retain, layer)
+        retained = rmu_retain_loss(kept, frozen, _has_label(retain, kept))
+        return weighted_loss(forget_term, retained, plan.gamma, plan.alpha)
 
 
-def _told(batch: Batch, like: Tensor) -> Tensor:
-    """Where a batch's answers are, ``[batch, tokens]``."""
+def _has_label(batch: TextBatch, like: Tensor) -> Tensor:
+    """``[batch, tokens]``, True for tokens with a label, on the device of ``like``."""
     return batch.labels.ne(-100).to(like.device)
 
 
-def nll(model: Any, batch: Batch, *, taught: bool = True) -> Nll:
-    """The negative log-likelihoods of a batch's answers; without a gradient if not ``taught``."""
-    with torch.set_grad_enabled(taught):
+def batch_nll(model: Any, batch: TextBatch, *, gradients: bool = True) -> SequenceNll:
+    """Return the negative log-likelihoods of a batch's answers."""
+    with torch.set_grad_enabled(gradients):
         logits = _outputs(model, batch).logits
         return sequence_nll(logits, batch.labels.to(logits.device))
 
 
-def _hidden(model: Any, batch: Batch, layer: int) -> Tensor:
-    """The outputs of one layer, ``[batch, tokens, width]``."""
+def _activations(model: Any, batch: TextBatch, layer: int) -> Tensor:
+    """Outputs of one layer, ``[batch, tokens, width]``."""
     found: Tensor = _outputs(model, batch, output_hidden_states=True).hidden_states[layer]
     return found
 
 
-def _outputs(model: Any, batch: Batch, **how: bool) -> Any:
+def _outputs(model: Any, batch: TextBatch, **options: bool) -> Any:
     device = next(model.parameters()).device
     return model(
-        input_ids=batch.ids.to(device), attention_mask=batch.mask.to(device), use_cache=False, **how
+        input_ids=batch.ids.to(device),
+        attention_mask=batch.mask.to(device),
+        use_cache=False,
+        **options,
     )

@@ -1,4 +1,4 @@
-"""A client's texts as tokens: those it learns, those kept apart, and those that must go."""
+"""Tokenised texts of one client: training texts, test texts and texts to forget."""
 
 from dataclasses import dataclass, field
 
@@ -6,47 +6,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.common.shared_randomness import Index
-from parties.horizontal.engine.cohort import Kind
-from parties.language.texts.encoding import Encoded
+from parties.horizontal.local.rows import RowKind
+from parties.language.texts.encoding import EncodedText
 
 
-def nowhere() -> Index:
-    """No places."""
+def no_text_rows() -> Index:
+    """Return an array without row numbers, ``[rows]`` with no rows."""
     return np.empty(0, np.int64)
 
 
-def kept_apart(share: float, texts: int) -> int:
-    """How many of a client's unflagged texts nobody learns: one at least, if it has two."""
+def held_out_count(share: float, texts: int) -> int:
+    """Return the number of unflagged texts to hold out: at least one of two or more texts."""
     return max(round(share * texts), int(share > 0 and texts > 1))
 
 
 @dataclass(slots=True)
-class TextShelf:
-    """See ``learning.learner.Shelf``.
+class TextDataset:
+    """Tokenised texts of one client.
 
     Attributes:
-        rows: for training.
-        flagged: which of ``rows`` a request for what is flagged means, ``[rows]``.
-        held: texts of the same kind from which nobody learns, the reference of attacks.
-        validation: others, the reference of thresholds; no text is in both.
-        public: texts that everybody may know; they are learned beside ``rows`` and never forgotten.
-        forgotten: places among ``rows`` that must go.
+        rows: training texts.
+        flagged: ``[rows]``, True for rows that the corpus or the party settings flag.
+        test: held-out texts of the same kind, the reference of attacks.
+        validation: other held-out texts, the reference of thresholds.
+        public: public texts for training; a request never includes them.
+        forgotten: numbers of the rows to forget.
     """
 
-    rows: list[Encoded]
+    rows: list[EncodedText]
     flagged: NDArray[np.bool_]
-    held: list[Encoded] = field(default_factory=list)
-    validation: list[Encoded] = field(default_factory=list)
-    public: list[Encoded] = field(default_factory=list)
-    forgotten: Index = field(default_factory=nowhere)
+    test: list[EncodedText] = field(default_factory=list)
+    validation: list[EncodedText] = field(default_factory=list)
+    public: list[EncodedText] = field(default_factory=list)
+    forgotten: Index = field(default_factory=no_text_rows)
 
-    def of(self, kind: Kind) -> list[Encoded]:
-        """The texts of one kind; there are no triggers."""
+    def of(self, kind: RowKind) -> list[EncodedText]:
+        """Return the texts of one kind; kinds with a trigger have none."""
         match kind:
             case "learn":
                 return self.rows
-            case "held":
-                return self.held
+            case "test":
+                return self.test
             case "validation":
                 return self.validation
             case "forgotten":
@@ -57,10 +57,10 @@ class TextShelf:
                 return []
 
     def purge(self) -> int:
-        """Drop the forgotten texts for good; how many they were."""
+        """Delete the rows to forget, and return their number."""
         gone, stay = len(self.forgotten), self._retained()
         self.rows, self.flagged = [self.rows[at] for at in stay], self.flagged[stay]
-        self.forgotten = nowhere()
+        self.forgotten = no_text_rows()
         return gone
 
     def _retained(self) -> Index:

@@ -1,4 +1,4 @@
-"""A tiny base model made from public texts, for machines without weights."""
+"""Tiny base model, pre-trained on public texts, for machines without downloaded weights."""
 
 import json
 from collections.abc import Sequence
@@ -7,30 +7,45 @@ from pathlib import Path
 
 import torch
 
-from models.language.pretraining import Pretraining, Progress, pretrain
-from models.language.tiny import TinyShape, build_tiny, encode_texts, save_model, train_tokenizer
+from models.language.pretraining import Pretraining, PretrainingProgress, pretrain
+from models.language.tiny import (
+    TinyShape,
+    build_tiny_model,
+    encode_texts,
+    save_language_model,
+    train_tokenizer,
+)
 from parties.common.errors import StorageError
-from parties.common.progress import Listener, Watch
-from parties.language.texts.own import read_plain
-from parties.language.texts.public import Mixture, Public, public_texts, refuse_private
-from parties.language.texts.records import Passage, Question
-from parties.language.texts.templates import Plain
-from parties.language.texts.tofu import read_split
+from parties.common.progress import ProgressListener, ProgressReporter
+from parties.language.texts.own_texts import read_plain_texts
+from parties.language.texts.public_texts import (
+    PublicText,
+    refuse_private_answers,
+    shuffled_public_texts,
+)
+from parties.language.texts.records import Passage, QuestionAnswer
+from parties.language.texts.templates import PlainTemplate
+from parties.language.texts.tofu import read_tofu_split
 
 SHAPE = TinyShape(hidden=128, intermediate=384, layers=4, length=512)
-KNOWN = ("real_authors", "world_facts")
-REPEATS = 8  # of a known fact in an epoch: a pre-trained model brings them
+FACT_SPLITS = ("real_authors", "world_facts")
+REPEATS = 8  # copies of a fact in an epoch; a real base model knows these facts
 VOCABULARY, ROWS, LENGTH = 2000, 16, 512
-PUBLIC = "public.jsonl"  # the known facts, which clients go over while they learn
+PUBLIC_FILE = "public.jsonl"  # the facts, which clients repeat during fine-tuning
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """What it is made of.
+class TinyBasePlan:
+    """Data and settings of the pre-training.
 
     Attributes:
         tofu: folder with TOFU's files.
-        clients: the first rows of TOFU, which clients hold; with the forget splits they stay out.
+        clients: number of TOFU's first rows that clients will hold; they are left out, as are the
+            forget splits.
+        english: plain text files.
+        epochs: passes over the texts.
+        seed: seed of weights and batch order.
+        threads: number of threads; results depend on it.
     """
 
     tofu: Path
@@ -41,52 +56,51 @@ class Recipe:
     threads: int
 
 
-def make_tiny(out: Path, recipe: Recipe, listener: Listener) -> None:
-    """Train a tokenizer and a model, and write both.
+def build_tiny_base(out: Path, recipe: TinyBasePlan, listener: ProgressListener) -> None:
+    """Train a tokenizer and a model, and write both with the facts to the folder ``out``.
 
     Raises:
-        StorageError: there is something in ``out`` already.
-        DataError: TOFU's files are not there.
-        PolicyError: a public text holds what a client's answer says.
+        StorageError: ``out`` is not empty.
+        DataError: TOFU's files or the English files cannot be read.
+        PolicyError: a public text contains an answer that clients hold.
     """
     if out.exists() and any(out.iterdir()):
         raise StorageError(f"{out} is not empty", "name a new folder")
-    watch = Watch("tiny", listener)
+    progress = ProgressReporter("tiny", listener)
     torch.set_num_threads(recipe.threads)
-    known = [row for part in KNOWN for row in read_split(recipe.tofu, part)]
-    texts = _texts(recipe, known)
+    facts = [row for part in FACT_SPLITS for row in read_tofu_split(recipe.tofu, part)]
+    texts = _texts(recipe, facts)
     tokenizer = train_tokenizer(dict.fromkeys(texts), VOCABULARY)
-    model = build_tiny(tokenizer, SHAPE, recipe.seed)
+    model = build_tiny_model(tokenizer, SHAPE, recipe.seed)
     rows = encode_texts(tokenizer, texts, LENGTH)
     plan = Pretraining(epochs=recipe.epochs, batch=ROWS, seed=recipe.seed)
     total = recipe.epochs * -(-len(rows) // ROWS)
 
-    def told(each: Progress) -> None:
-        if each.step == 1:
-            watch.phase(
-                f"pre-training {sum(p.numel() for p in model.parameters()):,} numbers", total
-            )
-        watch.step()
+    def report(done: PretrainingProgress) -> None:
+        if done.step == 1:
+            weights = sum(each.numel() for each in model.parameters())
+            progress.phase(f"pre-training {weights:,} weights", total)
+        progress.step()
 
-    pretrain(model, rows, plan, told)
-    save_model(model, tokenizer, out)
-    lines = [json.dumps({"question": e.question, "answer": e.answer}) for e in known]
-    (out / PUBLIC).write_text("\n".join(lines) + "\n")
+    pretrain(model, rows, plan, report)
+    save_language_model(model, tokenizer, out)
+    lines = [json.dumps({"question": e.question, "answer": e.answer}) for e in facts]
+    (out / PUBLIC_FILE).write_text("\n".join(lines) + "\n")
 
 
-def _texts(recipe: Recipe, known: Sequence[Question]) -> list[str]:
-    """All public texts of one epoch, as they will be asked."""
-    full = read_split(recipe.tofu, "full")
-    gone = len(read_split(recipe.tofu, "forget10"))
-    others = full[recipe.clients : len(full) - gone]
-    mixture = Mixture(authors=0, repeats=REPEATS)
-    found = public_texts(known, read_plain(Path(), recipe.english), mixture, recipe.seed)
-    public: list[Public] = [*found, *others]
-    refuse_private(public, [*full[: recipe.clients], *full[len(full) - gone :]])
+def _texts(recipe: TinyBasePlan, facts: Sequence[QuestionAnswer]) -> list[str]:
+    """All public texts of one epoch, in the form of the prompts."""
+    full = read_tofu_split(recipe.tofu, "full")
+    forget = len(read_tofu_split(recipe.tofu, "forget10"))
+    others = full[recipe.clients : len(full) - forget]
+    english = read_plain_texts(Path(), recipe.english)
+    found = shuffled_public_texts(facts, english, REPEATS, recipe.seed)
+    public: list[PublicText] = [*found, *others]
+    refuse_private_answers(public, [*full[: recipe.clients], *full[len(full) - forget :]])
     return [_written(each) for each in public]
 
 
-def _written(text: Public) -> str:
+def _written(text: PublicText) -> str:
     if isinstance(text, Passage):
         return text.text
-    return Plain().prompt(text.question) + text.answer
+    return PlainTemplate().prompt(text.question) + text.answer

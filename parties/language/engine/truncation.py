@@ -1,25 +1,35 @@
-"""What keeping texts to a greatest length leaves out, said once by whoever reads them."""
+"""Warnings about texts that exceed the maximum length and are truncated."""
 
 from collections.abc import Sequence
 
-from configs.language import Language
-from parties.common.progress import Watch
-from parties.language.texts.encoding import Encoded, cut_from
+from configs.language import LanguageAgreement
+from parties.common.progress import ProgressReporter
+from parties.language.texts.encoding import EncodedText, count_truncated
 
 
-def say_unlearned(watch: Watch, rows: Sequence[Encoded], agreement: Language) -> None:
-    """Warn of what clients' texts have beyond the greatest length of a text that is learned."""
+def warn_of_truncated_texts(
+    progress: ProgressReporter, rows: Sequence[EncodedText], agreement: LanguageAgreement
+) -> None:
+    """Warn if texts of clients are longer than ``model.length``."""
     longer = f"are longer than model.length = {agreement.model.length}"
-    say_cut(watch, rows, longer, "neither learned nor measured")
+    warn_of_truncation(progress, rows, longer, "neither trained on nor measured")
 
 
-def say_cut(watch: Watch, rows: Sequence[Encoded], longer: str, lost: str) -> None:
-    """Warn where rows were cut: how many, and how many tokens are ``lost``.
+def warn_of_truncation(
+    progress: ProgressReporter, rows: Sequence[EncodedText], longer: str, lost: str
+) -> None:
+    """Warn if rows were truncated, with the number of rows and of lost tokens.
 
-    A long text in pieces counts by its pieces, of which none is cut.
+    A text that is split into windows counts as one row for each window; windows are not truncated.
+
+    Args:
+        progress: receiver of the warning.
+        rows: encoded texts.
+        longer: verb phrase after "texts", such as "are longer than ...".
+        lost: consequence for the lost tokens, after "tokens are".
     """
-    found = cut_from(rows)
+    found = count_truncated(rows)
     if found.rows:
-        watch.warn(
+        progress.warn(
             f"{found.rows:,} of {len(rows):,} texts {longer}: {found.tokens:,} tokens are {lost}"
         )

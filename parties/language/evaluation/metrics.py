@@ -1,6 +1,6 @@
-"""What the models of a request amount to: each figure of each language model beside Retrain's.
+"""Metrics of the language models of a request, each compared with Retrain.
 
-Letters: D_u = the forgotten texts, R = the truth ratios of a benchmark's forgotten questions.
+Letters: D_u = the forgotten texts, R = truth ratios of a benchmark's forgotten questions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,20 +9,21 @@ from typing import Any
 
 import torch
 
-from parties.horizontal.engine.cohort import Score
-from parties.horizontal.evaluation.metrics import FEW, is_retrain
-from parties.horizontal.evaluation.outcome import Outcome, Scores, of_clients
-from parties.horizontal.local.score_histogram import apart, pooled, spread
-from parties.horizontal.registry import ORIGINAL
-from unlearning.audit.figure import Direction, Figure, Measured, table
-from unlearning.audit.intervals import of_auc
-from unlearning.audit.language.forget_quality import forget_quality
+from parties.horizontal.evaluation.metrics import MIN_ATTACK_ROWS
+from parties.horizontal.evaluation.outcome import ModelOutcome, Scores, client_scores
+from parties.horizontal.local.local_task import RowMetrics
+from parties.horizontal.local.score_histogram import add_histograms, histogram_scores, ks_distance
+from parties.horizontal.task import ORIGINAL
+from parties.report.method_names import is_retrain
+from unlearning.audit.intervals import auc_interval
 from unlearning.audit.language.muse import privacy_leak
-from unlearning.audit.language.relearning import recovered
+from unlearning.audit.language.tofu import forget_quality
+from unlearning.audit.metric import Direction, Measurement, Metric, metric_table
+from unlearning.audit.relearning import recovered_knowledge
 from unlearning.audit.scores import auc
 
-# What the server measured by itself: figure, and which way is better.
-MARKS = {
+# Metrics of the benchmark at the server, with the direction of good values.
+BENCHMARK_FIGURES = {
     "model_utility": Direction.HIGHER,
     "forget_truth_ratio": Direction.RETRAIN,
     "forget_rouge": Direction.RETRAIN,
@@ -50,105 +51,130 @@ MARKS = {
 }
 
 
-def figures(outcomes: Sequence[Outcome]) -> dict[str, list[Figure]]:
-    """Every figure of every model."""
+def language_metrics(outcomes: Sequence[ModelOutcome]) -> dict[str, list[Metric]]:
+    """Return all metrics by model."""
     retrains = [each for each in outcomes if is_retrain(each.name)]
-    known = [each.marks.get("relearned_before") for each in outcomes if each.name == ORIGINAL]
-    measured = {each.name: _of(each, retrains, *known) for each in outcomes}
-    return table(measured, [each.name for each in retrains])
+    original = [
+        each.benchmark_metrics.get("relearned_before") for each in outcomes if each.name == ORIGINAL
+    ]
+    measured = {each.name: _measurements(each, retrains, *original) for each in outcomes}
+    return metric_table(measured, [each.name for each in retrains])
 
 
-def _of(
-    outcome: Outcome, retrains: Sequence[Outcome], original: float | None = None
-) -> dict[str, Measured]:
+def _measurements(
+    outcome: ModelOutcome, retrains: Sequence[ModelOutcome], original: float | None = None
+) -> dict[str, Measurement]:
     others = [each for each in retrains if each.name != outcome.name]
-    scores, marks = outcome.scores, outcome.marks
-    gone, stay = of_clients(scores["forgotten"]), of_clients(scores["retained"])
-    held = of_clients(scores["held"])
+    scores, marks = outcome.scores, outcome.benchmark_metrics
+    forgotten, retained = client_scores(scores["forgotten"]), client_scores(scores["retained"])
+    test = client_scores(scores["test"])
+    benchmark = {
+        name: _benchmark_figure(marks, name, direction)
+        for name, direction in BENCHMARK_FIGURES.items()
+        if name in marks
+    }
     return {
-        "text_probability": _chance(gone),
-        "text_retained_probability": _chance(stay, Direction.HIGHER),
-        "text_held_probability": _chance(held),
-        "text_verbatim": _share(gone),
-        "text_loss": _loss(gone),
+        "text_probability": _probability(forgotten),
+        "text_retained_probability": _probability(retained, Direction.HIGHER),
+        "text_held_probability": _probability(test),
+        "text_verbatim": _exact_share(forgotten),
+        "text_loss": _mean_loss(forgotten),
         **_membership(scores),
-        "odds_to_retrain": _to_retrain(outcome, others),
-        **_quality(marks, [each.marks for each in others]),
-        **{n: _marked(marks, n, which) for n, which in MARKS.items() if n in marks},
-        **_back(marks, original),
+        "odds_to_retrain": _distance_to_retrain(outcome, others),
+        **_benchmark_against_retrain(marks, [each.benchmark_metrics for each in others]),
+        **benchmark,
+        **_recovered_share(marks, original),
     }
 
 
-def _back(marks: Mapping[str, Any], original: float | None) -> dict[str, Measured]:
-    """The part of what a way lost, beside the original, that relearning brought back."""
+def _recovered_share(marks: Mapping[str, Any], original: float | None) -> dict[str, Measurement]:
+    """The share of the lost knowledge that relearning recovers; lost against the original model."""
     if original is None or "relearned" not in marks:
         return {}
-    value = recovered(marks["relearned_before"], marks["relearned"], original)
-    return {"relearned_share": Measured(value, int(marks["relearned_texts"]), note="1: all of it")}
+    value = recovered_knowledge(marks["relearned_before"], marks["relearned"], original)
+    texts = int(marks["relearned_texts"])
+    return {"relearned_share": Measurement(value, texts, note="1: all lost knowledge")}
 
 
-def _chance(some: Sequence[Score], direction: Direction = Direction.RETRAIN) -> Measured:
-    """The mean probability of a text, to the power of one over its tokens."""
+def _probability(
+    some: Sequence[RowMetrics], direction: Direction = Direction.RETRAIN
+) -> Measurement:
+    """The mean of p^(1/|y|), with p = probability of an answer and |y| = number of its tokens."""
     rows = sum(each.rows for each in some)
-    value = sum(each.chance for each in some) / rows if rows else None
-    return Measured(value, rows, direction=direction)
+    value = sum(each.probability for each in some) / rows if rows else None
+    return Measurement(value, rows, direction=direction)
 
 
-def _share(some: Sequence[Score]) -> Measured:
+def _exact_share(some: Sequence[RowMetrics]) -> Measurement:
+    """The share of answers of which every token is the most likely one."""
     rows = sum(each.rows for each in some)
-    return Measured(sum(each.right for each in some) / rows if rows else None, rows)
+    return Measurement(sum(each.correct for each in some) / rows if rows else None, rows)
 
 
-def _loss(some: Sequence[Score]) -> Measured:
+def _mean_loss(some: Sequence[RowMetrics]) -> Measurement:
+    """The mean loss per token of an answer, in nats."""
     rows = sum(each.rows for each in some)
-    return Measured(sum(each.loss for each in some) / rows if rows else None, rows)
+    return Measurement(sum(each.loss for each in some) / rows if rows else None, rows)
 
 
-def _membership(scores: Scores) -> dict[str, Measured]:
-    """D_u against texts of the same kind from which nobody learned, told apart by φ."""
-    members = spread(pooled(each.odds for each in of_clients(scores["forgotten"])))
-    others = spread(pooled(each.odds for each in of_clients(scores["held"])))
+def _membership(scores: Scores) -> dict[str, Measurement]:
+    """Membership inference by φ: D_u against test texts of the same kind."""
+    members = histogram_scores(
+        add_histograms(each.histogram for each in client_scores(scores["forgotten"]))
+    )
+    others = histogram_scores(
+        add_histograms(each.histogram for each in client_scores(scores["test"]))
+    )
     n = min(len(members), len(others))
     if not n:
-        return {"membership_auc": Measured(None, 0, note="no text of a side")}
+        return {"membership_auc": Measurement(None, 0, note="no forgotten text, or no test text")}
     value = auc(members, others)
-    interval = of_auc(value, len(members), len(others))
-    return {"membership_auc": Measured(value, n, interval, least=FEW)}
+    interval = auc_interval(value, len(members), len(others))
+    return {"membership_auc": Measurement(value, n, interval, least=MIN_ATTACK_ROWS)}
 
 
-def _to_retrain(outcome: Outcome, others: Sequence[Outcome]) -> Measured:
-    """The mean distance of the forgotten texts' odds to the Retrains'."""
-    rows = of_clients(outcome.scores["forgotten"])
-    ours = pooled(each.odds for each in rows)
-    theirs = [pooled(e.odds for e in of_clients(each.scores["forgotten"])) for each in others]
-    known = [d for d in (apart(ours, each) for each in theirs) if d is not None]
-    value = fmean(known) if known else None
-    return Measured(value, sum(e.rows for e in rows), direction=Direction.LOWER)
+def _distance_to_retrain(outcome: ModelOutcome, others: Sequence[ModelOutcome]) -> Measurement:
+    """The mean distance between the histograms of φ on D_u of this model and of the Retrains."""
+    rows = client_scores(outcome.scores["forgotten"])
+    ours = add_histograms(each.histogram for each in rows)
+    theirs = [
+        add_histograms(e.histogram for e in client_scores(each.scores["forgotten"]))
+        for each in others
+    ]
+    found = [d for d in (ks_distance(ours, each) for each in theirs) if d is not None]
+    value = fmean(found) if found else None
+    return Measurement(value, sum(e.rows for e in rows), direction=Direction.LOWER)
 
 
-def _quality(marks: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Measured]:
-    """TOFU's forget quality and MUSE's leak, which need Retrain's; means over the Retrains."""
-    found, ratios = dict[str, Measured](), marks.get("ratios", ())
-    known = [each["ratios"] for each in others if each.get("ratios")]
-    if ratios and known:
+def _benchmark_against_retrain(
+    marks: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
+) -> dict[str, Measurement]:
+    """TOFU's forget quality and MUSE's privacy leak against Retrain; means over the Retrains."""
+    found, ratios = dict[str, Measurement](), marks.get("ratios", ())
+    retrained = [each["ratios"] for each in others if each.get("ratios")]
+    if ratios and retrained:
         ours, n = torch.tensor(ratios, dtype=torch.float64), len(ratios)
-        sides = [ours, *(torch.tensor(each, dtype=torch.float64) for each in known)]
+        sides = [ours, *(torch.tensor(each, dtype=torch.float64) for each in retrained)]
         if all(bool(torch.isfinite(each).all()) for each in sides):
             each = [forget_quality(ours, theirs) for theirs in sides[1:]]
-            distance, chance = fmean(e.distance for e in each), fmean(e.log10_p for e in each)
-            found["forget_distance"] = Measured(distance, n, direction=Direction.LOWER, note="KS")
-            found["forget_quality"] = Measured(
-                chance, n, direction=Direction.HIGHER, note="log10 p"
+            distance, log_p = fmean(e.distance for e in each), fmean(e.log10_p for e in each)
+            found["forget_distance"] = Measurement(
+                distance, n, direction=Direction.LOWER, note="KS"
+            )
+            found["forget_quality"] = Measurement(
+                log_p, n, direction=Direction.HIGHER, note="log10 p"
             )
         else:
-            found["forget_distance"] = Measured(None, n, note="a truth ratio is not finite")
+            found["forget_distance"] = Measurement(None, n, note="a truth ratio is not finite")
     leaks = [each["leak_auc"] for each in others if "leak_auc" in each]
     if "leak_auc" in marks and leaks:
         reference, n = fmean(leaks), int(marks["leak_texts"])
         value = privacy_leak(marks["leak_auc"], reference) if reference else None
-        found["privacy_leak"] = Measured(value, n, note="" if reference else "Retrain's AUC is 0")
+        found["privacy_leak"] = Measurement(
+            value, n, note="" if reference else "Retrain's AUC is 0"
+        )
     return found
 
 
-def _marked(marks: Mapping[str, Any], name: str, direction: Direction) -> Measured:
-    return Measured(float(marks[name]), int(marks.get("questions", 0)), direction=direction)
+def _benchmark_figure(marks: Mapping[str, Any], name: str, direction: Direction) -> Measurement:
+    return Measurement(float(marks[name]), int(marks.get("questions", 0)), direction=direction)

@@ -1,9 +1,9 @@
-"""FedORA's constraint on forgotten texts, with one price for the whole federation.
+"""FedORA's constraint on forgotten texts, with one dual for all clients.
 
-Letters as in ``unlearning.llm.primal_dual``: S_u = mean nats a token of forgotten answers, γ = the
-threshold, Ω = the price, σ = its step, M = the ceiling of an answer's score. Clients with forgotten
-texts descend L_r − Ω S_u, the others L_r; after every round S_u of the mean model is measured and
-the price ascends.
+Letters of ``unlearning.llm.primal_dual``: S_u = mean loss per token of forgotten answers, in nats;
+γ = threshold; Ω = dual; σ = step size of the dual; M = ceiling of an answer's score. Clients with
+texts to forget descend L_r − Ω S_u, the other clients descend L_r. After every round the server
+measures S_u of the new model, and the dual ascends.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,114 +14,136 @@ import numpy as np
 from torch import Tensor
 
 from parties.common.errors import Diverged, PolicyError
-from parties.horizontal.engine.cohort import SMALLER, Score, require_finite
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
-from parties.horizontal.local.score_histogram import spread
+from parties.horizontal.engine.cohort import DIVERGED_HINT, require_finite
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.local.local_task import RowMetrics
+from parties.horizontal.local.score_histogram import histogram_scores
 from parties.horizontal.methods.recover import recover
-from parties.language.methods.by_objective import Who, drawn, members, slots_of
+from parties.language.methods.loss_based import (
+    Participants,
+    model_slots,
+    sample_members,
+    unlearning_members,
+)
 from unlearning.guarantee import Guarantee
-from unlearning.llm.primal_dual import ScoreSum, ascend, init
+from unlearning.llm.primal_dual import ScoreSum, dual_ascent, initial_dual
 
-NO_REFERENCE = "primal-dual takes its threshold from texts that nobody learned; there are none"
-HOLD_SOME = (
-    "a greater held, so that some client keeps two texts apart, or "
+NO_REFERENCE = "primal-dual takes its threshold from held-out texts, and no client has any"
+REFERENCE_HINT = (
+    "increase test_share, so that a client holds out two or more texts, or set "
     "unlearning.primal_dual.threshold = 4.0"
 )
-ABOVE = 1.5  # M / γ, so that the threshold can be met and no answer counts for much more
+CEILING_FACTOR = 1.5  # M / γ: the threshold can be reached, and no answer counts for much more
 
 
 @dataclass(frozen=True, slots=True)
 class PrimalDual:
-    """The constraint S_u ≥ γ, solved with FedORA's dual.
+    """Unlearning under the constraint S_u ≥ γ with FedORA's dual.
 
     Attributes:
-        threshold: γ; None: the mean score, under the original, of texts from which nobody learned
-            and with which nothing is measured; M is then above their mean nats.
+        unlearn: rounds of unlearning.
+        recover: rounds of fine-tuning on retained texts after the unlearning.
+        step_size: σ.
+        initial_multiplier: Ω before the first round.
+        max_multiplier: Ω_max.
+        threshold: γ; None for the mean score of held-out texts under the original model, and then
+            M is ``CEILING_FACTOR`` times the mean loss of these texts.
+        participants: all clients, or only those with texts to forget.
+        name: name in the config and in reports.
+        guarantee: guarantee of the method.
+        needs_single_updates: whether the method reads updates of single clients.
     """
 
-    unlearn: Course
-    recover: Course
+    unlearn: RoundPlan
+    recover: RoundPlan
     step_size: float
-    price: float
-    most: float
+    initial_multiplier: float
+    max_multiplier: float
     threshold: float | None = None
-    who: Who = "all"
+    participants: Participants = "all"
     name: str = "primal-dual"
     guarantee: Guarantee = Guarantee.HEURISTIC
-    single: bool = False
+    needs_single_updates: bool = False
 
     @property
     def rounds(self) -> int:
-        """See ``Method``."""
+        """Number of rounds, those of the recovery included."""
         return self.unlearn.rounds + self.recover.rounds
 
-    def run(self, scene: Scene) -> Tensor:
-        """See ``Method``.
+    def run(self, context: UnlearningContext) -> Tensor:
+        """Return the unlearned model, ``[d]``.
 
         Raises:
-            PolicyError: there is no threshold, and no text to take it from.
-            Diverged: the model is no longer finite, or its outputs are not.
+            PolicyError: there is neither a threshold nor a held-out text.
+            Diverged: the model or its outputs are not finite.
         """
-        model = scene.original
-        threshold, ceiling = self._levels(scene)
-        dual = init(threshold, ceiling, self.price, self.most)
-        gone = [each.client for each in scene.leaving]
+        model = context.original
+        threshold, ceiling = self._levels(context)
+        dual = initial_dual(threshold, ceiling, self.initial_multiplier, self.max_multiplier)
+        leaving = [each.client for each in context.leaving]
+        members = unlearning_members(context, self.participants)
         for number in range(self.unlearn.rounds):
-            lesson = self.unlearn.at(number)
-            if lesson.text is not None:
-                text = replace(lesson.text, price=dual.price, ceiling=ceiling)
-                lesson = replace(lesson, text=text)
-            slots = slots_of(scene, model, lesson)
-            chosen = drawn(self.unlearn, number, members(scene, self.who), scene.leaving)
-            mean = scene.cohort.mean(chosen, lesson, slots)
-            model = model + mean.change.to(model.dtype)
+            task = self.unlearn.task_at(number)
+            if task.text is not None:
+                text = replace(task.text, multiplier=dual.multiplier, max_loss=ceiling)
+                task = replace(task, text=text)
+            slots = model_slots(context, model, task)
+            chosen = sample_members(self.unlearn, number, members, context.leaving)
+            mean = context.cohort.mean_update(chosen, task, slots)
+            model = model + mean.delta.to(model.dtype)
             require_finite(model)
-            seen = _sums(_finite(scene.cohort.read(gone, "forgotten", model)), ceiling)
-            turn = Turn("unlearn", number, model, mean.loss, score=_mean(seen))
-            scene.tell(replace(turn, threshold=threshold, price=dual.price))
-            dual = ascend(dual, seen, self.step_size)
-        return recover(scene, model, self.recover)
+            metrics = _require_finite_losses(context.cohort.evaluate(leaving, "forgotten", model))
+            sums = _score_sums(metrics, ceiling)
+            record = RoundRecord("unlearn", number, model, mean.loss, score=_mean(sums))
+            context.record_round(replace(record, threshold=threshold, multiplier=dual.multiplier))
+            dual = dual_ascent(dual, sums, self.step_size)
+        return recover(context, model, self.recover)
 
-    def _levels(self, scene: Scene) -> tuple[float, float]:
-        """γ and M. Both sides of the constraint are means of one score: what unseen texts reach."""
+    def _levels(self, context: UnlearningContext) -> tuple[float, float]:
+        """γ and M. The same score is measured on forgotten texts and on held-out texts."""
         if self.threshold is not None:
-            return self.threshold, ABOVE * self.threshold
-        here = sorted({each.client for each in (*scene.staying, *scene.leaving)})
-        unseen = _finite(scene.cohort.read(here, "validation", scene.original))
+            return self.threshold, CEILING_FACTOR * self.threshold
+        clients = sorted({each.client for each in (*context.remaining, *context.leaving)})
+        unseen = _require_finite_losses(
+            context.cohort.evaluate(clients, "validation", context.original)
+        )
         rows = sum(each.rows for each in unseen.values())
         if not rows:
-            raise PolicyError(NO_REFERENCE, HOLD_SOME)
-        ceiling = ABOVE * sum(each.loss for each in unseen.values()) / rows
-        together = sum(_sums(unseen, ceiling), ScoreSum())
+            raise PolicyError(NO_REFERENCE, REFERENCE_HINT)
+        ceiling = CEILING_FACTOR * sum(each.loss for each in unseen.values()) / rows
+        together = sum(_score_sums(unseen, ceiling), ScoreSum())
         return together.total / together.rows, ceiling
 
 
-def _finite(found: Mapping[str, Score]) -> Mapping[str, Score]:
-    """The scores, which counts of odds would show as the least where they are no numbers.
+def _require_finite_losses(found: Mapping[str, RowMetrics]) -> Mapping[str, RowMetrics]:
+    """Return the metrics if all losses are finite: histograms show a NaN as the smallest score.
 
     Raises:
-        Diverged: one is not finite.
+        Diverged: a loss is not finite.
     """
     wild = sorted(name for name, each in found.items() if not isfinite(each.loss))
     if wild:
-        raise Diverged(f"the model's outputs are not finite at {', '.join(wild[:10])}", SMALLER)
+        raise Diverged(
+            f"the model's outputs are not finite at {', '.join(wild[:10])}", DIVERGED_HINT
+        )
     return found
 
 
-def _mean(seen: Sequence[ScoreSum]) -> float | None:
-    """S_u; None where nobody said anything of it."""
-    together = sum(seen, ScoreSum())
+def _mean(sums: Sequence[ScoreSum]) -> float | None:
+    """S_u; None if no client measured a forgotten text."""
+    together = sum(sums, ScoreSum())
     return together.total / together.rows if together.rows else None
 
 
-def _sums(found: Mapping[str, Score], ceiling: float) -> list[ScoreSum]:
-    """Each client's scores, no answer's beyond the ceiling, from the counts of their odds.
+def _score_sums(found: Mapping[str, RowMetrics], ceiling: float) -> list[ScoreSum]:
+    """The sum of each client's scores, each score at most the ceiling, from score histograms.
 
-    An answer of probability p has φ = log p − log(1 − p), and −log p = log(1 + exp(−φ)).
+    A histogram has φ = log p − log(1 − p) of an answer's probability p, and
+    −log p = log(1 + exp(−φ)).
     """
-    told = []
+    sums = []
     for each in found.values():
-        scores = np.minimum(np.logaddexp(0.0, -spread(each.odds)), ceiling)
-        told.append(ScoreSum(float(scores.sum()), each.rows))
-    return told
+        scores = np.minimum(np.logaddexp(0.0, -histogram_scores(each.histogram)), ceiling)
+        sums.append(ScoreSum(float(scores.sum()), each.rows))
+    return sums

@@ -1,1 +1,1 @@
-"""Texts: what is read, who holds it, how it becomes tokens, and what everybody may see."""
+"""Text data: readers of text files, partition among clients, tokenisation, batches."""

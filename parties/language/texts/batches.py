@@ -1,4 +1,4 @@
-"""Batches: which rows go together, and their ids padded to one width."""
+"""Batches of token rows: choice of the rows of each batch, and padding to one width."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ import torch
 from torch import Tensor
 
 from parties.common.errors import PolicyError
-from parties.common.shared_randomness import Index, key, permutation
-from parties.language.texts.encoding import IGNORED, Encoded
+from parties.common.shared_randomness import Index, derive_key, permutation
+from parties.language.texts.encoding import IGNORED_LABEL, EncodedText
 
-POOL = 32  # batches whose rows are sorted by length together
+POOL = 32  # batches in a pool; the rows of one pool are sorted by length
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Rows to learn from, padded on the right.
+class TextBatch:
+    """Training rows, padded on the right.
 
     Attributes:
-        ids: [batch, width] int64.
-        mask: [batch, width] int64, 1 where a token is no padding.
-        labels: [batch, width] int64, -100 where nothing is learned.
+        ids: token ids, ``[batch, width]`` int64.
+        mask: attention mask, ``[batch, width]`` int64: 1 for tokens, 0 for padding.
+        labels: ``[batch, width]`` int64, -100 for tokens without a loss.
     """
 
     ids: Tensor
@@ -30,80 +30,97 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prompts:
-    """Prompts to go on from, padded on the left; ``ids`` and ``mask`` as in ``Batch``."""
+class PromptBatch:
+    """Prompts for generation, padded on the left.
+
+    Attributes:
+        ids: token ids, ``[batch, width]`` int64.
+        mask: attention mask, ``[batch, width]`` int64: 1 for tokens, 0 for padding.
+    """
 
     ids: Tensor
     mask: Tensor
 
 
-def training_batch(rows: Sequence[Encoded], pad: int) -> Batch:
-    """Rows as one batch, as wide as the longest."""
+def training_batch(rows: Sequence[EncodedText], pad: int) -> TextBatch:
+    """Return the rows as one batch, as wide as the longest row; ``pad`` is the padding token."""
     width = max(len(row.ids) for row in rows)
-    ids, labels = np.full((len(rows), width), pad), np.full((len(rows), width), IGNORED)
+    ids, labels = np.full((len(rows), width), pad), np.full((len(rows), width), IGNORED_LABEL)
     mask = np.zeros((len(rows), width), np.int64)
     for at, row in enumerate(rows):
         ids[at, : len(row.ids)], labels[at, : len(row.ids)] = row.ids, row.labels
         mask[at, : len(row.ids)] = 1
-    return Batch(*map(torch.from_numpy, (ids, mask, labels)))
+    return TextBatch(*map(torch.from_numpy, (ids, mask, labels)))
 
 
-def prompt_batch(prompts: Sequence[Index], pad: int) -> Prompts:
-    """Prompts as one batch that ends in their last tokens."""
+def prompt_batch(prompts: Sequence[Index], pad: int) -> PromptBatch:
+    """Return prompts, each ``[tokens]``, as one batch in which all prompts end in the last column.
+
+    ``pad`` is the padding token.
+    """
     width = max(map(len, prompts))
     ids = np.full((len(prompts), width), pad)
     mask = np.zeros((len(prompts), width), np.int64)
     for at, prompt in enumerate(prompts):
         ids[at, width - len(prompt) :], mask[at, width - len(prompt) :] = prompt, 1
-    return Prompts(torch.from_numpy(ids), torch.from_numpy(mask))
+    return PromptBatch(torch.from_numpy(ids), torch.from_numpy(mask))
 
 
-def bucketed(lengths: Sequence[int], size: int, order: bytes, pool: int = POOL) -> list[Index]:
-    """Rows of every batch: shuffled, and sorted by length within pools of ``pool`` batches.
+def bucketed_batches(
+    lengths: Sequence[int], size: int, order: bytes, pool: int = POOL
+) -> list[Index]:
+    """Return the row numbers of each batch, ``[size]`` each; the last batch may be smaller.
 
-    Rows of like length lie together, so little is padded, and still every epoch brings others
-    together. Every row comes once; all batches but one have ``size`` rows. ``order`` is the key of
-    this epoch (``parties.common.shared_randomness.key``); ``pool`` 1 is a plain shuffle.
+    Rows are shuffled, then sorted by length within pools of ``pool`` batches, so that a batch has
+    rows of similar length and little padding. Every row is in one batch. With ``pool`` 1 it is a
+    plain shuffle.
+
+    Args:
+        lengths: tokens of each row.
+        size: rows in a batch.
+        order: key of the epoch, from ``parties.common.shared_randomness.derive_key``.
+        pool: number of batches in a pool.
     """
     sizes = np.asarray(lengths, np.int64)
-    shuffled = permutation(key_of(order, "rows"), len(sizes))
+    shuffled = permutation(epoch_key(order, "rows"), len(sizes))
     batches = []
     for first in range(0, len(sizes), size * pool):
         rows = shuffled[first : first + size * pool]
         ascending = rows[np.argsort(sizes[rows], kind="stable")]
         batches += [ascending[at : at + size] for at in range(0, len(ascending), size)]
-    return [batches[at] for at in permutation(key_of(order, "batches"), len(batches)).tolist()]
+    drawn = permutation(epoch_key(order, "batches"), len(batches))
+    return [batches[at] for at in drawn.tolist()]
 
 
-def paired(
+def forget_retain_batches(
     forget: Sequence[int], retain: int, size: int, order: bytes
 ) -> list[tuple[Index, Index]]:
-    """Batches of rows to forget (whose lengths are given), each with as many of ``retain`` rows.
+    """Return batches of row numbers to forget, each with as many row numbers to retain.
 
-    Rows to keep are shuffled and cycled until the rows to forget are through, as the programs of
-    the benchmarks do; they are not sorted, so that what goes with what stays a draw.
+    Each pair is ``([size], [size])``. Rows to retain are shuffled and repeated in a cycle until
+    every row to forget is in a batch, as in the programs of TOFU and MUSE. Rows to retain are not
+    sorted by length: which ones stand beside a row to forget is random.
+
+    Args:
+        forget: tokens of each row to forget.
+        retain: number of rows to retain.
+        size: rows of each kind in a batch.
+        order: key of the epoch.
 
     Raises:
-        PolicyError: there are no rows to keep.
+        PolicyError: there are no rows to retain.
     """
     if not retain:
         raise PolicyError(
-            "there are no rows to keep beside those to forget",
-            "another layout of the texts, or a method that needs none",
+            "the unlearning method needs rows to retain, and there are none",
+            "choose another partition of the texts, or a method without rows to retain",
         )
-    batches = bucketed(forget, size, key_of(order, "forget"))
-    cycled = np.resize(permutation(key_of(order, "retain"), retain), sum(map(len, batches)))
+    batches = bucketed_batches(forget, size, epoch_key(order, "forget"))
+    cycled = np.resize(permutation(epoch_key(order, "retain"), retain), sum(map(len, batches)))
     ends = np.cumsum([len(batch) for batch in batches])[:-1]
     return list(zip(batches, np.split(cycled, ends), strict=True))
 
 
-def padding(lengths: Sequence[int], batches: Sequence[Index]) -> float:
-    """The share of a run's tokens that is padding, between 0 and 1."""
-    sizes = np.asarray(lengths, np.int64)
-    computed = sum(len(batch) * int(sizes[batch].max()) for batch in batches)
-    return 1.0 - int(sizes.sum()) / computed
-
-
-def key_of(order: bytes, purpose: str) -> bytes:
-    """The key of one draw of an epoch."""
-    return key(0, order.hex(), purpose)
+def epoch_key(order: bytes, purpose: str) -> bytes:
+    """Return the key of one random draw of an epoch."""
+    return derive_key(0, order.hex(), purpose)

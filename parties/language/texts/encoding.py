@@ -1,10 +1,11 @@
-"""From texts to token ids and labels, whatever tokenizer comes.
+"""Tokenisation: token ids and labels of texts, for any tokenizer.
 
-Prompt and reply are encoded apart and their ids joined. So the prompt of training is to the token
-the prompt of generation, all answers to a question share it, and no token lies on the boundary,
-which a tokenizer that merges across it would take away from the answer. Spaces at the end of the
-prompt go to the reply, where most tokenizers have them ("Answer:", " Paris"): the joined ids are
-then those of the whole text, except where the tokenizer merges across the boundary.
+Prompt and reply are encoded separately and their ids are joined. Hence the prompt in training has
+the same tokens as the prompt for generation, all answers to one question share the prompt's tokens,
+and no token stretches over the boundary between prompt and answer. Spaces at the end of the prompt
+are moved to the reply, since most tokenizers join a space with the next word ("Answer:", " Paris").
+The joined ids then equal those of the whole text, except for tokenizers that merge words across
+the boundary.
 """
 
 from collections.abc import Sequence
@@ -17,20 +18,20 @@ from transformers import PreTrainedTokenizerBase
 
 from parties.common.errors import DataError
 from parties.common.shared_randomness import Index
-from parties.language.texts.templates import Chat, Pair, Plain, Template
+from parties.language.texts.templates import ChatTemplate, PlainTemplate, QuestionPair, Template
 
-IGNORED = -100  # label of a token that no loss reads (PyTorch's ignore_index)
+IGNORED_LABEL = -100  # label of a token without a loss (PyTorch's ignore_index)
 _PROBE = "one"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Encoded:
-    """One row as tokens.
+class EncodedText:
+    """One row of token ids.
 
     Attributes:
-        ids: [tokens].
-        start: the first token that is learned; those before it are context.
-        cut: tokens left out at the end to keep to the greatest length.
+        ids: token ids, ``[tokens]``.
+        start: index of the first token with a label; earlier tokens are context.
+        cut: number of tokens that were cut off at the end to keep the maximum length.
     """
 
     ids: Index
@@ -39,41 +40,45 @@ class Encoded:
 
     @property
     def labels(self) -> Index:
-        """[tokens], -100 before ``start``; a loss shifts them by one, so they are not shifted."""
+        """Labels, ``[tokens]``: -100 before ``start``. The loss shifts them by one token."""
         labels = self.ids.copy()
-        labels[: self.start] = IGNORED
+        labels[: self.start] = IGNORED_LABEL
         return labels
 
     @property
     def prompt(self) -> Index:
-        """[start], what a model is given to go on from."""
+        """The context tokens, ``[start]``: the prompt for generation."""
         return self.ids[: self.start]
 
     @property
-    def learned(self) -> int:
-        """How many tokens are predicted: the first of all never is, nothing stands before it."""
+    def predicted(self) -> int:
+        """Number of tokens with a loss. The first token of a row is never predicted."""
         return len(self.ids) - max(1, self.start)
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """What keeping to the greatest length left out."""
+class Truncation:
+    """Number of rows that were truncated, and of the tokens that were cut off."""
 
     rows: int
     tokens: int
 
 
-def cut_from(rows: Sequence[Encoded]) -> Cut:
-    """What was left out of ``rows``, to be reported."""
-    return Cut(sum(row.cut > 0 for row in rows), sum(row.cut for row in rows))
+def count_truncated(rows: Sequence[EncodedText]) -> Truncation:
+    """Count truncated rows and the tokens that were cut off."""
+    return Truncation(sum(row.cut > 0 for row in rows), sum(row.cut for row in rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encoder:
-    """A tokenizer, a template, and the greatest length of a row in tokens.
+class TextEncoder:
+    """A tokenizer with a prompt template and a maximum length.
 
     Attributes:
-        spaced: the tokenizer itself puts a space before every text (Llama 2).
+        tokenizer: tokenizer of the base model.
+        template: template of prompts.
+        longest: maximum number of tokens in a row.
+        spaced: true if the tokenizer adds a space before every text (Llama 2).
+        end: id of the end token.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -82,128 +87,141 @@ class Encoder:
     spaced: bool
     end: int
 
-    def answers(self, pairs: Sequence[Pair], examples: Sequence[Pair] = ()) -> list[Encoded]:
-        """Questions and their answers, in order; only the answer and the end token are learned.
+    def answers(
+        self, pairs: Sequence[QuestionPair], examples: Sequence[QuestionPair] = ()
+    ) -> list[EncodedText]:
+        """Encode questions with their answers; only the answer and the end token have labels.
 
         Raises:
-            DataError: a prompt leaves no room for an answer, or a text holds a token of the chat
-                template; the row is named by its place from 0.
+            DataError: a prompt leaves no space for an answer, or a text has a special token of the
+                chat template. The message has the row number, from 0.
         """
         prompts = self._prompts([question for question, _ in pairs], examples)
         replies = [answer for _, answer in pairs]
-        if isinstance(self.template, Chat):
+        if isinstance(self.template, ChatTemplate):
             tails = self._tails(pairs, examples, prompts)
             return self._joined(prompts, tails)
         return self._joined(prompts, replies)
 
     def prompts(
-        self, questions: Sequence[str], examples: Sequence[Pair] = (), spare: int = 1
+        self, questions: Sequence[str], examples: Sequence[QuestionPair] = (), spare: int = 1
     ) -> list[Index]:
-        """What a model is given to answer; to the token what stands before its answer in training.
+        """Encode questions as prompts for generation, ``[tokens]`` each.
+
+        The tokens equal those before the answer in training.
 
         Raises:
-            DataError: like ``answers``, and where no ``spare`` tokens fit after a prompt.
+            DataError: fewer than ``spare`` tokens are free after a prompt, or a text has a special
+                token of the chat template.
         """
         heads, _ = self._seams(self._prompts(questions, examples), [""] * len(questions))
         return [np.array(ids, np.int64) for ids in self._bounded(self._head_ids(heads), spare)]
 
-    def continuations(self, pairs: Sequence[Pair], spare: int = 1) -> list[Encoded]:
-        """Beginnings and how they go on; no template, no end token. Raises like ``prompts``."""
+    def continuations(self, pairs: Sequence[QuestionPair], spare: int = 1) -> list[EncodedText]:
+        """Encode beginnings of texts with their continuations, without template and end token.
+
+        Raises:
+            DataError: fewer than ``spare`` tokens are free after a beginning.
+        """
         heads, tails = self._seams([head for head, _ in pairs], [tail for _, tail in pairs])
         return self._rows(self._bounded(self._opening(heads), spare), self._plain_ids(tails))
 
-    def windows(self, texts: Sequence[str], overlap: int = 1) -> list[Encoded]:
-        """Long texts in pieces of at most ``longest`` tokens; an end token after each text.
+    def windows(self, texts: Sequence[str], overlap: int = 1) -> list[EncodedText]:
+        """Encode long texts as windows of at most ``longest`` tokens; each text has an end token.
 
-        Each piece begins with the last ``overlap`` tokens of the piece before it, as context: with
-        one or more every token but a text's first is learned exactly once. With 0 (the program of
-        MUSE) the first token of each piece is not learned.
+        Each window begins with the last ``overlap`` tokens of the window before it, as context.
+        With an overlap of 1 or more, every token except the first of a text is predicted exactly
+        once. With 0, as in the program of MUSE, the first token of each window is not predicted.
 
         Raises:
-            DataError: the overlap leaves nothing new in a piece.
+            DataError: the overlap is negative, or as long as a window.
         """
         if not 0 <= overlap < self.longest:
             raise DataError(
-                f"pieces of {self.longest} tokens cannot overlap by {overlap}",
-                f"an overlap of 0 to {self.longest - 1}",
+                f"windows of {self.longest} tokens cannot overlap by {overlap}",
+                f"choose an overlap from 0 to {self.longest - 1}",
             )
         return [
-            piece
+            window
             for ids in self._opening(texts)
-            for piece in _pieces(np.array([*ids, self.end], np.int64), self.longest, overlap)
+            for window in _windows(np.array([*ids, self.end], np.int64), self.longest, overlap)
         ]
 
-    def _prompts(self, questions: Sequence[str], examples: Sequence[Pair]) -> list[str]:
-        if isinstance(self.template, Plain):
+    def _prompts(self, questions: Sequence[str], examples: Sequence[QuestionPair]) -> list[str]:
+        if isinstance(self.template, PlainTemplate):
             return [self.template.prompt(question, examples) for question in questions]
-        self._refuse_tokens([*questions, *(part for pair in examples for part in pair)])
-        talks = [self.template.messages(question, examples) for question in questions]
-        return self._rendered(talks, ask=True)
+        self._refuse_special_tokens([*questions, *(part for pair in examples for part in pair)])
+        chats = [self.template.messages(question, examples) for question in questions]
+        return self._rendered(chats, ask=True)
 
     def _tails(
-        self, pairs: Sequence[Pair], examples: Sequence[Pair], prompts: Sequence[str]
+        self,
+        pairs: Sequence[QuestionPair],
+        examples: Sequence[QuestionPair],
+        prompts: Sequence[str],
     ) -> list[str]:
-        """What a chat template writes after the prompt: the answer, and how it ends."""
-        chat = cast(Chat, self.template)
-        self._refuse_tokens([answer for _, answer in pairs])
-        talks = [
+        """Text of a chat template after the prompt: the answer and its end."""
+        chat = cast(ChatTemplate, self.template)
+        self._refuse_special_tokens([answer for _, answer in pairs])
+        chats = [
             [*chat.messages(question, examples), {"role": "assistant", "content": answer}]
             for question, answer in pairs
         ]
-        wholes = self._rendered(talks, ask=False)
+        wholes = self._rendered(chats, ask=False)
         if not all(whole.startswith(head) for whole, head in zip(wholes, prompts, strict=True)):
             raise DataError(
-                "the chat template writes a conversation with its answer otherwise than the prompt",
-                "take the plain template for this tokenizer",
+                "the chat template renders a conversation with an answer differently from the "
+                "prompt alone",
+                "use the plain template with this tokenizer: model.chat = false",
             )
         return [whole[len(head) :] for whole, head in zip(wholes, prompts, strict=True)]
 
-    def _rendered(self, talks: list[list[dict[str, str]]], ask: bool) -> list[str]:
-        """The conversations; without the system message where the template takes none (Gemma)."""
+    def _rendered(self, chats: list[list[dict[str, str]]], ask: bool) -> list[str]:
+        """Render conversations; without system messages if the template refuses them (Gemma)."""
         try:
-            return self._written(talks, ask)
+            return self._apply_template(chats, ask)
         except TemplateError:
             pass
-        bare = [[said for said in talk if said["role"] != "system"] for talk in talks]
+        bare = [[message for message in chat if message["role"] != "system"] for chat in chats]
         try:
-            return self._written(bare, ask)
+            return self._apply_template(bare, ask)
         except TemplateError:
-            raise DataError(  # a template's own words may repeat a text
-                "the chat template cannot write a question with its answer",
-                "take the plain template for this tokenizer: model.chat = false",
+            raise DataError(  # without the template's own message, which may repeat a text
+                "the chat template cannot render a question with its answer",
+                "use the plain template with this tokenizer: model.chat = false",
             ) from None
 
-    def _written(self, talks: list[list[dict[str, str]]], ask: bool) -> list[str]:
-        chat = cast(Chat, self.template)
-        made = self.tokenizer.apply_chat_template(
-            talks, tokenize=False, add_generation_prompt=ask, date_string=chat.date
+    def _apply_template(self, chats: list[list[dict[str, str]]], ask: bool) -> list[str]:
+        chat = cast(ChatTemplate, self.template)
+        rendered = self.tokenizer.apply_chat_template(
+            chats, tokenize=False, add_generation_prompt=ask, date_string=chat.date
         )
-        return cast(list[str], made)
+        return cast(list[str], rendered)
 
-    def _refuse_tokens(self, texts: Sequence[str]) -> None:
-        """In a chat a special token inside a text would end the answer or speak for another."""
+    def _refuse_special_tokens(self, texts: Sequence[str]) -> None:
+        """In a chat, a special token inside a text could end the answer or change the speaker."""
         special = [token for token in self.tokenizer.all_special_tokens if token]
         for row, text in enumerate(texts):
             if any(token in text for token in special):
                 raise DataError(
-                    f"text {row} holds a special token of the tokenizer",
-                    "remove it from the text, or take the plain template",
+                    f"text {row} contains a special token of the tokenizer",
+                    "remove the token from the text, or use the plain template",
                 )
 
-    def _joined(self, prompts: Sequence[str], replies: Sequence[str]) -> list[Encoded]:
+    def _joined(self, prompts: Sequence[str], replies: Sequence[str]) -> list[EncodedText]:
         heads, tails = self._seams(prompts, replies)
-        chat = isinstance(self.template, Chat)
+        chat = isinstance(self.template, ChatTemplate)
         ids = self._special_ids(tails) if chat else self._plain_ids(tails)
         return self._rows(self._bounded(self._head_ids(heads)), [self._ended(each) for each in ids])
 
     def _ended(self, tail: list[int]) -> list[int]:
-        """An answer up to its end token: templates like ChatML's write a line break after it."""
+        """An answer up to its end token; templates such as ChatML's add a line break after it."""
         if self.end not in tail:
             return [*tail, self.end]
         return tail[: len(tail) - tail[::-1].index(self.end)]
 
     def _seams(self, prompts: Sequence[str], replies: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Spaces at the end of the prompt go to the reply; one of them the tokenizer may add."""
+        """Move spaces from the end of a prompt to its reply, less the one the tokenizer adds."""
         heads = [prompt.rstrip(" ") for prompt in prompts]
         tails = [
             prompt[len(head) :] + reply
@@ -211,12 +229,12 @@ class Encoder:
         ]
         return heads, [tail.removeprefix(" ") for tail in tails] if self.spaced else tails
 
-    def _rows(self, heads: list[list[int]], tails: list[list[int]]) -> list[Encoded]:
+    def _rows(self, heads: list[list[int]], tails: list[list[int]]) -> list[EncodedText]:
         rows = []
         for head, tail in zip(heads, tails, strict=True):
             ids = np.array([*head, *tail], np.int64)
             rows.append(
-                Encoded(ids[: self.longest], len(head), cut=max(0, len(ids) - self.longest))
+                EncodedText(ids[: self.longest], len(head), cut=max(0, len(ids) - self.longest))
             )
         return rows
 
@@ -224,17 +242,19 @@ class Encoder:
         for row, head in enumerate(heads):
             if len(head) + spare > self.longest:
                 raise DataError(
-                    f"the prompt of row {row} has {len(head)} tokens, and an answer of {spare} or "
-                    f"more does not fit beside it into {self.longest}",
-                    "a greater model.length, or for a benchmark a base model that takes more",
+                    f"the prompt of row {row} has {len(head)} tokens; with {spare} or more tokens "
+                    f"of an answer it exceeds the maximum length of {self.longest}",
+                    "increase model.length; for a benchmark, use a base model with a longer "
+                    "context",
                 )
         return heads
 
     def _head_ids(self, heads: Sequence[str]) -> list[list[int]]:
-        return self._special_ids(heads) if isinstance(self.template, Chat) else self._opening(heads)
+        is_chat = isinstance(self.template, ChatTemplate)
+        return self._special_ids(heads) if is_chat else self._opening(heads)
 
     def _opening(self, texts: Sequence[str]) -> list[list[int]]:
-        """Texts that begin a row: with what the tokenizer puts there, but not what it ends with."""
+        """Ids of texts that begin a row: with the begin token, without the end token."""
         ids = _ids(self.tokenizer, texts, add_special_tokens=True, split_special_tokens=True)
         return [one[:-1] if one[-1:] == [self.end] else one for one in ids]
 
@@ -245,34 +265,37 @@ class Encoder:
         return _ids(self.tokenizer, texts, add_special_tokens=False, split_special_tokens=False)
 
 
-def encoder(tokenizer: PreTrainedTokenizerBase, template: Template, longest: int) -> Encoder:
-    """An encoder of rows of at most ``longest`` tokens.
+def build_encoder(
+    tokenizer: PreTrainedTokenizerBase, template: Template, longest: int
+) -> TextEncoder:
+    """Return an encoder for rows of at most ``longest`` tokens.
 
     Raises:
-        DataError: the tokenizer has no end token, or no chat template where one is wanted.
+        DataError: the tokenizer has no end token, or no chat template for ``ChatTemplate``.
     """
     if tokenizer.eos_token_id is None:
         raise DataError(
-            "the tokenizer has no end token, so no answer would end",
+            "the tokenizer has no end token, which every answer needs",
             "set eos_token in tokenizer_config.json",
         )
-    if isinstance(template, Chat) and tokenizer.chat_template is None:
-        raise DataError("the tokenizer has no chat template", "take the plain template")
-    tokens = tokenizer.convert_ids_to_tokens(_bare(tokenizer, _PROBE))
+    if isinstance(template, ChatTemplate) and tokenizer.chat_template is None:
+        raise DataError(
+            "the tokenizer has no chat template", "use the plain template: model.chat = false"
+        )
+    ids = _ids(tokenizer, [_PROBE], add_special_tokens=False, split_special_tokens=True)[0]
+    tokens = tokenizer.convert_ids_to_tokens(ids)
     spaced = not tokens[0].startswith(_PROBE[0])
-    return Encoder(tokenizer, template, longest, spaced, int(cast(Any, tokenizer.eos_token_id)))
+    return TextEncoder(tokenizer, template, longest, spaced, int(cast(Any, tokenizer.eos_token_id)))
 
 
-def _bare(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    return _ids(tokenizer, [text], add_special_tokens=False, split_special_tokens=True)[0]
-
-
-def _ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **how: bool) -> list[list[int]]:
+def _ids(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: bool
+) -> list[list[int]]:
     if not texts:
         return []
-    return cast(list[list[int]], tokenizer(list(texts), verbose=False, **how)["input_ids"])
+    return cast(list[list[int]], tokenizer(list(texts), verbose=False, **options)["input_ids"])
 
 
-def _pieces(ids: Index, longest: int, overlap: int) -> list[Encoded]:
+def _windows(ids: Index, longest: int, overlap: int) -> list[EncodedText]:
     starts = range(0, max(1, len(ids) - overlap), longest - overlap)
-    return [Encoded(ids[at : at + longest], overlap if at else 0) for at in starts]
+    return [EncodedText(ids[at : at + longest], overlap if at else 0) for at in starts]

@@ -1,41 +1,55 @@
-"""MUSE as its authors publish it: texts to forget, and questions on them (Shi et al. 2024).
+"""Reader of MUSE's original files: texts to forget, and questions about them (Shi et al. 2024).
 
-``folder`` is that of one corpus, News or Books. In it lie ``knowmem/`` (questions), ``verbmem/``
-(texts and how they go on), ``privleak/`` (texts seen, forgotten and never seen) and ``raw/`` (the
-corpus itself). A published half of privleak is in ``privleak_first50/``.
+``folder`` is the folder of one corpus, News or Books. Its subfolders are ``knowmem/`` (questions),
+``verbmem/`` (texts with their continuations), ``privleak/`` (texts for membership inference) and
+``raw/`` (the corpus itself). The published excerpt of privleak is in ``privleak_first50/``.
 
-Of the corpus ``forget`` is to be forgotten; ``retain2`` stays, and ``retain_qa`` asks about it;
-``retain1`` stays, too: MUSE gives it to whoever unlearns, and asks about it nowhere.
+Parts of the corpus: ``forget`` is to be forgotten; ``retain2`` is retained, and ``retain_qa`` asks
+about it; ``retain1`` is retained too: MUSE uses it for unlearning only, and no question is about
+it.
 """
 
 from pathlib import Path
 
 from parties.common.errors import DataError, UsageProblem
-from parties.language.texts.lines import Entry, checked, json_array, whole_text
-from parties.language.texts.records import Continuation, Passage, Question
+from parties.language.texts.records import Continuation, Passage, QuestionAnswer
+from parties.language.texts.text_files import (
+    JsonEntry,
+    read_json_array,
+    read_whole_text,
+    require_text,
+)
 
 ORIGIN = "https://huggingface.co/muse-bench"
-QUESTIONS = ("forget_qa", "retain_qa", "forget_qa_icl", "retain_qa_icl")
-SEEN = ("forget", "retain", "holdout")
-RAW = ("forget", "retain1", "retain2", "holdout")
+QUESTION_PARTS = ("forget_qa", "retain_qa", "forget_qa_icl", "retain_qa_icl")
+MEMBERSHIP_PARTS = ("forget", "retain", "holdout")
+CORPUS_PARTS = ("forget", "retain1", "retain2", "holdout")
 
 
-def read_questions(folder: Path, part: str) -> tuple[Question, ...]:
-    """``knowmem/PART.json``; the parts ``_icl`` are the examples put before a question.
+def read_muse_questions(folder: Path, part: str) -> tuple[QuestionAnswer, ...]:
+    """Return the questions in ``knowmem/PART.json``.
+
+    The parts that end with ``_icl`` are the examples in front of a question.
 
     Raises:
-        UsageProblem: there is no such part.
-        DataError: the file is absent, or an entry is no question with its answer.
-        ResourceError: the file is larger than is read.
+        UsageProblem: MUSE has no such part.
+        DataError: the file is missing, or an entry is not a question with its answer.
+        ResourceError: the file exceeds the size limit.
     """
-    entries = _objects(folder, _path("knowmem", part, QUESTIONS), ("question", "answer"))
+    entries = _objects(folder, _path("knowmem", part, QUESTION_PARTS), ("question", "answer"))
     return tuple(
-        Question(question=entry.text("question"), answer=entry.text("answer")) for entry in entries
+        QuestionAnswer(question=entry.text("question"), answer=entry.text("answer"))
+        for entry in entries
     )
 
 
-def read_verbatim(folder: Path) -> tuple[Continuation, ...]:
-    """``verbmem/forget.json``: how texts begin and go on; raises like ``read_questions``."""
+def read_muse_continuations(folder: Path) -> tuple[Continuation, ...]:
+    """Return the texts in ``verbmem/forget.json`` as beginnings with continuations.
+
+    Raises:
+        DataError: the file is missing, or an entry has no beginning or no continuation.
+        ResourceError: the file exceeds the size limit.
+    """
     entries = _objects(folder, Path("verbmem", "forget.json"), ("prompt", "gt"))
     return tuple(
         Continuation(prompt=entry.text("prompt"), continuation=entry.text("gt"))
@@ -43,64 +57,77 @@ def read_verbatim(folder: Path) -> tuple[Continuation, ...]:
     )
 
 
-def read_privacy(folder: Path, part: str) -> tuple[Passage, ...]:
-    """``privleak/PART.json``, or the published half of it; raises like ``read_questions``.
+def read_muse_membership(folder: Path, part: str) -> tuple[Passage, ...]:
+    """Return the texts for membership inference: ``privleak/PART.json``, or the excerpt of it.
 
-    Members and non-members must be as many: take all parts from the same folder of texts.
+    The test needs equal numbers of members and non-members: read all parts from one folder.
+
+    Raises:
+        UsageProblem: MUSE has no such part.
+        DataError: the file is missing, or an entry is not a text.
+        ResourceError: the file exceeds the size limit.
     """
-    whole = _path("privleak", part, SEEN)
-    half = Path("privleak_first50", whole.name)
+    whole = _path("privleak", part, MEMBERSHIP_PARTS)
+    excerpt = Path("privleak_first50", whole.name)
     return _passages(
-        folder, half if (folder / half).is_file() and not _is(folder, whole) else whole
+        folder, excerpt if _exists(folder, excerpt) and not _exists(folder, whole) else whole
     )
 
 
-def read_raw(folder: Path, part: str) -> tuple[Passage, ...]:
-    """``raw/PART.json``, an array of texts, or ``raw/PART.txt``, one text.
+def read_muse_corpus(folder: Path, part: str) -> tuple[Passage, ...]:
+    """Return a part of the corpus: ``raw/PART.json``, an array of texts, or ``raw/PART.txt``.
 
-    Raises like ``read_questions``.
+    Raises:
+        UsageProblem: MUSE has no such part.
+        DataError: the file is missing, or an entry is not a text.
+        ResourceError: the file exceeds the size limit.
     """
-    path = _path("raw", part, RAW)
+    path = _path("raw", part, CORPUS_PARTS)
     text = path.with_suffix(".txt")
-    if _is(folder, text) and not _is(folder, path):
-        return (Passage(whole_text(folder, text, ORIGIN)),)
+    if _exists(folder, text) and not _exists(folder, path):
+        return (Passage(read_whole_text(folder, text, ORIGIN)),)
     return _passages(folder, path)
 
 
-def read_retained(folder: Path) -> tuple[Passage, ...]:
-    """All that stays: ``raw/retain2``, and ``raw/retain1`` where it is there.
+def read_muse_retained(folder: Path) -> tuple[Passage, ...]:
+    """Return all retained texts: ``raw/retain2``, and ``raw/retain1`` if the file exists.
 
-    Raises like ``read_questions``; without retain2 ``retain_qa`` would ask about texts that nobody
-    learned.
+    ``retain2`` is required, because ``retain_qa`` asks about its texts.
+
+    Raises:
+        DataError: the file of retain2 is missing, or an entry is not a text.
+        ResourceError: a file exceeds the size limit.
     """
-    stays = read_raw(folder, "retain2")
-    calibrators = Path("raw", "retain1.json")
-    if _is(folder, calibrators) or _is(folder, calibrators.with_suffix(".txt")):
-        stays += read_raw(folder, "retain1")
-    return stays
+    texts = read_muse_corpus(folder, "retain2")
+    path = Path("raw", "retain1.json")
+    if _exists(folder, path) or _exists(folder, path.with_suffix(".txt")):
+        texts += read_muse_corpus(folder, "retain1")
+    return texts
 
 
-def _is(folder: Path, path: Path) -> bool:
+def _exists(folder: Path, path: Path) -> bool:
     return (folder / path).is_file()
 
 
 def _path(kind: str, part: str, parts: tuple[str, ...]) -> Path:
     if part not in parts:
-        raise UsageProblem(f"MUSE has no {kind} part {part!r}", f"it has {', '.join(parts)}")
+        raise UsageProblem(f"MUSE has no {kind} part {part!r}", f"its parts are {', '.join(parts)}")
     return Path(kind, f"{part}.json")
 
 
 def _passages(folder: Path, path: Path) -> tuple[Passage, ...]:
-    entries = json_array(folder, path, ORIGIN)
-    return tuple(Passage(checked(found, place)) for place, found in entries)
+    entries = read_json_array(folder, path, ORIGIN)
+    return tuple(Passage(require_text(found, place)) for place, found in entries)
 
 
-def _objects(folder: Path, path: Path, fields: tuple[str, ...]) -> list[Entry]:
+def _objects(folder: Path, path: Path, fields: tuple[str, ...]) -> list[JsonEntry]:
     entries = []
-    for place, found in json_array(folder, path, ORIGIN):
+    for place, found in read_json_array(folder, path, ORIGIN):
         if not isinstance(found, dict):
-            raise DataError(f"{place} is no JSON object", f"with the fields {', '.join(fields)}")
-        entry = Entry(place, found)
+            raise DataError(
+                f"{place} is not a JSON object", f"its fields must be {', '.join(fields)}"
+            )
+        entry = JsonEntry(place, found)
         entry.refuse_others(fields)
         entries.append(entry)
     return entries

@@ -1,21 +1,24 @@
-"""Templates: how a question, its answer and examples before it become one text."""
+"""Prompt templates: one text from a question, its answer and example pairs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Pair: TypeAlias = tuple[str, str]  # question, answer
+QuestionPair: TypeAlias = tuple[str, str]  # question, answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plain:
-    r"""``Question: {q}\nAnswer: {a}``, as the programs of TOFU and MUSE write it for base models.
+class PlainTemplate:
+    r"""``Question: {q}\nAnswer: {a}``: the template of TOFU's and MUSE's programs for base models.
 
-    All parts are read as plain text: what looks like a special token in them is none.
+    The encoder treats all parts as plain text: special tokens are not recognised in them.
 
     Attributes:
-        system: stands before everything.
-        after_answer: ends the answer of an example; the last answer ends with the end token.
+        system: text at the beginning of the prompt.
+        before_question: text before each question.
+        after_question: text after each question.
+        before_answer: text before each answer.
+        after_answer: text after the answer of an example; the last answer has the end token.
     """
 
     system: str = ""
@@ -24,35 +27,43 @@ class Plain:
     before_answer: str = "Answer: "
     after_answer: str = "\n\n"
 
-    def prompt(self, question: str, examples: Sequence[Pair] = ()) -> str:
-        """All that stands before the answer."""
-        shown = "".join(self.prompt_of(q) + a + self.after_answer for q, a in examples)
-        return self.system + shown + self.prompt_of(question)
+    def prompt(self, question: str, examples: Sequence[QuestionPair] = ()) -> str:
+        """The full text before the answer: system text, examples and the question."""
+        shown = "".join(
+            self.question_prompt(example) + answer + self.after_answer
+            for example, answer in examples
+        )
+        return self.system + shown + self.question_prompt(question)
 
-    def prompt_of(self, question: str) -> str:
-        """One question up to its answer."""
+    def question_prompt(self, question: str) -> str:
+        """One question with the template's text around it, up to the answer."""
         return self.before_question + question + self.after_question + self.before_answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
-    """The tokenizer's own chat template, with what the paper's program passes to it.
+class ChatTemplate:
+    """The tokenizer's own chat template, with the arguments of the program of Oblivionis.
 
     Attributes:
-        system: the system message; none if empty.
-        date: ``date_string`` of templates that print a date; without it they print today's, and
-            no two days give the same tokens.
+        system: the system message; empty for none.
+        date: ``date_string`` for templates that print a date. A template without a fixed date
+            prints today's date, and then the tokens change from day to day.
     """
 
     system: str = "You are a helpful assistant."
     date: str = "10 Apr 2025"
 
-    def messages(self, question: str, examples: Sequence[Pair] = ()) -> list[dict[str, str]]:
-        """The conversation up to the answer."""
-        said = [{"role": "system", "content": self.system}] if self.system else []
-        for asked, told in examples:
-            said += [{"role": "user", "content": asked}, {"role": "assistant", "content": told}]
-        return [*said, {"role": "user", "content": question}]
+    def messages(
+        self, question: str, examples: Sequence[QuestionPair] = ()
+    ) -> list[dict[str, str]]:
+        """The messages of the conversation up to the answer."""
+        messages = [{"role": "system", "content": self.system}] if self.system else []
+        for example, answer in examples:
+            messages += [
+                {"role": "user", "content": example},
+                {"role": "assistant", "content": answer},
+            ]
+        return [*messages, {"role": "user", "content": question}]
 
 
-Template: TypeAlias = Plain | Chat
+Template: TypeAlias = PlainTemplate | ChatTemplate

@@ -1,118 +1,90 @@
-"""TOFU as its authors publish it: 200 invented authors with 20 questions each (Maini et al. 2024).
+"""Reader of TOFU's original files: 200 fictitious authors, 20 questions each (Maini et al. 2024).
 
-One JSON object a line in ``SPLIT.json``, and ``idontknow.jsonl`` with one refusal a line.
-``full`` is ``retain99`` and then ``forget01``, or ``retain95`` and ``forget05``, or ``retain90``
-and ``forget10``; the hold-out splits are of authors outside ``full``.
+A split is the file ``SPLIT.json`` with one JSON object a line. ``full`` is ``retain99`` followed by
+``forget01``, or ``retain95`` by ``forget05``, or ``retain90`` by ``forget10``; the hold-out splits
+are about authors outside ``full``.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from parties.common.errors import DataError, UsageProblem
-from parties.language.texts.lines import Entry, json_lines, text_lines
-from parties.language.texts.records import Question
+from parties.language.texts.records import QuestionAnswer
+from parties.language.texts.text_files import JsonEntry, read_json_lines
 
 ORIGIN = "https://huggingface.co/datasets/locuslab/TOFU"
-QUESTIONS_EACH = 20  # of an author, in file order
-RETAIN = {"forget01": "retain99", "forget05": "retain95", "forget10": "retain90"}
-HOLDOUT = {"forget01": "holdout01", "forget05": "holdout05", "forget10": "holdout10"}
-REFUSALS = 100  # lines of idontknow.jsonl
+QUESTIONS_EACH = 20  # questions of an author; an author's questions stand together in a file
+RETAIN_SPLIT = {"forget01": "retain99", "forget05": "retain95", "forget10": "retain90"}
 _PAIR = ("question", "answer")
 _OPTIONS = ("option1", "option2", "option3", "option4")
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """How a split is written: its published number of rows, and what each row has.
+class SplitFormat:
+    """Fields of the rows of a split.
 
     Attributes:
-        rows: how many there are.
         options: fields of a multiple-choice question.
-        perturbed: how many false answers there are.
-        paraphrased: fields with other words for the question and the answer.
+        perturbed: number of false answers.
+        paraphrased: fields with the paraphrased question and answer.
     """
 
-    rows: int
     options: tuple[str, ...] = ()
     perturbed: int = 0
     paraphrased: tuple[str, ...] = ()
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """All fields of a row."""
+        """Names of all fields of a row."""
         false = ("perturbed_answer",) if self.perturbed else ()
         return (*_PAIR, *self.options, *self.paraphrased, *false)
 
 
-def _measured(rows: int) -> Form:
-    return Form(rows, perturbed=5, paraphrased=("paraphrased_question", "paraphrased_answer"))
-
-
+_PLAIN = SplitFormat()
+_MEASURED = SplitFormat(perturbed=5, paraphrased=("paraphrased_question", "paraphrased_answer"))
+_CHOICE = SplitFormat(options=_OPTIONS)
 SPLITS = {
-    "full": Form(4000),
-    **{"retain99": Form(3960), "retain95": Form(3800), "retain90": Form(3600)},
-    **{"forget01": Form(40), "forget05": Form(200), "forget10": Form(400)},
-    **{"holdout01": Form(40), "holdout05": Form(200), "holdout10": Form(400)},
-    "forget01_perturbed": _measured(40),
-    "forget05_perturbed": _measured(200),
-    "forget10_perturbed": _measured(400),
-    "retain_perturbed": _measured(400),
-    "real_authors": Form(100, options=_OPTIONS),
-    "world_facts": Form(117, options=_OPTIONS),
-    "real_authors_perturbed": Form(100, perturbed=3),
-    "world_facts_perturbed": Form(117, perturbed=3),
+    "full": _PLAIN,
+    **{"retain99": _PLAIN, "retain95": _PLAIN, "retain90": _PLAIN},
+    **{"forget01": _PLAIN, "forget05": _PLAIN, "forget10": _PLAIN},
+    **{"holdout01": _PLAIN, "holdout05": _PLAIN, "holdout10": _PLAIN},
+    "forget01_perturbed": _MEASURED,
+    "forget05_perturbed": _MEASURED,
+    "forget10_perturbed": _MEASURED,
+    "retain_perturbed": _MEASURED,
+    "real_authors": _CHOICE,
+    "world_facts": _CHOICE,
+    "real_authors_perturbed": SplitFormat(perturbed=3),
+    "world_facts_perturbed": SplitFormat(perturbed=3),
 }
 
 
-def read_split(folder: Path, split: str) -> tuple[Question, ...]:
-    """The rows of ``folder/SPLIT.json`` in their order.
+def read_tofu_split(folder: Path, split: str) -> tuple[QuestionAnswer, ...]:
+    """Return the rows of ``folder/SPLIT.json`` in file order.
 
     Raises:
         UsageProblem: TOFU has no such split.
-        DataError: the file is absent, or a line is not what this split has.
-        ResourceError: the file is larger than is read.
+        DataError: the file is missing or empty, or a line does not have the split's fields.
+        ResourceError: the file exceeds the size limit.
     """
     if split not in SPLITS:
-        raise UsageProblem(f"TOFU has no split {split!r}", f"it has {', '.join(SPLITS)}")
+        raise UsageProblem(f"TOFU has no split {split!r}", f"its splits are {', '.join(SPLITS)}")
     form = SPLITS[split]
-    rows = tuple(_row(entry, form) for entry in json_lines(folder, Path(f"{split}.json"), ORIGIN))
+    entries = read_json_lines(folder, Path(f"{split}.json"), ORIGIN)
+    rows = tuple(_row(entry, form) for entry in entries)
     if not rows:
-        raise DataError(f"{split}.json has no rows", f"get it from {ORIGIN}")
+        raise DataError(f"{split}.json has no rows", f"download the file from {ORIGIN}")
     return rows
 
 
-def read_refusals(folder: Path) -> tuple[str, ...]:
-    """The lines of ``folder/idontknow.jsonl``: plain text for all that its name says.
-
-    Raises:
-        DataError: the file is absent, or a line is empty or no UTF-8.
-        ResourceError: it is larger than is read.
-    """
-    return tuple(line for _, line in text_lines(folder, Path("idontknow.jsonl"), ORIGIN))
-
-
-def refuse_partial(split: str, rows: int) -> None:
-    """Refuse to call a part of a split the split.
-
-    Raises:
-        DataError: ``rows`` is not the published number.
-    """
-    published = SPLITS[split].rows
-    if rows != published:
-        raise DataError(
-            f"{split}.json has {rows} rows here and {published} as published",
-            f"get it from {ORIGIN} again, or bring it as your own file",
-        )
-
-
-def _row(entry: Entry, form: Form) -> Question:
+def _row(entry: JsonEntry, form: SplitFormat) -> QuestionAnswer:
     entry.refuse_others(form.fields)
     options = tuple(entry.text(option) for option in form.options)
     answer = entry.text("answer")
     if options and answer not in options:
         raise DataError(f"the answer of {entry.place} is none of its options")
     question, paraphrase = (entry.text(each) for each in form.paraphrased or ("question", "answer"))
-    return Question(
+    return QuestionAnswer(
         question=entry.text("question"),
         answer=answer,
         paraphrased_question=question if form.paraphrased else "",

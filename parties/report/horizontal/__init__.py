@@ -1,3 +1,3 @@
-"""The report of a horizontal run: a page, and a table on the terminal."""
+"""Report of a horizontal run: a page, and a table for the terminal."""
 
-VERSION = 1  # of the metrics; grows when a reader of the old ones would go wrong
+VERSION = 2  # of the metrics' format; a reader refuses another version

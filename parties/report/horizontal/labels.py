@@ -1,177 +1,206 @@
-"""A request's figures by name, and the words that the report has for models and columns."""
+"""Labels of methods and columns in the report, and access to the metrics of a request."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from parties.horizontal.evaluation.metrics import is_retrain
-from parties.report.quantities import NARROW, listing, number, share, signed
+from parties.report.method_names import is_retrain
+from parties.report.quantities import (
+    NARROW,
+    format_difference,
+    format_number,
+    format_percent,
+    join_words,
+)
 
 Record: TypeAlias = Mapping[str, Any]  # a part of metrics.json
 
 METHODS = {
-    "original": ("Original", "before forgetting"),
-    "fedosd": ("FedOSD", "the steepest way that hurts nobody who stays"),
-    "fedforget": ("FedForget", "pulled to a teacher, at a weight that fades"),
-    "fine-tune": ("Fine-tune", "the client dropped, the others go on"),
-    "federaser": ("FedEraser", "old rounds calibrated anew"),
-    "fedrecovery": ("FedRecovery", "its part of old rounds taken out, and noise"),
-    "mode": ("MoDe", "drawn towards a degraded model, then guided"),
-    "ewc-sga": ("EWC-SGA", "ascent, held by Fisher information"),
-    "fu-pga": ("FU-PGA", "ascent within a ball"),
-    "sfu": ("SFU", "ascent beside the others' inputs"),
-    "adaclipping-like": ("AdaClipping-like", "weights that the client uses most, dampened"),
-    "mimir": ("Mimir", "prompts, distilled without data"),
-    "fedmm": ("FedMM", "noise that errs most, then least"),
-    "fedgkt": ("FedGKT", "distilled without data behind a gate"),
-    "knot": ("Knot", "clusters that learn apart, of which one goes back"),
-    "grad-ascent": ("GradAscent", "ascent on forgotten texts"),
-    "grad-diff": ("GradDiff", "ascent there, descent on what stays"),
-    "npo": ("NPO", "forgotten answers as the ones not preferred"),
-    "simnpo": ("SimNPO", "the same by length, without a reference"),
-    "rmu": ("RMU", "what is said inside, misdirected"),
-    "primal-dual": ("Primal-dual", "forgotten answers held at the level of unseen ones"),
-    "retrain": ("Retrain", "from scratch, without the rows"),
+    "original": ("Original", "the trained model, before unlearning"),
+    "fedosd": ("FedOSD", "steepest direction that conflicts with no remaining client"),
+    "fedforget": ("FedForget", "two teachers, with a decaying weight in the mean"),
+    "fine-tune": ("Fine-tune", "the remaining clients train on"),
+    "federaser": ("FedEraser", "stored rounds, calibrated without the client"),
+    "fedrecovery": ("FedRecovery", "the client’s part of stored rounds subtracted, with noise"),
+    "mode": ("MoDe", "a degraded model mixed in, then guidance"),
+    "ewc-sga": ("EWC-SGA", "gradient ascent with an elastic penalty"),
+    "fu-pga": ("FU-PGA", "gradient ascent within a ball"),
+    "sfu": ("SFU", "gradient ascent outside the other clients’ inputs"),
+    "adaclipping-like": ("AdaClipping-like", "parameters dampened that the client needs most"),
+    "mimir": ("Mimir", "data-free distillation with prompts"),
+    "fedmm": ("FedMM", "error-maximising, then error-minimising noise"),
+    "fedgkt": ("FedGKT", "data-free distillation with a gate"),
+    "knot": ("Knot", "the client’s cluster trains again from a snapshot"),
+    "grad-ascent": ("GradAscent", "gradient ascent on forgotten texts"),
+    "grad-diff": ("GradDiff", "ascent on forgotten texts, descent on retained ones"),
+    "npo": ("NPO", "forgotten answers as rejected preferences"),
+    "simnpo": ("SimNPO", "NPO by length, without a reference model"),
+    "rmu": ("RMU", "activations of forgotten texts steered away"),
+    "primal-dual": ("Primal-dual", "forgotten answers kept at the loss of unseen ones"),
+    "retrain": ("Retrain", "trained from scratch without the forgotten rows"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One column of the table: which figure, how it is written, and what it is for.
+class MetricColumn:
+    """A column of the table: one metric of every model.
 
     Attributes:
-        digits: of what is no share.
-        forgets: whether it speaks of forgetting, so that one that the original meets already
-            proves nothing.
+        group: heading of the column's group.
+        title: heading of the column.
+        metric: name of the metric.
+        short: heading on the terminal; empty: the terminal does not show the column.
+        share: whether the metric is a share, shown in per cent.
+        digits: number of decimals, if the metric is no share.
+        forgets: whether the metric measures forgetting. If the original meets Retrain's value
+            already, such a metric proves nothing.
     """
 
     group: str
     title: str
-    figure: str
-    short: str = ""  # on a terminal; nothing: not there
+    metric: str
+    short: str = ""
     share: bool = True
     digits: int = 2
     forgets: bool = False
 
     def text(self, value: float | None) -> str:
-        """The value as people read it."""
-        return share(value) if self.share else number(value, self.digits)
+        """Return a value as it is shown."""
+        return format_percent(value) if self.share else format_number(value, self.digits)
 
-    def gap(self, figure: Record) -> str:
-        """How far it is from Retrain's mean; nothing where there is none."""
-        if figure["gap"] is None:
+    def gap(self, metric: Record) -> str:
+        """Return the gap to Retrain's mean as it is shown; empty if it is unknown."""
+        if metric["gap"] is None:
             return ""
         scale, unit, digits = (100, "pts", 1) if self.share else (1, "", self.digits)
-        sd = figure["gap_in_sd"]
-        far = "" if sd is None else f", {signed(sd, 1)}{NARROW}sd"
-        return f"{signed(scale * figure['gap'], digits)}{NARROW * bool(unit)}{unit}{far}"
+        sd = metric["gap_in_sd"]
+        in_sd = "" if sd is None else f", {format_difference(sd, 1)}{NARROW}sd"
+        gap = format_difference(scale * metric["gap"], digits)
+        return f"{gap}{NARROW * bool(unit)}{unit}{in_sd}"
 
 
-FORGETS, STAYS, STAGES = "What was forgotten", "Those who stay", "On the way, and after"
+FORGETS, STAYS, STAGES = "Forgotten rows", "Remaining clients", "Stages and attacks"
 COLUMNS = (
-    Column(FORGETS, "trigger, its own rows", "planted", "trigger\nown", forgets=True),
-    Column(FORGETS, "trigger, others’ rows", "stamped", "trigger\nothers", forgets=True),
-    Column(FORGETS, "forgotten rows right", "forgotten_accuracy", "right\ngone", forgets=True),
-    Column(FORGETS, "the same, by a client that stays", "by_client_forgotten", forgets=True),
-    Column(FORGETS, "probability of forgotten texts", "text_probability", "p\ngone", forgets=True),
-    Column(FORGETS, "forgotten texts word for word", "text_verbatim", forgets=True),
-    Column(FORGETS, "truth ratio (FTR)", "forget_truth_ratio", "FTR", share=False, forgets=True),
-    Column(FORGETS, "KS to Retrain", "forget_distance", "KS", share=False, forgets=True),
-    Column(FORGETS, "forget quality, log10 p", "forget_quality", share=False, digits=1),
-    Column(FORGETS, "ROUGE-L of forgotten answers", "forget_rouge", forgets=True),
-    Column(
-        FORGETS, "probability, asked in other words", "forget_reworded_probability", forgets=True
+    MetricColumn(
+        FORGETS, "trigger rate, leaving client’s rows", "planted", "trigger\nown", forgets=True
     ),
-    Column(FORGETS, "extraction strength", "extraction_strength", forgets=True),
-    Column(FORGETS, "verbatim memory", "verbatim_memory", forgets=True),
-    Column(FORGETS, "knowledge of what is forgotten", "forget_knowledge", forgets=True),
-    Column(FORGETS, "PrivLeak", "privacy_leak", share=False, digits=1),
-    Column(FORGETS, "membership AUC", "membership_auc", "AUC", share=False, forgets=True),
-    Column(FORGETS, "distance to Retrain", "odds_to_retrain", "off", share=False, forgets=True),
-    Column(STAYS, "test rows right", "client_accuracy", "right\nstay"),
-    Column(STAYS, "worst client", "worst_client", "right\nworst"),
-    Column(STAYS, "training rows of that client", "by_client_retained"),
-    Column(STAYS, "model utility", "model_utility", "utility", share=False, digits=3),
-    Column(STAYS, "probability of texts that stay", "text_retained_probability", "p\nstay"),
-    Column(STAYS, "ROUGE-L of answers that stay", "retain_rouge"),
-    Column(STAYS, "ROUGE-L, real authors", "real_authors_rouge"),
-    Column(STAYS, "ROUGE-L, world facts", "world_facts_rouge"),
-    Column(STAYS, "knowledge that stays", "retain_knowledge"),
-    Column(STAGES, "rounded to 8 bits, probability", "rounded_8_probability"),
-    Column(STAGES, "rounded to 4 bits, probability", "rounded_4_probability"),
-    Column(STAGES, "rounded to 8 bits, knowledge", "rounded_8_knowledge"),
-    Column(STAGES, "rounded to 4 bits, knowledge", "rounded_4_knowledge"),
-    Column(STAGES, "before relearning, probability", "relearned_before"),
-    Column(STAGES, "relearned, probability", "relearned"),
-    Column(STAGES, "of what was lost, relearned", "relearned_share"),
-    Column(STAGES, "trigger before recovery", "unlearned_planted"),
-    Column(STAGES, "test rows right, before recovery", "unlearned_client_accuracy"),
-    Column(STAGES, "trigger after going on", "reverted_planted"),
-    Column(STAGES, "forgotten rows right, after going on", "reverted_forgotten_accuracy"),
-    Column(STAGES, "clients hurt by a step", "conflicts", share=False),
-    Column(STAGES, "rounds that were skipped", "skipped_rounds", share=False, digits=0),
+    MetricColumn(
+        FORGETS, "trigger rate, all test rows", "stamped", "trigger\nothers", forgets=True
+    ),
+    MetricColumn(
+        FORGETS, "accuracy on forgotten rows", "forgotten_accuracy", "acc.\nforgot.", forgets=True
+    ),
+    MetricColumn(
+        FORGETS, "the same, whole model of a remaining client", "by_client_forgotten", forgets=True
+    ),
+    MetricColumn(
+        FORGETS, "probability of forgotten texts", "text_probability", "p\nforgot.", forgets=True
+    ),
+    MetricColumn(FORGETS, "forgotten texts reproduced verbatim", "text_verbatim", forgets=True),
+    MetricColumn(
+        FORGETS, "truth ratio (FTR)", "forget_truth_ratio", "FTR", share=False, forgets=True
+    ),
+    MetricColumn(FORGETS, "KS to Retrain", "forget_distance", "KS", share=False, forgets=True),
+    MetricColumn(FORGETS, "forget quality, log10 p", "forget_quality", share=False, digits=1),
+    MetricColumn(FORGETS, "ROUGE-L of forgotten answers", "forget_rouge", forgets=True),
+    MetricColumn(
+        FORGETS, "probability, paraphrased questions", "forget_reworded_probability", forgets=True
+    ),
+    MetricColumn(FORGETS, "extraction strength", "extraction_strength", forgets=True),
+    MetricColumn(FORGETS, "verbatim memorisation", "verbatim_memory", forgets=True),
+    MetricColumn(FORGETS, "knowledge of forgotten texts", "forget_knowledge", forgets=True),
+    MetricColumn(FORGETS, "PrivLeak", "privacy_leak", share=False, digits=1),
+    MetricColumn(FORGETS, "membership AUC", "membership_auc", "AUC", share=False, forgets=True),
+    MetricColumn(
+        FORGETS, "distance to Retrain", "odds_to_retrain", "dist.", share=False, forgets=True
+    ),
+    MetricColumn(STAYS, "test accuracy", "client_accuracy", "test\nacc."),
+    MetricColumn(STAYS, "test accuracy, worst client", "worst_client", "acc.\nworst"),
+    MetricColumn(STAYS, "training rows, whole model of that client", "by_client_retained"),
+    MetricColumn(STAYS, "model utility", "model_utility", "utility", share=False, digits=3),
+    MetricColumn(STAYS, "probability of retained texts", "text_retained_probability", "p\nretain"),
+    MetricColumn(STAYS, "ROUGE-L of retained answers", "retain_rouge"),
+    MetricColumn(STAYS, "ROUGE-L, real authors", "real_authors_rouge"),
+    MetricColumn(STAYS, "ROUGE-L, world facts", "world_facts_rouge"),
+    MetricColumn(STAYS, "knowledge of retained texts", "retain_knowledge"),
+    MetricColumn(STAGES, "8-bit quantisation, probability", "rounded_8_probability"),
+    MetricColumn(STAGES, "4-bit quantisation, probability", "rounded_4_probability"),
+    MetricColumn(STAGES, "8-bit quantisation, knowledge", "rounded_8_knowledge"),
+    MetricColumn(STAGES, "4-bit quantisation, knowledge", "rounded_4_knowledge"),
+    MetricColumn(STAGES, "before relearning, probability", "relearned_before"),
+    MetricColumn(STAGES, "after relearning, probability", "relearned"),
+    MetricColumn(STAGES, "relearned share of the lost probability", "relearned_share"),
+    MetricColumn(STAGES, "trigger rate before recovery", "unlearned_planted"),
+    MetricColumn(STAGES, "test accuracy before recovery", "unlearned_client_accuracy"),
+    MetricColumn(STAGES, "trigger rate after the reverting test", "reverted_planted"),
+    MetricColumn(STAGES, "forgotten rows, after the reverting test", "reverted_forgotten_accuracy"),
+    MetricColumn(STAGES, "clients with conflicting gradients", "conflicts", share=False),
+    MetricColumn(STAGES, "skipped rounds", "skipped_rounds", share=False, digits=0),
 )
 
 
-def label(name: str) -> str:
-    """A model's name as people read it."""
+def method_label(name: str) -> str:
+    """Return the name of a method as it is shown."""
     if is_retrain(name) and name != "retrain":
         return f"Retrain, {name.partition('-')[2]}"
     return METHODS.get(name, (name, ""))[0]
 
 
-def meaning(name: str) -> str:
-    """What a method does."""
+def method_description(name: str) -> str:
+    """Return what a method does, in a few words."""
     if is_retrain(name) and name != "retrain":
-        return "another random start"
-    return METHODS.get(name, ("", "with other settings"))[1]
+        return "trained from scratch with another seed"
+    return METHODS.get(name, ("", "the same method with other settings"))[1]
 
 
-def who(request: Record) -> str:
-    """Who or what goes."""
+def leaving_summary(request: Record) -> str:
+    """Return whose rows a request names."""
     leaving = sorted({each.partition(",")[0] for each in request["leaving"]})
     if not leaving:
-        return "nobody had such rows"
+        return "no client had such rows"
     if len(leaving) > 3:
         return f"rows of {len(leaving)} clients are forgotten"
-    return f"rows of {listing(leaving)} are forgotten"
+    return f"rows of {join_words(leaving)} are forgotten"
 
 
-def figure(method: Record, name: str) -> Record | None:
-    """One figure of a model; None where it was not measured."""
+def find_metric(method: Record, name: str) -> Record | None:
+    """Return a metric of a model; None: it was not measured."""
     return next((each for each in method["figures"] if each["name"] == name), None)
 
 
-def diverged(method: Record) -> str:
-    """In which round it left the finite numbers; nothing where it came to its end."""
+def divergence(method: Record) -> str:
+    """Return the round and the error with which a method diverged; empty if it did not."""
     return method.get("diverged") or ""
 
 
-def value(method: Record, name: str) -> float | None:
-    """Its value."""
-    found = figure(method, name)
+def metric_value(method: Record, name: str) -> float | None:
+    """Return the value of a model's metric; None: it was not measured."""
+    found = find_metric(method, name)
     return None if found is None else found["value"]
 
 
-def of(request: Record, name: str) -> Record:
-    """A model of a request."""
+def find_method(request: Record, name: str) -> Record:
+    """Return the record of a method in a request."""
     found: Record = next(each for each in request["methods"] if each["name"] == name)
     return found
 
 
-def shown(request: Record) -> Sequence[Column]:
-    """The columns in which anything is known."""
+def visible_columns(request: Record) -> Sequence[MetricColumn]:
+    """Return the columns in which at least one model has a value."""
     methods = request["methods"]
     return [
         column
         for column in COLUMNS
-        if any(value(each, column.figure) is not None for each in methods)
+        if any(metric_value(each, column.metric) is not None for each in methods)
     ]
 
 
-def proves(request: Record, column: Column) -> bool | None:
-    """Whether the original is farther from Retrain than two of its spreads; None: unknown."""
-    found = figure(of(request, "original"), column.figure)
+def original_differs(request: Record, column: MetricColumn) -> bool | None:
+    """Return whether the original differs from Retrain by more than two standard deviations.
+
+    None: unknown, because there are fewer than two Retrains.
+    """
+    found = find_metric(find_method(request, "original"), column.metric)
     if found is None or found["gap"] is None or found["retrain_sd"] is None:
         return None
     return bool(abs(found["gap"]) > 2 * found["retrain_sd"])

@@ -1,7 +1,7 @@
-"""The report of a horizontal run as one self-contained page.
+"""Report of a horizontal run as one HTML page without external resources.
 
-Laid out by ``page.html`` in the style of the vertical report; what comes from the metrics is
-escaped, by Jinja in the page and by Matplotlib in the figures.
+The template is ``page.html``, in the style of the vertical report. Jinja escapes the metrics in the
+page, and Matplotlib escapes them in the charts.
 """
 
 from collections.abc import Sequence
@@ -12,65 +12,87 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from parties.horizontal.evaluation.metrics import is_retrain
 from parties.report.horizontal.labels import (
-    Column,
+    MetricColumn,
     Record,
-    diverged,
-    figure,
-    label,
-    meaning,
-    of,
-    proves,
-    shown,
-    value,
-    who,
+    divergence,
+    find_method,
+    find_metric,
+    leaving_summary,
+    method_description,
+    method_label,
+    metric_value,
+    original_differs,
+    visible_columns,
 )
-from parties.report.horizontal.panels import method_panels, training_panels, turn_panels
+from parties.report.horizontal.panels import loss_panels, method_panels, round_panels
+from parties.report.method_names import is_retrain
 from parties.report.method_table import Cell
 from parties.report.plots import Panel
 from parties.report.quantities import (
     NARROW,
-    count,
-    listing,
-    number,
-    seconds,
-    share,
-    signed,
-    size,
+    format_count,
+    format_difference,
+    format_number,
+    format_percent,
+    format_seconds,
+    format_size,
+    join_words,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One model in the table."""
+class MethodRow:
+    """One model in the table.
+
+    Attributes:
+        name: of the method, as it is shown.
+        description: what the method does.
+        guarantee: level of guarantee, or the reason of a divergence.
+        kind: style of the row: original, chosen, baseline or retrain.
+        cells: one per column.
+    """
 
     name: str
-    meaning: str
+    description: str
     guarantee: str
-    kind: str  # how it is set off: original, chosen, baseline or retrain
+    kind: str
     cells: Sequence[Cell]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What the page shows of one request."""
+class RequestView:
+    """What the page shows of one request.
+
+    Attributes:
+        request: the record of the request.
+        chosen: name of the chosen method.
+        retrains: number of Retrains.
+        result: one sentence with the result.
+        tiles: the most important values.
+        groups: headings of groups of columns, with their numbers of columns.
+        titles: headings of the columns.
+        rows: one per model.
+        proofs: whether each column can prove forgetting.
+        panels: charts of all models.
+        rounds: charts of the chosen method's rounds.
+    """
 
     request: Record
     chosen: str
     retrains: int
-    verdict: str
+    result: str
     tiles: Sequence[Cell]
     groups: Sequence[tuple[str, int]]
     titles: Sequence[str]
-    lines: Sequence[Line]
+    rows: Sequence[MethodRow]
     proofs: Sequence[str]
     panels: Sequence[Panel]
-    turns: Sequence[Panel]
+    rounds: Sequence[Panel]
 
 
-def page(metrics: Record) -> str:
-    """Return the report of a run as HTML that needs nothing else."""
+def horizontal_page(metrics: Record) -> str:
+    """Return the report of a run as one HTML page."""
     run, views = metrics["run"], [_view(each) for each in metrics["requests"]]
     return (
         _templates()
@@ -79,7 +101,7 @@ def page(metrics: Record) -> str:
             headline=_headline(metrics),
             run=run,
             views=views,
-            training=training_panels(metrics["training"]),
+            training=loss_panels(metrics["training"]),
             absent=_absent(metrics["training"]),
             peers=metrics["peers"] or [],
         )
@@ -89,7 +111,7 @@ def page(metrics: Record) -> str:
 @cache
 def _templates() -> Environment:
     here = Path(__file__).parent
-    folders = [here, here.parents[1] / "report"]  # whose style it shares
+    folders = [here, here.parents[1] / "report"]  # the second one has the common style
     environment = Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,
@@ -98,7 +120,12 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        count=count, listing=listing, number=number, seconds=seconds, share=share, size=size
+        count=format_count,
+        listing=join_words,
+        number=format_number,
+        seconds=format_seconds,
+        share=format_percent,
+        size=format_size,
     )
     return environment
 
@@ -106,99 +133,109 @@ def _templates() -> Environment:
 def _headline(metrics: Record) -> str:
     name, requests = metrics["run"]["federation"], metrics["requests"]
     if not requests:
-        return f"{name}: trained, and nobody left"
+        return f"{name}: trained, no unlearning request"
     if len(requests) > 1:
         return f"{name}: {len(requests)} requests"
-    return f"{name}: {who(requests[0])}"
+    return f"{name}: {leaving_summary(requests[0])}"
 
 
-def _view(request: Record) -> View:
-    columns = shown(request)
+def _view(request: Record) -> RequestView:
+    columns = visible_columns(request)
     groups = [(title, len(list(some))) for title, some in groupby(each.group for each in columns)]
-    return View(
+    return RequestView(
         request=request,
-        chosen=label(request["chosen"]),
+        chosen=method_label(request["chosen"]),
         retrains=sum(is_retrain(each["name"]) for each in request["methods"]),
-        verdict=_verdict(request),
+        result=_result(request),
         tiles=_tiles(request),
-        groups=[*groups, ("Effort", 2)],
+        groups=[*groups, ("Cost", 2)],
         titles=[*(each.title for each in columns), "time", "bytes"],
-        lines=[_line(request, each, columns) for each in request["methods"]],
+        rows=[_row(request, each, columns) for each in request["methods"]],
         proofs=[_proof(request, each) for each in columns],
         panels=method_panels(request),
-        turns=turn_panels(request),
+        rounds=round_panels(request),
     )
 
 
-def _verdict(request: Record) -> str:
-    """The sentence to remember: the best column that can prove anything, and what it cost."""
+def _result(request: Record) -> str:
+    """The result in one sentence: the first metric that can prove forgetting."""
     if not request["leaving"]:
-        return "Nobody had such rows: the model stays as it is."
-    chosen = of(request, request["chosen"])
-    found = [each for each in shown(request) if each.forgets and proves(request, each)]
+        return "No client had such rows: the model did not change."
+    chosen = find_method(request, request["chosen"])
+    found = [
+        each
+        for each in visible_columns(request)
+        if each.forgets and original_differs(request, each)
+    ]
     if not found and sum(is_retrain(each["name"]) for each in request["methods"]) < 2:
         return (
-            "One Retrain has no spread, so nothing says which figure tells the original from it: "
-            "unlearning.retrains = 2 or more give a verdict."
+            "With one Retrain the spread of the metrics is unknown, so no metric can prove "
+            "forgetting; set unlearning.retrains to at least 2."
         )
     if not found:
         return (
-            "No figure tells the original from a Retrain here, so nothing can be shown: "
-            "the run proves neither forgetting nor its absence."
+            "No metric separates the original model from a Retrain, so this run proves neither "
+            "forgetting nor its absence."
         )
     column = found[0]
-    before, after = (value(of(request, n), column.figure) for n in ("original", request["chosen"]))
-    beside = figure(chosen, column.figure)
-    at_retrain = None if beside is None else beside["retrain_mean"]
+    before, after = (
+        metric_value(find_method(request, n), column.metric)
+        for n in ("original", request["chosen"])
+    )
+    metric = find_metric(chosen, column.metric)
+    at_retrain = None if metric is None else metric["retrain_mean"]
     return (
-        f"{label(request['chosen'])} took “{column.title}” from {column.text(before)} to "
-        f"{column.text(after)}; a Retrain has {column.text(at_retrain)}."
+        f"{method_label(request['chosen'])} changed “{column.title}” from {column.text(before)} "
+        f"to {column.text(after)}; a Retrain has {column.text(at_retrain)}."
     )
 
 
 def _tiles(request: Record) -> list[Cell]:
-    chosen = of(request, request["chosen"])
-    right, auc = figure(chosen, "client_accuracy"), figure(chosen, "membership_auc")
+    chosen = find_method(request, request["chosen"])
+    accuracy, auc = find_metric(chosen, "client_accuracy"), find_metric(chosen, "membership_auc")
     tiles = []
-    if right is not None and right["gap"] is not None:
-        both = f"{share(right['value'])} and {share(right['retrain_mean'])}"
-        gap = f"{signed(100 * right['gap'], 1)}{NARROW}points"
-        tiles.append(Cell(gap, (f"those who stay against Retrain: {both}",)))
+    if accuracy is not None and accuracy["gap"] is not None:
+        value, retrain = accuracy["value"], accuracy["retrain_mean"]
+        gap = f"{format_difference(100 * accuracy['gap'], 1)}{NARROW}points"
+        note = f"test accuracy: {format_percent(value)}, Retrain {format_percent(retrain)}"
+        tiles.append(Cell(gap, (note,)))
     if auc is not None and auc["value"] is not None:
-        at_retrain = number(auc["retrain_mean"], 2)
-        note = f"AUC of the membership attack; Retrain {at_retrain}"
-        tiles.append(Cell(number(auc["value"], 2), (note,)))
+        at_retrain = format_number(auc["retrain_mean"], 2)
+        note = f"AUC of the membership inference attack; Retrain {at_retrain}"
+        tiles.append(Cell(format_number(auc["value"], 2), (note,)))
     part = _of_retrain(request, chosen)
     if part is not None:
-        tiles.append(Cell(share(part, 0), ("of Retrain's time",)))
+        tiles.append(Cell(format_percent(part, 0), ("of Retrain's time",)))
     return tiles
 
 
 def _of_retrain(request: Record, method: Record) -> float | None:
-    anew = [each["seconds"] for each in request["methods"] if is_retrain(each["name"])]
-    if not anew or not sum(anew):
+    retrains = [each["seconds"] for each in request["methods"] if is_retrain(each["name"])]
+    if not retrains or not sum(retrains):
         return None
-    found: float = method["seconds"] * len(anew) / sum(anew)
+    found: float = method["seconds"] * len(retrains) / sum(retrains)
     return found
 
 
-def _line(request: Record, method: Record, columns: Sequence[Column]) -> Line:
+def _row(request: Record, method: Record, columns: Sequence[MetricColumn]) -> MethodRow:
     name = method["name"]
     kind = "original" if name == "original" else "retrain" if is_retrain(name) else "baseline"
     kind = "chosen" if name == request["chosen"] else kind
     cells = [_cell(method, each) for each in columns]
     if name == "original":
-        effort = [Cell("–"), Cell("–")]
+        cost = [Cell("–"), Cell("–")]
     else:
         part = _of_retrain(request, method)
-        beside = () if part is None or is_retrain(name) else (f"{share(part, 0)} of Retrain’s",)
-        effort = [Cell(seconds(method["seconds"]), beside), Cell(size(method["size"]))]
-    guarantee = diverged(method) or method["guarantee"] or ""
-    return Line(label(name), meaning(name), guarantee, kind, [*cells, *effort])
+        notes = (
+            () if part is None or is_retrain(name) else (f"{format_percent(part, 0)} of Retrain’s",)
+        )
+        cost = [Cell(format_seconds(method["seconds"]), notes), Cell(format_size(method["size"]))]
+    guarantee = divergence(method) or method["guarantee"] or ""
+    return MethodRow(method_label(name), method_description(name), guarantee, kind, [*cells, *cost])
 
 
-def _cell(method: Record, column: Column) -> Cell:
-    found = figure(method, column.figure)
+def _cell(method: Record, column: MetricColumn) -> Cell:
+    found = find_metric(method, column.metric)
     if found is None or found["value"] is None:
         return Cell("–")
     notes = [] if is_retrain(method["name"]) else [column.gap(found)]
@@ -207,19 +244,19 @@ def _cell(method: Record, column: Column) -> Cell:
     return Cell(column.text(found["value"]), [each for each in notes if each])
 
 
-def _proof(request: Record, column: Column) -> str:
+def _proof(request: Record, column: MetricColumn) -> str:
     if not column.forgets:
         return ""
-    known = proves(request, column)
+    known = original_differs(request, column)
     if known is None:
-        return "unknown: takes two Retrains"
-    return "yes" if known else "no: the original already meets it"
+        return "unknown: needs two Retrains"
+    return "yes" if known else "no: the original has Retrain’s value already"
 
 
 def _absent(training: Record) -> list[str]:
-    """Which rounds went on without whom."""
+    """Rounds with absent clients."""
     return [
-        f"round {each['round'] + 1}: {listing(each['absent'])}"
+        f"round {each['round'] + 1}: {join_words(each['absent'])}"
         for each in training["rounds"]
         if each["absent"]
     ]

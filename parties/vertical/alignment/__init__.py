@@ -1,1 +1,1 @@
-"""Entity alignment: finding the common rows by private set intersection, carried in messages."""
+"""Entity alignment: private set intersection over messages, and the order of the common rows."""

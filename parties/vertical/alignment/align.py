@@ -1,117 +1,144 @@
-"""Entity alignment: private set intersection carried in messages, in the mode that was agreed."""
+"""Entity alignment by private set intersection, in the agreed mode: standard or hardened."""
 
 from collections.abc import Mapping
 
-from parties.session.party import Party
-from parties.vertical.alignment import hardened
+from parties.vertical.alignment import hardened_alignment as hardened
 from parties.vertical.alignment.bucket_run import (
-    bound_session,
-    follow_buckets,
-    lead_buckets,
-    session_of,
+    channel_session,
+    hub_session,
+    run_leader_buckets,
+    run_member_buckets,
 )
 from parties.vertical.alignment.common_rows import (
     Alignment,
-    agree,
-    brought,
-    concur,
-    signed,
-    verified,
+    finish_leader,
+    finish_member,
+    open_psi_input,
+    signed_share,
+    verified_keys,
 )
-from parties.vertical.alignment.psi_input import Brought, claimed
+from parties.vertical.alignment.psi_input import PsiInput, check_claimed_rows
+from parties.vertical.engine.party import SECONDS_PER_ROW, VerticalParty
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
 from psi.buckets import bucket_count
-from psi.leader import Leader
-from psi.member import Member
-
-SECONDS_PER_ROW = 1e-3  # patience: about a hundred times what a row takes
+from psi.leader import PsiLeader
+from psi.member import PsiMember
 
 
-def lead(party: Party, hub: Hub) -> Alignment:
-    """The active party's side of the intersection.
+def align_active(party: VerticalParty, hub: Hub) -> Alignment:
+    """Align the rows as the active party, the leader of the intersection.
 
     Raises:
-        PolicyError: fewer common rows than the agreement demands, or more rows than it allows.
+        PolicyError: fewer common rows than the agreement requires, or more rows than it allows.
         RemoteProtocolError: a party broke the protocol, or holds other common rows.
     """
     hub.move_to(vfl_pb2.Place(task=vfl_pb2.ALIGN, epoch=0, step=0, microbatch=0))
-    mode = hardened.lead if party.agreement.psi.security == "hardened" else _lead
-    with party.ledger.clock("psi"), brought(party) as own:
+    mode = (
+        hardened.align_active_hardened
+        if party.agreement.psi.security == "hardened"
+        else _align_active
+    )
+    with party.traffic.time_phase("psi"), open_psi_input(party) as own:
         return mode(party, hub, own)
 
 
-def follow(party: Party, channel: Channel, opened: vfl_pb2.Open) -> Alignment:
-    """A passive party's side of the intersection, which the hub has ``opened``."""
-    mode = hardened.follow if party.agreement.psi.security == "hardened" else _follow
-    with party.ledger.clock("psi"), brought(party) as own:
-        claimed(party, channel.terms.peer, opened.rows)
+def align_passive(
+    party: VerticalParty, channel: Channel, opened: vfl_pb2.StartAlignment
+) -> Alignment:
+    """Align the rows as a passive party, a member of the intersection.
+
+    Args:
+        party: the passive party.
+        channel: the channel to the hub.
+        opened: the hub's message that started the alignment.
+
+    Raises:
+        PolicyError: fewer common rows than the agreement requires, or more rows than it allows.
+        RemoteProtocolError: the hub broke the protocol, or holds other common rows.
+    """
+    mode = (
+        hardened.align_passive_hardened
+        if party.agreement.psi.security == "hardened"
+        else _align_passive
+    )
+    with party.traffic.time_phase("psi"), open_psi_input(party) as own:
+        check_claimed_rows(party, channel.terms.peer, opened.rows)
         return mode(party, channel, own, opened.rows)
 
 
-def _lead(party: Party, hub: Hub, own: Brought) -> Alignment:
-    hub.broadcast(vfl_pb2.Open(rows=own.size, done=own.done))
-    patience = _patience(party, own.size)
-    shares = {name: said.expect(vfl_pb2.Share) for name, said in hub.gather(patience).items()}
-    sizes = {name: claimed(party, name, share.rows) for name, share in shares.items()}
-    patience = _patience(party, max(own.size, *sizes.values()))
+def _align_active(party: VerticalParty, hub: Hub, own: PsiInput) -> Alignment:
+    hub.broadcast(vfl_pb2.StartAlignment(rows=own.size, completed_buckets=own.completed))
+    time_limit = _time_limit(party, own.size)
+    shares = {
+        name: message.expect(vfl_pb2.KeyShare) for name, message in hub.gather(time_limit).items()
+    }
+    sizes = {name: check_claimed_rows(party, name, share.rows) for name, share in shares.items()}
+    time_limit = _time_limit(party, max(own.size, *sizes.values()))
     leader = _open(party, hub, own, shares)
-    for name, said in hub.gather(patience).items():
-        answer = leader.answer(name, said.expect(vfl_pb2.Offer).offer)
-        hub.channels[name].send(vfl_pb2.Answer(answer=answer))
-    lead_buckets(party, hub, leader, own, patience)
-    return agree(party, hub, own, patience)
+    for name, message in hub.gather(time_limit).items():
+        answer = leader.answer_offer(name, message.expect(vfl_pb2.OtOffer).offer)
+        hub.channels[name].send(vfl_pb2.OtAnswer(answer=answer))
+    run_leader_buckets(party, hub, leader, own, time_limit)
+    return finish_leader(party, hub, own, time_limit)
 
 
-def _open(party: Party, hub: Hub, own: Brought, shares: Mapping[str, vfl_pb2.Share]) -> Leader:
-    """Settle sizes and buckets with the members, and lay our rows out while they make offers."""
+def _open(
+    party: VerticalParty, hub: Hub, own: PsiInput, shares: Mapping[str, vfl_pb2.KeyShare]
+) -> PsiLeader:
+    """Agree on sizes and buckets, and hash the own IDs while the members prepare their offers."""
     sizes = {name: share.rows for name, share in shares.items()}
     buckets = bucket_count([own.size, *sizes.values()])
     # The last bucket is always run, so that every session has the same messages.
-    done = min(own.done, *(share.done for share in shares.values()), buckets - 1)
+    done = min(own.completed, *(share.completed_buckets for share in shares.values()), buckets - 1)
     own.begin(buckets, done)
-    hub.broadcast(vfl_pb2.Shares(shares=shares, done=done))
-    own.lay_out()
-    return Leader(
+    hub.broadcast(vfl_pb2.KeyShares(shares=shares, first_bucket=done))
+    own.hash_ids()
+    return PsiLeader(
         size=own.size,
         sizes=sizes,
-        session=session_of(hub),
+        session=hub_session(hub),
         buckets=buckets,
         entropy=party.entropy,
     )
 
 
-def _follow(party: Party, channel: Channel, own: Brought, theirs: int) -> Alignment:
-    patience = _patience(party, max(theirs, own.size))
-    member = _offer(party, channel, own, theirs, patience)
-    own.lay_out()
-    member.accept(channel.receive(patience).expect(vfl_pb2.Answer).answer)
-    follow_buckets(party, channel, member, own, patience)
-    return concur(party, channel, own, patience)
+def _align_passive(
+    party: VerticalParty, channel: Channel, own: PsiInput, leader_size: int
+) -> Alignment:
+    time_limit = _time_limit(party, max(leader_size, own.size))
+    member = _offer(party, channel, own, leader_size, time_limit)
+    own.hash_ids()
+    member.receive_answer(channel.receive(time_limit).expect(vfl_pb2.OtAnswer).answer)
+    run_member_buckets(party, channel, member, own, time_limit)
+    return finish_member(party, channel, own, time_limit)
 
 
 def _offer(
-    party: Party, channel: Channel, own: Brought, leader_size: int, patience: float
-) -> Member:
-    """Exchange shares with all members, settle the buckets, and offer the base OT."""
-    session, members = bound_session(channel), party.agreement.passive
-    member = Member(name=party.name, members=members, session=session, entropy=party.entropy)
-    channel.send(signed(party, own, session, member.start()))
-    said = channel.receive(patience).expect(vfl_pb2.Shares)
-    keys = verified(party, session, said.shares)
-    sizes = {name: claimed(party, name, share.rows) for name, share in said.shares.items()}
+    party: VerticalParty, channel: Channel, own: PsiInput, leader_size: int, time_limit: float
+) -> PsiMember:
+    """Exchange key shares with all members, agree on the buckets, and offer the base OT."""
+    session, members = channel_session(channel), party.agreement.passive
+    member = PsiMember(name=party.name, members=members, session=session, entropy=party.entropy)
+    channel.send(signed_share(party, own, session, member.start()))
+    message = channel.receive(time_limit).expect(vfl_pb2.KeyShares)
+    keys = verified_keys(party, session, message.shares)
+    sizes = {
+        name: check_claimed_rows(party, name, share.rows) for name, share in message.shares.items()
+    }
     buckets = bucket_count([leader_size, *sizes.values()])
-    if said.done > min(own.done, buckets - 1):
+    if message.first_bucket > min(own.completed, buckets - 1):
         raise RemoteProtocolError(
-            f"begins with bucket {said.done}; {party.name} completed {own.done} of {buckets}"
+            f"starts with bucket {message.first_bucket}; {party.name} completed {own.completed} "
+            f"of {buckets} buckets"
         )
-    own.begin(buckets, said.done)
-    offer = member.offer(keys, size=own.size, leader_size=leader_size, buckets=buckets)
-    channel.send(vfl_pb2.Offer(offer=offer))
+    own.begin(buckets, message.first_bucket)
+    offer = member.make_offer(keys, size=own.size, leader_size=leader_size, buckets=buckets)
+    channel.send(vfl_pb2.OtOffer(offer=offer))
     return member
 
 
-def _patience(party: Party, rows: int) -> float:
+def _time_limit(party: VerticalParty, rows: int) -> float:
     return party.agreement.limits.step_seconds + SECONDS_PER_ROW * rows

@@ -1,7 +1,7 @@
-"""The buckets of an intersection, one after another, carried in messages.
+"""The buckets of an intersection, one after another, over messages.
 
-The leader sends the matrix of a bucket before it takes the stores of the one before: so it computes
-while the members do.
+The leader sends the matrix of a bucket before it receives the stores of the bucket before. So
+leader and members compute at the same time.
 """
 
 import itertools
@@ -9,138 +9,159 @@ from collections import deque
 
 import numpy as np
 
-from parties.session.party import Party
-from parties.vertical.alignment.psi_input import Brought, Numbers
+from parties.vertical.alignment.psi_input import PsiInput, RowNumbers
+from parties.vertical.engine.party import VerticalParty
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
-from psi.leader import Leader
-from psi.leader_bucket import LeaderBucket, Matches
-from psi.member import Member
+from psi.leader import CommonRows, LeaderBucket, PsiLeader
+from psi.member import PsiMember
+from psi.parameters import TAG_BYTES
 from psi.shared_types import Bytes
-from psi.tags import find
-from psi.terms import TAG_BYTES
+from psi.tags import find_tags
 
-LOOK_AHEAD = 1  # buckets whose matrix is sent while a store is awaited
+LOOK_AHEAD = 1  # buckets whose matrix is sent before a store is received
 PLACE = 4  # bytes of a place in a bucket
-TAGS_AT_ONCE = 1 << 18  # in one message; the largest bucket has hardly more
+TAGS_AT_ONCE = 1 << 18  # tags in one message; the largest bucket has hardly more
 
 
-def lead_buckets(party: Party, hub: Hub, leader: Leader, own: Brought, patience: float) -> None:
-    """The leader's side of all buckets that are not complete yet."""
-    begin(party, own)
+def run_leader_buckets(
+    party: VerticalParty, hub: Hub, leader: PsiLeader, own: PsiInput, time_limit: float
+) -> None:
+    """Run all incomplete buckets as the leader."""
+    show_alignment_phase(party, own)
     waiting: deque[tuple[int, LeaderBucket]] = deque()
-    for number in range(own.done, own.buckets):
-        bucket = leader.bucket(number, own.hashes(number, session_of(hub)))
-        for blocks in bucket.matrix():
+    for number in range(own.completed, own.buckets):
+        bucket = leader.open_bucket(number, own.hashes(number, hub_session(hub)))
+        for blocks in bucket.matrix_blocks():
             for name, block in blocks.items():
-                hub.channels[name].send(vfl_pb2.Matrix(), block, timeout=patience)
+                hub.channels[name].send(vfl_pb2.OprfMatrix(), block, timeout=time_limit)
         waiting.append((number, bucket))
         if len(waiting) > LOOK_AHEAD:
-            _collect(party, hub, own, *waiting.popleft(), patience)
+            _collect(party, hub, own, *waiting.popleft(), time_limit)
     while waiting:
-        _collect(party, hub, own, *waiting.popleft(), patience)
+        _collect(party, hub, own, *waiting.popleft(), time_limit)
 
 
 def _collect(
-    party: Party, hub: Hub, own: Brought, number: int, bucket: LeaderBucket, patience: float
+    party: VerticalParty,
+    hub: Hub,
+    own: PsiInput,
+    number: int,
+    bucket: LeaderBucket,
+    time_limit: float,
 ) -> None:
-    """Take the stores of all members, and keep which rows are common and how members know them."""
-    for name, said in hub.gather(patience).items():
-        said.expect(vfl_pb2.Store)
-        bucket.store(name, said.tensor(np.uint8, None, None))
-    keep(hub, own, number, bucket.finish())
-    party.watch.step()
+    """Receive the stores of all members, and write the matches of the bucket."""
+    for name, message in hub.gather(time_limit).items():
+        message.expect(vfl_pb2.KeyValueStore)
+        bucket.receive_store(name, message.tensor(np.uint8, None, None))
+    store_matches(hub, own, number, bucket.finish())
+    party.progress.step()
 
 
-def keep(hub: Hub, own: Brought, number: int, found: Matches) -> None:
-    """Keep which rows of a bucket are common, and how each member knows them."""
-    places = found.rows.astype("<u4").view(np.uint8).reshape(-1, PLACE)
-    own.keep(number, np.concatenate([places, *(found.tags[name] for name in hub)], axis=1))
+def store_matches(hub: Hub, own: PsiInput, number: int, matches: CommonRows) -> None:
+    """Write the leader's common rows of a bucket, and the tags by which each member finds them."""
+    places = matches.rows.astype("<u4").view(np.uint8).reshape(-1, PLACE)
+    own.write_result(
+        number, np.concatenate([places, *(matches.tags[name] for name in hub)], axis=1)
+    )
 
 
-def leader_places(hub: Hub, own: Brought) -> list[Numbers]:
-    """The places of the common rows in every bucket."""
-    kept = (own.kept(number, _width(hub))[:, :PLACE] for number in range(own.buckets))
-    return [np.ascontiguousarray(each).view("<u4").reshape(-1) for each in kept]
+def leader_places(hub: Hub, own: PsiInput) -> list[RowNumbers]:
+    """The places of the leader's common rows in each bucket, each [matches]."""
+    results = (own.read_result(number, _width(hub))[:, :PLACE] for number in range(own.buckets))
+    return [np.ascontiguousarray(each).view("<u4").reshape(-1) for each in results]
 
 
-def send_tags(hub: Hub, own: Brought, digest: bytes) -> None:
-    """Tell every member its common rows, in as few messages as can carry them."""
+def send_tags(hub: Hub, own: PsiInput, digest: bytes) -> None:
+    """Send each member the tags of its common rows, in as few messages as possible."""
     counts: list[int] = []
-    kept: list[Bytes] = []
+    results: list[Bytes] = []
     for number in range(own.buckets):
-        tags = own.kept(number, _width(hub))[:, PLACE:]
+        tags = own.read_result(number, _width(hub))[:, PLACE:]
         if counts and sum(counts) + len(tags) > TAGS_AT_ONCE:
-            _send(hub, digest, counts, np.concatenate(kept))
-            counts, kept = [], []
+            _send(hub, digest, counts, np.concatenate(results))
+            counts, results = [], []
         counts.append(len(tags))
-        kept.append(tags)
-    _send(hub, digest, counts, np.concatenate(kept))
+        results.append(tags)
+    _send(hub, digest, counts, np.concatenate(results))
 
 
 def _send(hub: Hub, digest: bytes, counts: list[int], tags: Bytes) -> None:
     for place, channel in enumerate(hub.channels.values()):
         own = tags[:, place * TAG_BYTES : (place + 1) * TAG_BYTES]
-        channel.send(vfl_pb2.Matches(digest=digest, counts=counts), own)
+        channel.send(vfl_pb2.MatchTags(digest=digest, counts=counts), own)
 
 
 def _width(hub: Hub) -> int:
     return PLACE + TAG_BYTES * len(hub.channels)
 
 
-def follow_buckets(
-    party: Party, channel: Channel, member: Member, own: Brought, patience: float
+def run_member_buckets(
+    party: VerticalParty, channel: Channel, member: PsiMember, own: PsiInput, time_limit: float
 ) -> None:
-    """A member's side of all buckets that are not complete yet."""
-    begin(party, own)
-    for number in range(own.done, own.buckets):
-        bucket = member.bucket(number, own.hashes(number, bound_session(channel)))
+    """Run all incomplete buckets as a member."""
+    show_alignment_phase(party, own)
+    for number in range(own.completed, own.buckets):
+        bucket = member.open_bucket(number, own.hashes(number, channel_session(channel)))
         while bucket.columns_left:
-            said = channel.receive(patience)
-            said.expect(vfl_pb2.Matrix)
-            bucket.absorb(said.tensor(np.uint8, None, None))
-        store = bucket.store()
-        own.keep(number, bucket.tags)  # before the leader can know the bucket to be complete
-        channel.send(vfl_pb2.Store(), store, timeout=patience)
-        party.watch.step()
+            message = channel.receive(time_limit)
+            message.expect(vfl_pb2.OprfMatrix)
+            bucket.receive_block(message.tensor(np.uint8, None, None))
+        store = bucket.make_store()
+        # Before the store is sent: the leader must not complete a bucket that is lost here.
+        own.write_result(number, bucket.tags)
+        channel.send(vfl_pb2.KeyValueStore(), store, timeout=time_limit)
+        party.progress.step()
 
 
 def receive_tags(
-    party: Party, channel: Channel, own: Brought, patience: float
-) -> tuple[list[Numbers], bytes]:
-    """The places of our common rows in every bucket, and the leader's digest of the alignment."""
-    places: list[Numbers] = []
+    party: VerticalParty, channel: Channel, own: PsiInput, time_limit: float
+) -> tuple[list[RowNumbers], bytes]:
+    """Receive the tags of this member's common rows.
+
+    Returns:
+        The places of the common rows in each bucket, each [matches], and the leader's digest of the
+        alignment.
+
+    Raises:
+        RemoteProtocolError: the counts do not match the tags or the buckets.
+    """
+    places: list[RowNumbers] = []
     while len(places) < own.buckets:
-        said = channel.receive(patience)
-        matches = said.expect(vfl_pb2.Matches)
-        tags = said.tensor(np.uint8, None, TAG_BYTES)
+        message = channel.receive(time_limit)
+        matches = message.expect(vfl_pb2.MatchTags)
+        tags = message.tensor(np.uint8, None, TAG_BYTES)
         counts = list(matches.counts)
         if sum(counts) != len(tags) or not 1 <= len(counts) <= own.buckets - len(places):
             raise RemoteProtocolError(
-                f"sent {len(tags)} tags, but counts {sum(counts)} of them in {len(counts)} buckets"
+                f"sent {len(tags)} tags, but counts of {sum(counts)} tags in {len(counts)} buckets"
             )
         ends = np.cumsum([0, *counts])
         for low, high in itertools.pairwise(ends):
-            kept = own.kept(len(places), TAG_BYTES)
-            places.append(find(kept, tags[low:high], party.name).astype(np.uint32))
+            results = own.read_result(len(places), TAG_BYTES)
+            places.append(find_tags(results, tags[low:high], party.name).astype(np.uint32))
     return places, matches.digest
 
 
-def begin(party: Party, own: Brought) -> None:
-    """Show where the intersection stands."""
-    kept = f", {own.done} of {own.buckets} buckets kept from an earlier start" if own.done else ""
-    party.watch.phase(f"finding common rows{kept}", own.buckets - own.done)
+def show_alignment_phase(party: VerticalParty, own: PsiInput) -> None:
+    """Show the progress of the intersection."""
+    results = (
+        f", {own.completed} of {own.buckets} buckets kept from an earlier start"
+        if own.completed
+        else ""
+    )
+    party.progress.phase(f"finding common rows{results}", own.buckets - own.completed)
 
 
-def session_of(hub: Hub) -> bytes:
-    """The session of all channels."""
-    return bound_session(next(iter(hub.channels.values())))
+def hub_session(hub: Hub) -> bytes:
+    """The session, 16 bytes, of all the hub's channels."""
+    return channel_session(next(iter(hub.channels.values())))
 
 
-def bound_session(channel: Channel) -> bytes:
-    """The session; raises ``RemoteProtocolError`` before there is one."""
+def channel_session(channel: Channel) -> bytes:
+    """The session of a channel, 16 bytes; raises ``RemoteProtocolError`` before the handshake."""
     if channel.session is None:
-        raise RemoteProtocolError("no session was agreed")
+        raise RemoteProtocolError("the channel has no session before the handshake")
     return channel.session

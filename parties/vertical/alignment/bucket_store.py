@@ -1,7 +1,7 @@
-"""What must outlive a bucket of the intersection: in memory for a set in one piece, else in files.
+"""Storage for the buckets of an intersection: in memory for a single bucket, otherwise in files.
 
-A bucket is kept once it is complete. After a crash the next start goes on behind the last one, if
-agreement and own rows are the same as before.
+The result of a bucket is written when the bucket is complete. After a crash the next start
+continues behind the last complete bucket, if the agreement and the own rows are unchanged.
 """
 
 from collections.abc import Iterator
@@ -12,62 +12,62 @@ from typing import Protocol
 
 import numpy as np
 
-from parties.common.atomic_file import private, write
+from parties.common.atomic_file import open_private, write_atomically
 from parties.common.errors import StorageError
 from psi.shared_types import Bytes
 
 KEY = "key"
 
 
-class Kept(Protocol):
-    """Arrays of bytes by bucket: our own rows, which every start lays out anew, and results."""
+class BucketStore(Protocol):
+    """Arrays of bytes by bucket: the own rows, which each start writes anew, and the results."""
 
-    def lay(self, bucket: int, rows: Bytes) -> None:
-        """Add to our own rows of a bucket."""
+    def add_rows(self, bucket: int, rows: Bytes) -> None:
+        """Add own ``rows``, [n, width] uint8, to a bucket."""
 
-    def laid(self, bucket: int, width: int) -> Bytes:
-        """All rows laid for a bucket: [n, width] uint8."""
+    def read_rows(self, bucket: int, width: int) -> Bytes:
+        """All rows that were added to a bucket, [n, width] uint8."""
 
-    def keep(self, bucket: int, result: Bytes) -> None:
-        """A bucket is complete."""
+    def write_result(self, bucket: int, result: Bytes) -> None:
+        """Store the result of a complete bucket, [k, width] uint8."""
 
-    def kept(self, bucket: int, width: int) -> Bytes:
-        """The result of a complete bucket: [k, width] uint8."""
+    def read_result(self, bucket: int, width: int) -> Bytes:
+        """The result of a complete bucket, [k, width] uint8."""
 
 
-class InMemory:
-    """Kept no longer than the process lives."""
+class MemoryBucketStore:
+    """Bucket store in memory, for as long as the process lives."""
 
     def __init__(self) -> None:
-        self._laid: dict[int, list[Bytes]] = {}
-        self._kept: dict[int, Bytes] = {}
+        self._rows: dict[int, list[Bytes]] = {}
+        self._results: dict[int, Bytes] = {}
 
-    def lay(self, bucket: int, rows: Bytes) -> None:
-        """See ``Kept``."""
-        self._laid.setdefault(bucket, []).append(rows)
+    def add_rows(self, bucket: int, rows: Bytes) -> None:
+        """Add own ``rows``, [n, width] uint8, to a bucket."""
+        self._rows.setdefault(bucket, []).append(rows)
 
-    def laid(self, bucket: int, width: int) -> Bytes:
-        """See ``Kept``."""
-        return np.concatenate([np.empty((0, width), np.uint8), *self._laid.get(bucket, [])])
+    def read_rows(self, bucket: int, width: int) -> Bytes:
+        """All rows that were added to a bucket, [n, width] uint8."""
+        return np.concatenate([np.empty((0, width), np.uint8), *self._rows.get(bucket, [])])
 
-    def keep(self, bucket: int, result: Bytes) -> None:
-        """See ``Kept``."""
-        self._kept[bucket] = result
+    def write_result(self, bucket: int, result: Bytes) -> None:
+        """Store the result of a complete bucket, [k, width] uint8."""
+        self._results[bucket] = result
 
-    def kept(self, bucket: int, width: int) -> Bytes:
-        """See ``Kept``."""
-        return self._kept[bucket].reshape(-1, width)
+    def read_result(self, bucket: int, width: int) -> Bytes:
+        """The result of a complete bucket, [k, width] uint8."""
+        return self._results[bucket].reshape(-1, width)
 
 
-class InFolder:
-    """Kept in files; ``key`` names the agreement and the own rows for which they are valid."""
+class FolderBucketStore:
+    """Bucket store in files; ``key`` identifies the agreement and the own rows of valid files."""
 
     def __init__(self, folder: Path, key: bytes) -> None:
         self._folder, self._key = folder, key
 
     @property
-    def done(self) -> int:
-        """How many buckets, from the first on, are complete."""
+    def completed(self) -> int:
+        """Number of complete buckets, counted from the first one without a gap."""
         with self._storing():
             path = self._folder / KEY
             if not path.exists() or path.read_bytes() != self._key:
@@ -77,37 +77,43 @@ class InFolder:
                 count += 1
             return count
 
-    def begin(self, done: int) -> None:
-        """Forget all but the first ``done`` results; these are valid from here on."""
-        if done > self.done:
-            raise StorageError(f"{self._folder} lost completed buckets", "start all parties again")
-        valid = {self._folder / KEY, *map(self._result, range(done))} if done else set()
+    def begin(self, completed: int) -> None:
+        """Delete all but the first ``completed`` results, and mark these as valid.
+
+        Raises:
+            StorageError: fewer buckets are complete.
+        """
+        if completed > self.completed:
+            raise StorageError(
+                f"completed buckets disappeared from {self._folder}", "start all parties again"
+            )
+        valid = {self._folder / KEY, *map(self._result, range(completed))} if completed else set()
         with self._storing():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in set(self._folder.iterdir()) - valid:
                 path.unlink()
-        write(self._folder / KEY, self._key)
+        write_atomically(self._folder / KEY, self._key)
 
     def remove(self) -> None:
-        """Forget everything."""
+        """Delete all files."""
         if self._folder.exists():
             rmtree(self._folder)
 
-    def lay(self, bucket: int, rows: Bytes) -> None:
-        """See ``Kept``."""
-        with self._storing(), open(self._own(bucket), "ab", opener=private) as file:
+    def add_rows(self, bucket: int, rows: Bytes) -> None:
+        """Append own ``rows``, [n, width] uint8, to the file of a bucket."""
+        with self._storing(), open(self._own(bucket), "ab", opener=open_private) as file:
             file.write(np.ascontiguousarray(rows).data)
 
-    def laid(self, bucket: int, width: int) -> Bytes:
-        """See ``Kept``."""
+    def read_rows(self, bucket: int, width: int) -> Bytes:
+        """All rows that were added to a bucket, [n, width] uint8."""
         return self._read(self._own(bucket), width)
 
-    def keep(self, bucket: int, result: Bytes) -> None:
-        """See ``Kept``."""
-        write(self._result(bucket), result.tobytes())
+    def write_result(self, bucket: int, result: Bytes) -> None:
+        """Write the result of a complete bucket, [k, width] uint8."""
+        write_atomically(self._result(bucket), result.tobytes())
 
-    def kept(self, bucket: int, width: int) -> Bytes:
-        """See ``Kept``."""
+    def read_result(self, bucket: int, width: int) -> Bytes:
+        """The result of a complete bucket, [k, width] uint8."""
         return self._read(self._result(bucket), width)
 
     def _read(self, path: Path, width: int) -> Bytes:

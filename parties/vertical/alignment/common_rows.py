@@ -1,4 +1,4 @@
-"""Common rows: what every intersection begins with, signed shares, and ends with, one order."""
+"""Common rows: signed key shares at the start of an intersection, one common order at its end."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,28 +9,33 @@ from hmac import compare_digest
 import numpy as np
 
 from parties.common.errors import PolicyError
-from parties.common.shared_randomness import Index, key
-from parties.session.party import Party
+from parties.common.shared_randomness import Index, derive_key
 from parties.vertical.alignment.bucket_run import (
-    bound_session,
+    channel_session,
+    hub_session,
     leader_places,
     receive_tags,
     send_tags,
-    session_of,
 )
-from parties.vertical.alignment.psi_input import Brought, Numbers
+from parties.vertical.alignment.psi_input import PsiInput, RowNumbers
+from parties.vertical.engine.party import VerticalParty
 from protocol import vfl_pb2
 from protocol.channel import Channel
-from protocol.credentials import verify
+from protocol.credentials import verify_signature
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
-from psi.alignment import alignment_digest, common_order, inverse, order_words
+from psi.alignment import alignment_digest, common_order, inverse_permutation, order_words
 from psi.errors import PsiError
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The common rows: ``rows[i]`` is this party's own row number of common row i."""
+    """The common rows of one party, in the common order.
+
+    Attributes:
+        rows: [common_rows], the party's own row number of each common row.
+        digest: digest of the alignment, equal at all parties.
+    """
 
     rows: Index
     digest: bytes
@@ -40,12 +45,13 @@ class Alignment:
 
 
 @contextmanager
-def brought(party: Party) -> Iterator[Brought]:
-    """Our rows; what was kept of them goes once the intersection is over, or proved useless.
+def open_psi_input(party: VerticalParty) -> Iterator[PsiInput]:
+    """The own rows for an intersection; their files are deleted at its end, or if they are refused.
 
-    What the intersection refuses was said by a peer.
+    Raises:
+        RemoteProtocolError: the intersection refused data of a peer.
     """
-    own = Brought(party)
+    own = PsiInput(party)
     try:
         yield own
     except PsiError as error:
@@ -54,87 +60,111 @@ def brought(party: Party) -> Iterator[Brought]:
     own.remove()
 
 
-def signed(party: Party, own: Brought, session: bytes, share: bytes) -> vfl_pb2.Share:
-    """Our share, signed for all passive parties: who relays it cannot change it."""
-    covered = _covered(party, session, party.name, own.size, share)
-    return vfl_pb2.Share(
+def signed_share(
+    party: VerticalParty, own: PsiInput, session: bytes, share: bytes
+) -> vfl_pb2.KeyShare:
+    """The own key share, signed for all passive parties, so that the hub cannot change it."""
+    covered = _signed_fields(party, session, party.name, own.size, share)
+    return vfl_pb2.KeyShare(
         rows=own.size,
-        done=own.done,
+        completed_buckets=own.completed,
         key=share,
         certificate=party.keyring.identity.der,
         signature=party.keyring.identity.sign("psi-share", *covered),
     )
 
 
-def verified(party: Party, session: bytes, shares: Mapping[str, vfl_pb2.Share]) -> dict[str, bytes]:
-    """The keys of all passive parties, each proved to be its own."""
+def verified_keys(
+    party: VerticalParty, session: bytes, shares: Mapping[str, vfl_pb2.KeyShare]
+) -> dict[str, bytes]:
+    """The keys of all passive parties, each with a verified signature.
+
+    Raises:
+        RemoteProtocolError: a share is missing, is of another party, or has the wrong signer.
+    """
     if set(shares) != set(party.agreement.passive):
-        raise RemoteProtocolError("sent shares of others than the passive parties")
+        raise RemoteProtocolError("sent key shares that are not those of the passive parties")
     for name, share in shares.items():
-        covered = _covered(party, session, name, share.rows, share.key)
-        signer = verify(
+        covered = _signed_fields(party, session, name, share.rows, share.key)
+        signer = verify_signature(
             party.trust, share.certificate, share.signature, party.now(), "psi-share", *covered
         )
         if signer != name:
-            raise RemoteProtocolError(f"the share of {name} is signed by {signer}")
+            raise RemoteProtocolError(f"sent a key share of {name} that {signer} signed")
     return {name: share.key for name, share in shares.items()}
 
 
-def _covered(
-    party: Party, session: bytes, sender: str, rows: int, share: bytes
+def _signed_fields(
+    party: VerticalParty, session: bytes, sender: str, rows: int, share: bytes
 ) -> tuple[bytes, ...]:
     receivers = ",".join(party.agreement.passive).encode()
     return session, party.digest, sender.encode(), receivers, rows.to_bytes(8, "big"), share
 
 
-def agree(party: Party, hub: Hub, own: Brought, patience: float) -> Alignment:
-    """Only here members learn anything, once enough rows are known to be common."""
+def finish_leader(party: VerticalParty, hub: Hub, own: PsiInput, time_limit: float) -> Alignment:
+    """Order the common rows, send the members their tags, and compare the alignments' digests.
+
+    Members learn the result only here, after the leader found enough common rows.
+
+    Raises:
+        PolicyError: there are fewer common rows than ``psi.minimum``.
+        RemoteProtocolError: a member has another alignment.
+    """
     places = leader_places(hub, own)
-    _enough(party, sum(map(len, places)))
-    ours = _alignment(party, own, places, session_of(hub))
+    _require_enough(party, sum(map(len, places)))
+    ours = _alignment(party, own, places, hub_session(hub))
     send_tags(hub, own, ours.digest)
-    for name, said in hub.gather(patience).items():
-        _same(ours, said.expect(vfl_pb2.Aligned).digest, name)
+    for name, message in hub.gather(time_limit).items():
+        _require_same(ours, message.expect(vfl_pb2.Aligned).digest, name)
     return ours
 
 
-def concur(party: Party, channel: Channel, own: Brought, patience: float) -> Alignment:
-    """A passive party's side of ``agree``."""
-    places, theirs = receive_tags(party, channel, own, patience)
-    _enough(party, sum(map(len, places)))
-    ours = _alignment(party, own, places, bound_session(channel))
-    _same(ours, theirs, channel.terms.peer)
+def finish_member(
+    party: VerticalParty, channel: Channel, own: PsiInput, time_limit: float
+) -> Alignment:
+    """Receive the tags, order the common rows, and compare the alignments' digests.
+
+    Raises:
+        PolicyError: there are fewer common rows than ``psi.minimum``.
+        RemoteProtocolError: the leader has another alignment.
+    """
+    places, peer_digest = receive_tags(party, channel, own, time_limit)
+    _require_enough(party, sum(map(len, places)))
+    ours = _alignment(party, own, places, channel_session(channel))
+    _require_same(ours, peer_digest, channel.terms.peer)
     channel.send(vfl_pb2.Aligned(digest=ours.digest))
     return ours
 
 
-def _alignment(party: Party, own: Brought, places: Sequence[Numbers], session: bytes) -> Alignment:
-    """Put our common rows into the order that every party computes by itself."""
-    party.watch.phase("ordering common rows")
-    secret = key(party.agreement.seed, "order", party.agreement.federation)
-    # Memory is short here: what can be read again is not kept.
+def _alignment(
+    party: VerticalParty, own: PsiInput, places: Sequence[RowNumbers], session: bytes
+) -> Alignment:
+    """Put the own common rows into the order that each party computes by itself."""
+    party.progress.phase("ordering common rows")
+    secret = derive_key(party.agreement.seed, "order", party.agreement.federation)
+    # This step needs most memory, so rows are read again instead of being kept.
     order = common_order(lambda part: order_words(own.ids, own.rows(places), secret, part))
-    ranks = inverse(order)
+    ranks = inverse_permutation(order)
     rows = own.rows(places).take(order)
     del order
-    # Which rows an official test file holds divides them alike only if all read the same files.
+    # The digest covers which rows are in the official test set: all must have read the same files.
     divided = sha256(party.holding.in_test[rows].data).digest()
-    digest = alignment_digest(own.prints(places, ranks), session, party.digest + divided)
+    digest = alignment_digest(own.fingerprints(places, ranks), session, party.digest + divided)
     return Alignment(rows.astype(np.int64), digest)
 
 
-def _enough(party: Party, common: int) -> None:
+def _require_enough(party: VerticalParty, common: int) -> None:
     least = party.agreement.psi.minimum
     if common < least:
         raise PolicyError(
             "no common rows" if not common else f"fewer common rows than psi.minimum = {least}",
-            "do the parties hold the same people, and IDs written alike?",
+            "check that all parties hold the same people and write IDs in the same way",
         )
 
 
-def _same(ours: Alignment, theirs: bytes, peer: str) -> None:
-    if not compare_digest(ours.digest, theirs):
+def _require_same(ours: Alignment, peer_digest: bytes, peer: str) -> None:
+    if not compare_digest(ours.digest, peer_digest):
         raise RemoteProtocolError(
-            f"{peer} holds other common rows than we do, or divides them otherwise",
-            "are IDs written alike, and do all read the same train and test files?",
+            f"{peer} computed another alignment: other common rows, or another test set",
+            "check that all parties write IDs in the same way and read the same files",
         )

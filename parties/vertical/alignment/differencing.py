@@ -1,25 +1,25 @@
-"""Differencing: two intersections that differ by few rows tell who these few are, so count them.
+"""Protection against differencing: two intersections whose sizes differ by few rows.
 
-A party that adds or takes away one of its rows between two runs learns from their sizes whether
-the others hold it. Only sizes are kept, never rows.
+A party that adds or removes one of its rows between two runs learns from the sizes whether the
+others hold that row. Only sizes are stored, never rows.
 """
 
 import json
 from typing import Any
 
-from parties.common.atomic_file import write
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import PolicyError, StorageError
-from parties.common.json_files import canonical
-from parties.session.party import Party
+from parties.common.json_files import canonical_json
+from parties.vertical.engine.party import VerticalParty
 
 SIZES = "intersections.json"
 
 
-def refuse_small_change(party: Party, common: int) -> None:
-    """Refuse a run whose common rows are nearly as many as in an earlier one; remember others.
+def refuse_small_change(party: VerticalParty, common: int) -> None:
+    """Refuse a run whose number of common rows is close to that of an earlier run; store new sizes.
 
     Raises:
-        PolicyError: the sizes differ by less than ``psi.differencing``, and differ.
+        PolicyError: the sizes differ, but by fewer rows than ``psi.differencing``.
         StorageError: the earlier sizes cannot be read or written.
     """
     least, peers = party.agreement.psi.differencing, sorted(party.agreement.parties)
@@ -29,15 +29,17 @@ def refuse_small_change(party: Party, common: int) -> None:
     earlier = [run["rows"] for run in runs if run["parties"] == peers]
     if any(0 < abs(rows - common) < least for rows in earlier):
         raise PolicyError(
-            "the common rows differ from those of an earlier run by fewer than psi.differencing = "
-            f"{least}",
-            "run with the rows of the earlier run, or wait until more have changed",
+            "the number of common rows differs from that of an earlier run by fewer than "
+            f"psi.differencing = {least}",
+            "run with the rows of the earlier run, or wait until more rows have changed",
         )
     if common not in earlier:
-        write(party.state / SIZES, canonical([*runs, {"parties": peers, "rows": common}]))
+        write_atomically(
+            party.state / SIZES, canonical_json([*runs, {"parties": peers, "rows": common}])
+        )
 
 
-def _runs(party: Party) -> list[dict[str, Any]]:
+def _runs(party: VerticalParty) -> list[dict[str, Any]]:
     path = party.state / SIZES
     if not path.exists():
         return []
@@ -48,6 +50,6 @@ def _runs(party: Party) -> list[dict[str, Any]]:
     except (OSError, ValueError, TypeError, KeyError):
         raise StorageError(
             f"cannot read the sizes of earlier runs in {path}",
-            "restore the file; without it psi.differencing cannot be kept",
+            "restore the file from a backup: psi.differencing needs it",
         ) from None
     return runs

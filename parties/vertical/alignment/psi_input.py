@@ -1,4 +1,4 @@
-"""What a party brings to the intersection: its IDs by bucket, and the results of whole buckets."""
+"""Input of the intersection: a party's IDs by bucket, and the results of complete buckets."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -9,109 +9,125 @@ from numpy.typing import NDArray
 
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index
-from parties.session.party import Party
-from parties.vertical.alignment.bucket_store import InFolder, InMemory, Kept
-from psi.buckets import cut
-from psi.id_list import AT_ONCE, IdList
-from psi.ids import HASH_BYTES, bound, fingerprints, refuse_duplicates
+from parties.vertical.alignment.bucket_store import (
+    BucketStore,
+    FolderBucketStore,
+    MemoryBucketStore,
+)
+from parties.vertical.engine.party import VerticalParty
+from psi.buckets import split_into_buckets
+from psi.id_list import CHUNK_IDS, IdList
+from psi.ids import HASH_BYTES, bind_to_session, fingerprint_ids, refuse_duplicates
 from psi.shared_types import Bytes
 
-Numbers: TypeAlias = NDArray[np.uint32]  # of rows, or of places in a bucket
+RowNumbers: TypeAlias = NDArray[np.uint32]  # of rows, or of places in a bucket
 
-PSI = "psi"  # the folder, in the party's own, while the intersection lasts
+PSI = "psi"  # folder in the party's folder, during the intersection
 NUMBER = 4  # bytes of a row number
 RANKS_AT_ONCE = 1 << 20
-OWN = HASH_BYTES + NUMBER  # bytes of a row as it is laid out: fingerprint and row number
+OWN = HASH_BYTES + NUMBER  # bytes of a stored row: fingerprint and row number
 
 
-class Brought:
-    """The own rows and the state of one intersection.
+class PsiInput:
+    """The own rows and the progress of one intersection.
 
-    Raises:
-        PolicyError: more rows than the agreement declares or allows.
+    Attributes:
+        ids: the own IDs.
+        size: the number of rows that peers see; at least the number of IDs.
+        completed: number of complete buckets.
+        buckets: number of all buckets.
     """
 
-    def __init__(self, party: Party) -> None:
+    def __init__(self, party: VerticalParty) -> None:
+        """Read the IDs of a party.
+
+        Raises:
+            PolicyError: the party has more rows than the agreement allows.
+        """
         self._party = party
         self.ids = IdList.of(party.holding.ids)
         self.size = _declared(party, len(self.ids))
         key = sha256(party.digest + self.ids.digest).digest()
-        self._folder = InFolder(party.state / PSI, key)
-        self._kept: Kept = self._folder
-        self.done, self.buckets = self._folder.done, 1
+        self._folder = FolderBucketStore(party.state / PSI, key)
+        self._store: BucketStore = self._folder
+        self.completed, self.buckets = self._folder.completed, 1
 
-    def begin(self, buckets: int, done: int) -> None:
-        """Go on behind the first ``done`` of ``buckets`` buckets."""
-        self.buckets, self.done = buckets, done
+    def begin(self, buckets: int, completed: int) -> None:
+        """Continue behind the first ``completed`` of ``buckets`` buckets."""
+        self.buckets, self.completed = buckets, completed
         if buckets == 1:
             self._folder.remove()
-            self._kept = InMemory()
+            self._store = MemoryBucketStore()
         else:
-            self._folder.begin(done)
+            self._folder.begin(completed)
 
-    def lay_out(self) -> None:
+    def hash_ids(self) -> None:
         """Hash all IDs and sort them into buckets.
 
         Raises:
-            PsiError: two IDs are equal; it names rows.
+            PsiError: two IDs are equal; the error names their rows.
         """
-        parts = -(-len(self.ids) // AT_ONCE)
-        self._party.watch.phase("hashing IDs", parts)
+        parts = -(-len(self.ids) // CHUNK_IDS)
+        self._party.progress.phase("hashing IDs", parts)
         start = 0
-        for prints in fingerprints(self.ids, self._party.digest):
-            for bucket, places in cut(prints, self.buckets):
-                self._kept.lay(bucket, _records(prints[places], start + places))
+        for prints in fingerprint_ids(self.ids, self._party.digest):
+            for bucket, places in split_into_buckets(prints, self.buckets):
+                self._store.add_rows(bucket, _records(prints[places], start + places))
             start += len(prints)
-            self._party.watch.step()
+            self._party.progress.step()
         for bucket in range(self.buckets):
-            prints, rows = self._own(bucket)
+            prints, rows = self._read_own(bucket)
             refuse_duplicates(prints, self._party.name, rows)
 
     def hashes(self, bucket: int, session: bytes) -> Bytes:
-        """h(x) of the own rows in ``bucket``: [n, 16] uint8."""
-        return bound(self._own(bucket)[0], session)
+        """h(x) of the own rows in a bucket, bound to the session, [n, 16] uint8."""
+        return bind_to_session(self._read_own(bucket)[0], session)
 
-    def keep(self, bucket: int, result: Bytes) -> None:
-        """``bucket`` is complete, with one line of ``result`` for each row of it."""
-        self._kept.keep(bucket, result)
+    def write_result(self, bucket: int, result: Bytes) -> None:
+        """Store the result of a complete bucket, [k, width] uint8."""
+        self._store.write_result(bucket, result)
 
-    def kept(self, bucket: int, width: int) -> Bytes:
-        """What was kept of a complete bucket: [k, width] uint8."""
-        return self._kept.kept(bucket, width)
+    def read_result(self, bucket: int, width: int) -> Bytes:
+        """The result of a complete bucket, [k, width] uint8."""
+        return self._store.read_result(bucket, width)
 
-    def rows(self, places: Sequence[Numbers]) -> Numbers:
-        """The row numbers of rows that are named by their ``places`` in each bucket."""
-        found = np.empty(sum(map(len, places)), np.uint32)
+    def rows(self, places: Sequence[RowNumbers]) -> RowNumbers:
+        """The own row numbers, [rows], of ``places`` in each bucket, each [bucket_rows]."""
+        block = np.empty(sum(map(len, places)), np.uint32)
         start = 0
         for bucket, within in enumerate(places):
-            self._own(bucket)[1].take(within, out=found[start : start + len(within)])
+            self._read_own(bucket)[1].take(within, out=block[start : start + len(within)])
             start += len(within)
-        return found
+        return block
 
-    def prints(self, places: Sequence[Numbers], ranks: Numbers) -> Iterator[Bytes]:
-        """The fingerprints of the same rows, each at its rank, in parts.
+    def fingerprints(self, places: Sequence[RowNumbers], ranks: RowNumbers) -> Iterator[Bytes]:
+        """The fingerprints of rows in the order of ``ranks``, in parts of [part, 16] uint8.
 
-        Reading all buckets once for each part keeps but one part in memory.
+        All buckets are read once for each part, so that only one part is in memory.
+
+        Args:
+            places: places of the rows in each bucket, each [bucket_rows].
+            ranks: [rows], the rank of each row, in the order of ``places``.
         """
         for low in range(0, len(ranks), RANKS_AT_ONCE):
-            found = np.empty((min(RANKS_AT_ONCE, len(ranks) - low), HASH_BYTES), np.uint8)
+            block = np.empty((min(RANKS_AT_ONCE, len(ranks) - low), HASH_BYTES), np.uint8)
             start = 0
             for bucket, within in enumerate(places):
                 here = ranks[start : start + len(within)] - np.uint32(low)  # wraps below low
-                chosen = here < len(found)
-                found[here[chosen]] = self._own(bucket)[0].take(within[chosen], axis=0)
+                chosen = here < len(block)
+                block[here[chosen]] = self._read_own(bucket)[0].take(within[chosen], axis=0)
                 start += len(within)
-            yield found
+            yield block
 
     def remove(self) -> None:
-        """Forget all of it."""
+        """Delete the stored files."""
         self._folder.remove()
 
-    def _own(self, bucket: int) -> tuple[Bytes, Numbers]:
-        """Fingerprints and row numbers of the own rows in ``bucket``."""
-        laid = self._kept.laid(bucket, OWN)
-        numbers = np.ascontiguousarray(laid[:, HASH_BYTES:]).view("<u4").reshape(-1)
-        return np.ascontiguousarray(laid[:, :HASH_BYTES]), numbers
+    def _read_own(self, bucket: int) -> tuple[Bytes, RowNumbers]:
+        """Fingerprints, [n, 16] uint8, and own row numbers, [n], of a bucket."""
+        records = self._store.read_rows(bucket, OWN)
+        numbers = np.ascontiguousarray(records[:, HASH_BYTES:]).view("<u4").reshape(-1)
+        return np.ascontiguousarray(records[:, :HASH_BYTES]), numbers
 
 
 def _records(prints: Bytes, rows: Index) -> Bytes:
@@ -119,32 +135,36 @@ def _records(prints: Bytes, rows: Index) -> Bytes:
     return np.concatenate([prints, numbers], axis=1)
 
 
-def _declared(party: Party, rows: int) -> int:
-    """The number of rows that peers see."""
+def _declared(party: VerticalParty, rows: int) -> int:
+    """The number of rows that peers see; raises ``PolicyError`` if the party has more."""
     declared = party.agreement.parties[party.name].declared_rows
     if declared is not None and rows > declared:
         raise PolicyError(
-            f"{party.name} brings more rows than its declared_rows = {declared}",
-            "raise parties.<name>.declared_rows in the agreement, or bring fewer rows",
+            f"{party.name} has more rows than its declared_rows = {declared}",
+            f"raise parties.{party.name}.declared_rows in the agreement, or use fewer rows",
         )
-    return not_too_many(party, party.name, declared or rows)
+    return check_row_limit(party, party.name, declared or rows)
 
 
-def claimed(party: Party, who: str, rows: int) -> int:
-    """The number of rows that ``who`` says it brings, if it may.
+def check_claimed_rows(party: VerticalParty, name: str, rows: int) -> int:
+    """Return the number of rows that a peer claims.
 
     Raises:
-        PolicyError: it is not what the agreement declares, or more than it allows.
+        PolicyError: the number differs from the declared one, or exceeds ``limits.rows``.
     """
-    declared = party.agreement.parties[who].declared_rows
+    declared = party.agreement.parties[name].declared_rows
     if declared not in (None, rows):
-        raise PolicyError(f"{who} brings {rows} rows; its declared_rows = {declared}")
-    return not_too_many(party, who, rows)
+        raise PolicyError(f"{name} has {rows} rows; its declared_rows = {declared}")
+    return check_row_limit(party, name, rows)
 
 
-def not_too_many(party: Party, who: str, rows: int) -> int:
-    """Memory grows with what others say they bring, so the agreement bounds it."""
-    most = party.agreement.limits.rows
-    if rows > most:
-        raise PolicyError(f"{who} brings {rows} rows; limits.rows = {most}")
+def check_row_limit(party: VerticalParty, name: str, rows: int) -> int:
+    """Return ``rows``; memory grows with the rows of peers, so the agreement limits them.
+
+    Raises:
+        PolicyError: there are more rows than ``limits.rows``.
+    """
+    limit = party.agreement.limits.rows
+    if rows > limit:
+        raise PolicyError(f"{name} has {rows} rows; limits.rows = {limit}")
     return rows

@@ -1,38 +1,54 @@
-"""This party's features of the common rows, fitted on the rows that may teach it."""
+"""One party's features of the common rows: preprocessing, and the trigger of a backdoor audit."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from parties.common.shared_randomness import Index, Words, id_words, key
+from configs.agreement import VerticalAgreement
+from configs.evaluation import BackdoorSettings
+from parties.common.errors import DataError, PolicyError
+from parties.common.shared_randomness import Index, Words, derive_key, random_id_words
 from parties.data import preprocess
-from parties.session.party import Party
-from parties.vertical.engine.rows import RowSets, split
-from parties.vertical.engine.trigger import Trigger
-from parties.vertical.privacy.external_statistics import statistics_apart
+from parties.data.holding import Holding
+from parties.data.preprocess import FittedPreprocessing, read_statistics
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.rows import RowSets, split_rows
 from protocol import vfl_pb2
+from protocol.errors import RemoteProtocolError
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
-    """Features of all common rows, [common rows, ...], and the preprocessing that made them."""
+class ModelInputs:
+    """The features of all common rows, and the preprocessing that made them.
+
+    Attributes:
+        values: [common_rows, ...], zeros for erased rows.
+        fitted: the preprocessing, with its statistics.
+    """
 
     values: Tensor
-    fitted: preprocess.Fitted
+    fitted: preprocess.FittedPreprocessing
 
 
-class Features:
-    """The common rows of one party in the common order; forgotten rows are erased from it."""
+class PartyFeatures:
+    """One party's common rows in the common order; forgotten rows are erased from them.
 
-    def __init__(self, party: Party, rows: Index) -> None:
+    Attributes:
+        rows: [common_rows], the party's own row number of each common row; -1 for erased rows.
+        trigger: the trigger that this party plants; None without a backdoor audit.
+    """
+
+    def __init__(self, party: VerticalParty, rows: Index) -> None:
         self._party, self.rows = party, rows.copy()
-        self._cache: dict[bytes, Inputs] = {}
-        self.trigger: Trigger | None = None  # of a backdoor that we plant
+        self._cache: dict[bytes, ModelInputs] = {}
+        self.trigger: BackdoorTrigger | None = None
         self._warned: set[str] = set()
 
     @property
@@ -42,28 +58,33 @@ class Features:
 
     @property
     def present(self) -> bool:
-        """Whether this party has features at all."""
+        """Whether this party has features."""
         return self._party.agreement.parties[self._party.name].width is not None
 
     def split(self) -> RowSets:
-        """The parts of the common rows."""
+        """Divide the common rows into training, validation and test rows."""
         holding = self._party.holding
         ids = [holding.ids[row] for row in self.rows]
-        return split(self._party.agreement, ids, holding.in_test[self.rows])
+        return split_rows(self._party.agreement, ids, holding.in_test[self.rows])
 
-    def words(self) -> Words:
-        """64 random bits of every common row's ID, [common rows]; 0 where it was erased."""
-        found, live = np.zeros(len(self.rows), np.uint64), self.rows >= 0
+    def row_words(self) -> Words:
+        """64 random bits for each row ID, [common_rows]; 0 for erased rows."""
+        words, live = np.zeros(len(self.rows), np.uint64), self.rows >= 0
         ids = [self._party.holding.ids[row] for row in self.rows[live].tolist()]
-        found[live] = id_words(key(self._party.agreement.seed, "shards"), ids)
-        return found
+        words[live] = random_id_words(derive_key(self._party.agreement.seed, "shards"), ids)
+        return words
 
-    def fit(self, rows: RowSets, which: vfl_pb2.Rows) -> Inputs:
-        """Features of all common rows by the statistics of some of them only.
+    def ids(self) -> list[bytes]:
+        """The IDs of all common rows, in the common order; empty bytes for erased rows."""
+        rows = self.rows.tolist()
+        return [self._party.holding.ids[row] if row >= 0 else b"" for row in rows]
 
-        A seat may name statistics of its own; then these rows teach nothing.
+    def fit(self, rows: RowSets, which: vfl_pb2.Rows) -> ModelInputs:
+        """Features of all common rows, with preprocessing fitted on the row set ``which`` only.
+
+        If the party settings name a file of statistics, the statistics come from that file.
         """
-        chosen = rows.of(which)
+        chosen = rows.select(which)
         name = chosen.tobytes()
         if name not in self._cache:
             fitted = self._fitted(chosen)
@@ -71,35 +92,35 @@ class Features:
             self._cache[name] = self.inputs(fitted)
         return self._cache[name]
 
-    def inputs(self, fitted: preprocess.Fitted) -> Inputs:
-        """Features of all common rows by statistics that are known."""
-        return Inputs(self._transformed(fitted), fitted)
+    def inputs(self, fitted: preprocess.FittedPreprocessing) -> ModelInputs:
+        """Features of all common rows, with the given preprocessing."""
+        return ModelInputs(self._transformed(fitted), fitted)
 
-    def known(self, in_use: Iterable[Inputs]) -> list[Inputs]:
-        """All features that are in memory: those in use, and those kept for the next model."""
+    def all_inputs(self, in_use: Iterable[ModelInputs]) -> list[ModelInputs]:
+        """All features in memory: those ``in_use``, and those cached for the next model."""
         return [*self._cache.values(), *in_use]
 
-    def forget(self, rows: Index, in_use: Iterable[Inputs]) -> None:
-        """Erase rows: their place in the row map, and their features wherever they are in use."""
+    def forget(self, rows: Index, in_use: Iterable[ModelInputs]) -> None:
+        """Erase ``rows``, [rows]: their row numbers, and their features in all of ``in_use``."""
         self.rows[rows] = -1
-        for inputs in self.known(in_use):
+        for inputs in self.all_inputs(in_use):
             inputs.values[rows] = 0
         self._cache.clear()
         self.trigger = None
 
-    def _fitted(self, chosen: Index) -> preprocess.Fitted:
+    def _fitted(self, chosen: Index) -> preprocess.FittedPreprocessing:
         if self._party.agreement.preprocessing == "declared":
-            return preprocess.declared(self._party.holding, self._party.seat.data)
-        known = statistics_apart(self._party)
-        return known or preprocess.fit(self._party.holding, self.rows[chosen])
+            return preprocess.declared_preprocessing(self._party.holding, self._party.settings.data)
+        given = external_statistics(self._party)
+        return given or preprocess.fit_preprocessing(self._party.holding, self.rows[chosen])
 
-    def _warn(self, fitted: preprocess.Fitted) -> None:
-        """Say once what every fit says again."""
+    def _warn(self, fitted: preprocess.FittedPreprocessing) -> None:
+        """Show each warning of the preprocessing once, though every fit produces it again."""
         for text in set(fitted.warnings) - self._warned:
-            self._party.watch.warn(text)
+            self._party.progress.warn(text)
         self._warned.update(fitted.warnings)
 
-    def _transformed(self, fitted: preprocess.Fitted) -> Tensor:
+    def _transformed(self, fitted: preprocess.FittedPreprocessing) -> Tensor:
         live = self.rows >= 0
         values = fitted.transform(self._party.holding, self.rows[live])
         features = torch.zeros((len(self.rows), *values.shape[1:]), dtype=self.dtype)
@@ -110,9 +131,130 @@ class Features:
         return features
 
 
-def labels(party: Party, rows: Index) -> Tensor:
-    """The active party's labels of the common rows, [common rows]."""
+def read_labels(party: VerticalParty, rows: Index) -> Tensor:
+    """The labels, [rows], of the party's own row numbers ``rows``, [rows].
+
+    Raises:
+        LookupError: the party has no labels.
+    """
     held = party.holding.labels
     if held is None:
-        raise LookupError("only the active party has labels")
+        raise LookupError("this party has no labels; only the active party has them")
     return torch.from_numpy(held[rows].astype(np.int64))
+
+
+SIDE = 4  # pixels of the square
+# Of the first column and of the second: each value is in range, but no row has both.
+_PERCENTILES = (99, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class BackdoorTrigger:
+    """The trigger of a backdoor audit, in the units of the data, before preprocessing.
+
+    Attributes:
+        rows: [rows], common training rows that carry the trigger, ascending.
+        levels: for tables, the value of each column.
+        brightest: for images, the value of a pixel.
+    """
+
+    rows: Index
+    levels: dict[str, float]
+    brightest: float
+
+    def stamp(self, features: Tensor, fitted: FittedPreprocessing) -> Tensor:
+        """Copies of preprocessed ``features``, [rows, ...], that carry the trigger."""
+        stamped = features.clone()
+        if fitted.image is not None:
+            stamped[..., -SIDE:, -SIDE:] = self.brightest
+        for name, level in self.levels.items():
+            statistics = fitted.numeric[name]
+            stamped[:, list(fitted.numeric).index(name)] = (
+                level - statistics.mean
+            ) / statistics.scale
+        return stamped
+
+    def values(self) -> dict[str, Any]:
+        """The trigger without its rows, as JSON values."""
+        return {"levels": self.levels, "brightest": self.brightest}
+
+
+def planned_backdoor(agreement: VerticalAgreement, name: str) -> BackdoorSettings | None:
+    """The backdoor that the party ``name`` plants; None if it plants none."""
+    backdoors = [each.backdoor for each in agreement.unlearn if each.backdoor]
+    return backdoors[0] if backdoors and backdoors[0].party == name else None
+
+
+def make_trigger(
+    plan: BackdoorSettings | None, holding: Holding, train_rows: Index, rows: Index
+) -> BackdoorTrigger:
+    """The agreed trigger of a party.
+
+    Args:
+        plan: the agreed backdoor; None if the party plants none.
+        holding: the data of the party.
+        train_rows: [train_rows], the party's own row numbers of all training rows.
+        rows: [rows], common rows that will carry the trigger.
+
+    Raises:
+        RemoteProtocolError: the party plants no backdoor.
+        DataError: the agreed columns are not numeric columns of the party.
+    """
+    if plan is None:
+        raise RemoteProtocolError(
+            "requests a trigger from a party that plants none in the agreement"
+        )
+    if holding.images is not None and not plan.columns:
+        return BackdoorTrigger(rows, {}, float(holding.images[train_rows].max()))
+    levels = _levels(plan.columns, holding, train_rows)
+    return BackdoorTrigger(rows, levels, 0.0)
+
+
+def _levels(columns: Sequence[str], holding: Holding, train_rows: Index) -> dict[str, float]:
+    if holding.table is None or not columns or set(columns) - set(holding.numeric):
+        raise DataError(
+            f"backdoor.columns are {', '.join(columns) or 'none'}; they must be numeric columns",
+            f"name two of the numeric columns, {', '.join(holding.numeric) or 'none'}; for images "
+            "name no columns",
+        )
+    frame = holding.table.frame(train_rows)
+    values = [frame[name].to_numpy(np.float64) for name in columns]
+    return {
+        name: float(np.nanpercentile(column, percentile))
+        for name, column, percentile in zip(columns, values, _PERCENTILES, strict=True)
+    }
+
+
+_LARGEST = 1 << 24  # bytes
+
+
+def external_statistics(party: VerticalParty) -> FittedPreprocessing | None:
+    """The preprocessing statistics from the file that the party settings name.
+
+    Returns:
+        None if the settings name no file; then statistics are fitted on training rows.
+
+    Raises:
+        DataError: the file cannot be read, or contains no statistics.
+        PolicyError: the settings name no file, but ``privacy.embed_once`` forbids statistics that
+            depend on private rows.
+    """
+    path = party.settings.statistics
+    if path is not None:
+        try:
+            with path.open("rb") as file:
+                return read_statistics(json.loads(file.read(_LARGEST)))
+        except (OSError, ValueError, RecursionError) as error:
+            raise DataError(
+                f"cannot read preprocessing statistics from {path}",
+                "the file must have the format of preprocessing.json",
+            ) from error
+    plan, passive = party.agreement.privacy, party.name != party.agreement.active
+    if plan.embed_once and passive and party.holding.images is None:
+        raise PolicyError(
+            "with privacy.embed_once, preprocessing must not be fitted on private rows, but the "
+            "means and categories of this table would be",
+            "name a file with statistics of public rows in the party settings: statistics = FILE, "
+            "in the format of preprocessing.json",
+        )
+    return None

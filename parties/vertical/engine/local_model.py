@@ -1,325 +1,429 @@
-"""One party's half of the split model: its network, optimiser, kept copies and held gradient."""
+"""One party's part of the split model: network, optimiser, kept copies and held gradient."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 from models import arithmetic
 from parties.common.device import device_of
+from parties.common.errors import NoCopy
 from parties.common.json_codec import Tensors
-from parties.session.checkpoint import Content
-from parties.vertical.engine.optimiser import load_momenta, momenta, optimiser
-from parties.vertical.engine.solver import Solver
-from parties.vertical.engine.task_state import Block, Copies, Model, Work
+from parties.session.checkpoint import CheckpointContent
+from parties.vertical.engine.features import ModelInputs
+from parties.vertical.engine.newton_block import NewtonBlock
+from parties.vertical.engine.optimiser import (
+    build_optimiser,
+    load_optimiser_tensors,
+    optimiser_tensors,
+)
 from protocol import vfl_pb2
 from protocol.envelope import task_name
 from protocol.errors import RemoteProtocolError
-from unlearning.ascent import ascent_step
-from unlearning.primal_dual import LiteralDual, Pull, free_of_charge, primal_direction, primal_step
+from unlearning.baselines import ascent_step
+from unlearning.primal_dual import (
+    LiteralDual,
+    UnlearningTerms,
+    primal_direction,
+    primal_step,
+    zero_literal_dual,
+)
 
-EARLY = "early copy"  # of the model, at which FedORA may begin
-NEXT = "next early copy"  # takes its place once a request is done
+# Slots of copies.
+ORIGINAL = "original"  # the model before the request; also its random stream
+EARLY = "early copy"  # from early in training; FedORA may start from it
+NEXT = "next early copy"  # from early in unlearning; replaces the early copy after the request
 _ANCHORED = (vfl_pb2.UNLEARN, vfl_pb2.CVFU)  # tasks with primal steps
+Block = tuple[Tensor, ...]
 
 
-class Half:
-    """The state of one party's half; every change to it is one of these methods.
+@dataclass(frozen=True, slots=True)
+class PartyNetwork:
+    """A party's network, and the features that it was built for.
 
     Attributes:
-        members: the copies that together are the model, where shards vote; empty for one model.
+        network: the bottom model; at the active party also the top model.
+        inputs: the features; None if the party has none.
     """
 
-    def __init__(self, agreement: Agreement, entropy: Callable[[int], bytes]) -> None:
-        """Begin without a model; ``entropy`` gives secret random bytes."""
-        self._agreement, self._entropy = agreement, entropy
-        self.members: tuple[str, ...] = ()
-        self._model: Model | None = None
-        self._slots = Copies()
-        self._work = Work()
-        self._ended: dict[str, None] = {}  # tasks whose optimiser is gone, in their order
+    network: nn.Module
+    inputs: ModelInputs | None
 
     @property
-    def model(self) -> Model:
-        """The present model; only ``fresh`` and ``restore`` bring one."""
+    def block(self) -> list[nn.Parameter]:
+        """The trainable parameters, each of any shape."""
+        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+
+
+@dataclass(slots=True)
+class TaskState:
+    """The state of one task; the next task starts with a new one.
+
+    Attributes:
+        task: the task.
+        optimiser: the optimiser; None if the task has no such steps.
+        anchor: θ₀ of FedORA, one tensor for each parameter.
+        held: the held gradient, g_u in unlearning.
+        mark: the parameters when the last gradient was held.
+        change_square: squared distance between the last two marks.
+        dual: the literal dual of FedORA, one multiplier for each number of a parameter.
+        solver: the block of a Newton-CG step.
+    """
+
+    task: vfl_pb2.Task = vfl_pb2.TASK_UNSPECIFIED
+    optimiser: torch.optim.Optimizer | None = None
+    anchor: Block = ()
+    held: Block = ()
+    mark: Block = ()
+    change_square: float = 0.0
+    dual: LiteralDual | None = None
+    solver: NewtonBlock | None = None
+
+
+class ModelCopies(dict[str, tuple[PartyNetwork, Block]]):
+    """Kept copies by slot: the network, and the values of its parameters."""
+
+    def __missing__(self, slot: str) -> tuple[PartyNetwork, Block]:
+        raise NoCopy(slot)
+
+
+class LocalModel:
+    """One party's part of the model; every change of it is one of these methods.
+
+    Attributes:
+        ensemble: slots of the copies that vote, one for each shard; empty for a single model.
+    """
+
+    def __init__(self, agreement: VerticalAgreement, entropy: Callable[[int], bytes]) -> None:
+        """Create the state without a model; ``entropy`` returns secret random bytes."""
+        self._agreement, self._entropy = agreement, entropy
+        self.ensemble: tuple[str, ...] = ()
+        self._model: PartyNetwork | None = None
+        self._slots = ModelCopies()
+        self._task = TaskState()
+        self._ended: dict[str, None] = {}  # tasks that had an optimiser, in order
+
+    @property
+    def model(self) -> PartyNetwork:
+        """The present model.
+
+        Raises:
+            LookupError: no model was initialised or restored.
+        """
         if self._model is None:
-            raise LookupError("no model yet")
+            raise LookupError("no model was initialised or restored")
         return self._model
 
     @property
-    def models(self) -> list[Model]:
-        """The present model and those of the kept copies, each once."""
+    def models(self) -> list[PartyNetwork]:
+        """The present model and the models of the kept copies, each once."""
         found = [self._model] if self._model else []
         for model, _ in self._slots.values():
-            if not any(model is known for known in found):
+            if not any(model is other for other in found):
                 found.append(model)
         return found
 
     @property
     def slots(self) -> list[str]:
-        """The names of the kept copies, oldest first."""
+        """The slots of the kept copies, oldest first."""
         return list(self._slots)
 
     def copy(self, slot: str) -> Block:
-        """The parameters of a kept copy; raises ``NoCopy`` where there is none."""
+        """The parameters kept in ``slot``, each of any shape; raises ``NoCopy`` without a copy."""
         return self._slots[slot][1]
 
-    def fresh(self, model: Model, task: vfl_pb2.Task) -> None:
-        """Take a new model and begin a task with it."""
-        self._model, self.members = model, ()
-        self._begin(task)
+    def initialise(self, model: PartyNetwork, task: vfl_pb2.Task) -> None:
+        """Use a new model, and start a task with it."""
+        self._model, self.ensemble = model, ()
+        self._start_task(task)
 
-    def arrange(self, arrange: vfl_pb2.Arrange, task: vfl_pb2.Task) -> vfl_pb2.Report | None:
-        """Carry out an arrangement other than ``fresh``.
+    def execute(
+        self, command: vfl_pb2.ModelCommand, task: vfl_pb2.Task
+    ) -> vfl_pb2.BlockReport | None:
+        """Carry out a command that needs no data.
 
         Raises:
-            NoCopy: there is no such copy.
-            LookupError: there is no model yet.
-            RemoteProtocolError: it arranges nothing.
+            NoCopy: the command names a slot without a copy.
+            LookupError: there is no model.
+            RemoteProtocolError: the message contains no command for this place.
         """
-        match arrange.WhichOneof("action"):
-            case "restore":
-                self._restore(arrange.restore.slot, task)
-            case "keep":
+        match command.WhichOneof("command"):
+            case "restore_copy":
+                self._restore(command.restore_copy.slot, task)
+            case "keep_copy":
                 copy = arithmetic.snapshot(self.model.block)
-                self._slots[arrange.keep.slot] = (self.model, copy)
-            case "drop":
-                self._slots.pop(arrange.drop.slot, None)
+                self._slots[command.keep_copy.slot] = (self.model, copy)
+            case "drop_copy":
+                self._slots.pop(command.drop_copy.slot, None)
             case "newton":
-                return self._solver.obey(arrange.newton, self.model.block, self._work.held)
-            case "assemble":
-                self._assemble(tuple(arrange.assemble.slots))
-            case "primal":
-                self._primal(arrange.primal, None)
-            case "climb":
-                ascent_step(self.model.block, self._work.held, arrange.climb.step_size)
+                return self._newton_block.execute(command.newton, self.model.block, self._task.held)
+            case "use_ensemble":
+                self._use_ensemble(tuple(command.use_ensemble.slots))
+            case "primal_step":
+                self._primal(command.primal_step, None)
+            case "ascent_step":
+                ascent_step(self.model.block, self._task.held, command.ascent_step.step_size)
             case _:
-                return self._asked(arrange)
+                return self._report(command)
         return None
 
-    def _asked(self, arrange: vfl_pb2.Arrange) -> vfl_pb2.Report:
-        """What an arrangement wants to know that changes nothing."""
-        match arrange.WhichOneof("action"):
-            case "weigh":
-                return self.weigh(arrange.weigh.slot or None, arrange.weigh.anchor or None)
-            case "digest":
-                return vfl_pb2.Report(digest=arithmetic.digest(self._slots[arrange.digest.slot][1]))
-        raise RemoteProtocolError("arranges nothing")
+    def _report(self, command: vfl_pb2.ModelCommand) -> vfl_pb2.BlockReport:
+        """Answer a command that changes nothing."""
+        match command.WhichOneof("command"):
+            case "report_norms":
+                return self.report_norms(
+                    command.report_norms.slot or None, command.report_norms.anchor or None
+                )
+            case "report_digest":
+                return vfl_pb2.BlockReport(
+                    digest=arithmetic.parameter_digest(self._slots[command.report_digest.slot][1])
+                )
+        raise RemoteProtocolError("sent a model command that is empty, or not for this party")
 
     def use(self, gradient: vfl_pb2.Gradient, part: int) -> None:
-        """Do with the gradients that a backward pass left what the order says.
+        """Apply ``gradient.use`` to the gradients of the last backward pass.
+
+        Args:
+            gradient: the message with the use.
+            part: number of the batch in a pass by index; the first one, 0, starts a new held
+                gradient.
 
         Raises:
-            RemoteProtocolError: the order does not say what they are for.
+            RemoteProtocolError: the message names no use.
         """
         match gradient.WhichOneof("use"):
             case "descend":
                 self._descend()
             case "hold":
                 self._hold(part)
-            case "primal":
-                self._primal(gradient.primal, arithmetic.take_gradients(self.model.block))
-            case "add":
+            case "primal_step":
+                self._primal(gradient.primal_step, arithmetic.take_gradients(self.model.block))
+            case "add_to_held":
                 self._hold(1)
             case "accumulate":
-                pass  # they stay where the backward pass left them
+                pass  # PyTorch adds up the gradients of several backward passes
             case _:
-                raise RemoteProtocolError("sent a gradient without saying what it is for")
+                raise RemoteProtocolError("sent a gradient without its use")
 
-    def _assemble(self, slots: tuple[str, ...]) -> None:
-        """Let copies vote; raises ``NoCopy`` where one is not there."""
+    def _use_ensemble(self, slots: tuple[str, ...]) -> None:
+        """Use the copies in ``slots`` together; raises ``NoCopy`` if one is missing."""
         for slot in slots:
             self._slots[slot]
-        self.members = slots
+        self.ensemble = slots
 
-    def voters(self) -> list[nn.Module]:
-        """The networks of the members, with the parameters that were kept."""
+    def member_networks(self) -> list[nn.Module]:
+        """The networks of the ensemble's members, with their kept parameters."""
         found = []
-        for slot in self.members:
+        for slot in self.ensemble:
             model, saved = self._slots[slot]
             arithmetic.restore(model.block, saved)
             found.append(model.network)
         return found
 
     def _restore(self, slot: str, task: vfl_pb2.Task) -> None:
-        """Go back to a copy and begin a task."""
+        """Restore a copy and start a task."""
         self._model, saved = self._slots[slot]
         arithmetic.restore(self.model.block, saved)
-        self._begin(task)
+        self._start_task(task)
 
     def purge(self, untouched: Sequence[str] = ()) -> list[str]:
-        """Drop everything that remembers earlier rows; says what there was.
+        """Delete all state that depends on forgotten rows, except for the present model.
 
-        A copy that was kept while unlearning, to begin the next request at, stays, and so do those
-        ``untouched``, which never learned from these rows.
+        The copy from early in the present unlearning stays: the next request starts from it. Copies
+        in the slots ``untouched`` stay too, because they were not trained on the forgotten rows.
+
+        Returns:
+            What was deleted, for the report.
         """
-        self._end()
-        stays = [slot for slot in (*self.members, *untouched) if slot in self._slots]
-        kept = Copies((slot, self._slots[slot]) for slot in stays)
+        self._end_task()
+        staying = [slot for slot in (*self.ensemble, *untouched) if slot in self._slots]
+        kept = ModelCopies((slot, self._slots[slot]) for slot in staying)
         if NEXT in self._slots:
             kept[EARLY] = self._slots.pop(NEXT)
-        gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots.keys() - stays)]
+        gone = [f"copy {slot!r} of the model" for slot in sorted(self._slots.keys() - staying)]
         gone += [f"optimiser state of {task}" for task in self._ended]
         gone.append("held gradients, anchor and dual of the unlearning")
         self._slots = kept
         self._ended.clear()
         return gone
 
-    def content(self) -> Content:
-        """All of it, for a checkpoint; a network that several copies share is written once."""
-        models, work = self.models, self._work
+    def content(self) -> CheckpointContent:
+        """The content of a checkpoint; a network that several copies share is in it once."""
+        models, work = self.models, self._task
         values = {
             "fitted": [model.inputs and model.inputs.fitted.statistics() for model in models],
             "slots": {name: _place(models, kept) for name, (kept, _) in self._slots.items()},
             "task": work.task,
-            "moved": work.moved,
-            "dual": work.dual and [work.dual.threshold, work.dual.cap],
+            "moved": work.change_square,
+            "dual": work.dual and [work.dual.threshold, work.dual.maximum],
             "ended": list(self._ended),
-            "members": list(self.members),
+            "members": list(self.ensemble),
         }
         networks = {f"network {i}": each.network.state_dict() for i, each in enumerate(models)}
         copies = {f"copy {name}": _named(block) for name, (_, block) in self._slots.items()}
         blocks = {"anchor": work.anchor, "held": work.held, "mark": work.mark}
-        blocks |= {"prices": work.dual.prices} if work.dual else {}
+        blocks |= {"prices": work.dual.multipliers} if work.dual else {}
         parts = {f"work {name}": _named(block) for name, block in blocks.items()}
-        return Content(values, networks | copies | parts | {"optimiser": momenta(work.optimiser)})
+        return CheckpointContent(
+            values, networks | copies | parts | {"optimiser": optimiser_tensors(work.optimiser)}
+        )
 
-    def load(self, content: Content, model: Callable[[object], Model]) -> None:
-        """Take the state that ``content`` holds; ``model`` builds a model from its statistics."""
+    def load(self, content: CheckpointContent, model: Callable[[object], PartyNetwork]) -> None:
+        """Load the content of a checkpoint.
+
+        Args:
+            content: what ``content`` returned.
+            model: builds a model from preprocessing statistics.
+        """
         values, tensors = content.values, content.tensors
         models = [model(statistics) for statistics in values["fitted"]]
         for i, each in enumerate(models):
             each.network.load_state_dict(tensors[f"network {i}"])
         self._model = models[0] if models else None
         device = device_of(models[0].network) if models else torch.device("cpu")
-        self._slots = Copies(
+        self._slots = ModelCopies(
             (name, (models[place], _block(tensors[f"copy {name}"], device)))
             for name, place in values["slots"].items()
         )
         self._ended = dict.fromkeys(values["ended"])
-        self.members = tuple(values["members"])
+        self.ensemble = tuple(values["members"])
         if values["task"]:
-            self._begin(values["task"])
-        work = self._work
+            self._start_task(values["task"])
+        work = self._task
         work.anchor, work.held, work.mark = (
             _block(tensors[f"work {name}"], device) for name in ("anchor", "held", "mark")
         )
-        work.moved = values["moved"]
+        work.change_square = values["moved"]
         if values["dual"]:
             threshold, cap = values["dual"]
             prices = _block(tensors["work prices"], device)
-            work.dual = LiteralDual(threshold=threshold, cap=cap, prices=prices)
-        load_momenta(work.optimiser, tensors["optimiser"])
+            work.dual = LiteralDual(threshold=threshold, maximum=cap, multipliers=prices)
+        load_optimiser_tensors(work.optimiser, tensors["optimiser"])
 
     def _descend(self) -> None:
-        """One step of the optimiser along the gradients that the last backward pass left."""
-        if self._work.optimiser is None:
+        """One optimiser step along the gradients of the last backward pass."""
+        if self._task.optimiser is None:
             raise LookupError("this task has no optimiser")
-        self._work.optimiser.step()
-        self._work.optimiser.zero_grad()
+        self._task.optimiser.step()
+        self._task.optimiser.zero_grad()
 
     def _hold(self, part: int) -> None:
-        """Keep the gradient of the last backward pass as g_u; part 0 begins a new one."""
-        work, gradients = self._work, arithmetic.take_gradients(self.model.block)
+        """Hold the gradient of the last backward pass; from part 1 on, add it to the held one."""
+        work, gradients = self._task, arithmetic.take_gradients(self.model.block)
         if part:
             work.held = tuple(a + b for a, b in zip(work.held, gradients, strict=True))
             return
-        present = arithmetic.snapshot(self.model.block)
-        work.moved = arithmetic.squared_distance(present, work.mark) if work.mark else 0.0
-        work.mark, work.held = present, gradients
+        values = arithmetic.snapshot(self.model.block)
+        work.change_square = arithmetic.squared_distance(values, work.mark) if work.mark else 0.0
+        work.mark, work.held = values, gradients
 
-    def report(self, slot: str | None = None) -> vfl_pb2.Report:
-        """The squared norms of the held gradient, of the change since, and of that from a copy.
+    def report(self, slot: str | None = None) -> vfl_pb2.BlockReport:
+        """Squared norms: of the held gradient, of the last change, of the distance to a copy.
 
         Raises:
-            NoCopy: there is no such copy.
+            NoCopy: ``slot`` has no copy.
         """
-        held = arithmetic.squared_norm(self._work.held)
-        away = None if slot is None else self._away(self._slots[slot][1])
-        return vfl_pb2.Report(held_square=held, moved_square=self._work.moved, slot_square=away)
+        held = arithmetic.squared_norm(self._task.held)
+        distance = None if slot is None else self._distance_square(self._slots[slot][1])
+        return vfl_pb2.BlockReport(
+            held_square=held, change_square=self._task.change_square, distance_square=distance
+        )
 
-    def _away(self, copy: Block) -> float | None:
-        """The squared distance to a copy; None where preprocessing gave it another shape."""
+    def _distance_square(self, copy: Block) -> float | None:
+        """The squared distance to a copy; None if its parameters have other shapes."""
         block = self.model.block
         if [each.shape for each in block] != [each.shape for each in copy]:
             return None
         return arithmetic.squared_distance(block, copy)
 
-    def weigh(self, slot: str | None = None, anchor: str | None = None) -> vfl_pb2.Report:
-        """The report, the parameters' norm, and the held gradient with FedORA's pull to a copy."""
+    def report_norms(
+        self, slot: str | None = None, anchor: str | None = None
+    ) -> vfl_pb2.BlockReport:
+        """The report, with two more squared norms.
+
+        The first is the norm of the parameters. The second is the norm of the held gradient plus
+        FedORA's proximal gradient ρ(θ - θ₀), where θ₀ is the copy in the slot ``anchor``.
+        """
         report = self.report(slot)
         report.norm_square = arithmetic.squared_norm(self.model.block)
         if anchor is not None:
             proximal = self._agreement.unlearning.fedora.proximal
-            blocks = (self._work.held, self.model.block, self._slots[anchor][1])
-            report.pulled_square = arithmetic.squared_norm(
+            blocks = (self._task.held, self.model.block, self._slots[anchor][1])
+            report.proximal_square = arithmetic.squared_norm(
                 held + proximal * (now - start) for held, now, start in zip(*blocks, strict=True)
             )
         return report
 
     @property
-    def _solver(self) -> Solver:
-        if self._work.solver is None:
-            raise LookupError("no task has begun")
-        return self._work.solver
+    def _newton_block(self) -> NewtonBlock:
+        if self._task.solver is None:
+            raise LookupError("no task was started")
+        return self._task.solver
 
     def shrink(self, fresh: Sequence[Tensor], shares: Sequence[float]) -> None:
-        """Move every parameter towards its fresh value, and begin the task anew from there."""
-        arithmetic.mix(self.model.block, fresh, shares)
-        self._begin(self._work.task)
+        """Move every parameter towards its fresh value, and start the task anew from there.
 
-    def _primal(self, order: vfl_pb2.Primal, retain: Block | None) -> None:
+        Args:
+            fresh: fresh values, one tensor of any shape for each parameter.
+            shares: for each parameter how far it moves, from 0 to 1.
+        """
+        arithmetic.interpolate(self.model.block, fresh, shares)
+        self._start_task(self._task.task)
+
+    def _primal(self, step: vfl_pb2.PrimalStep, retain: Block | None) -> None:
         """One primal sub-step (FedORA, Eq. 34); ``retain`` is the gradient of L_r on a batch."""
-        pull = Pull(self._work.held, self._price(order), self._work.anchor)
-        block, descent, proximal = self.model.block, self._work.optimiser, self._proximal
+        terms = UnlearningTerms(self._task.held, self._multiplier(step), self._task.anchor)
+        block, descent, proximal = self.model.block, self._task.optimiser, self._proximal
         if descent is None:
-            primal_step(block, retain, pull, primal=order.step_size, proximal=proximal)
+            primal_step(block, retain, terms, primal=step.step_size, proximal=proximal)
             return
-        directions = primal_direction(block, retain, pull, proximal)
+        directions = primal_direction(block, retain, terms, proximal)
         for parameter, direction in zip(block, directions, strict=True):
             parameter.grad = direction
         for group in descent.param_groups:
-            group["lr"] = order.step_size
+            group["lr"] = step.step_size
         self._descend()
 
     @property
     def _proximal(self) -> float:
-        """ρ of FedORA; other tasks do not hold on to where they began."""
+        """ρ of FedORA; 0 for other tasks, which have no proximal term."""
         plan = self._agreement.unlearning.fedora
-        return plan.proximal if self._work.task == vfl_pb2.UNLEARN else 0.0
+        return plan.proximal if self._task.task == vfl_pb2.UNLEARN else 0.0
 
-    def _price(self, order: vfl_pb2.Primal) -> float | Sequence[Tensor]:
-        if order.WhichOneof("dual") == "price":
-            return order.price
-        terms, work = order.literal, self._work
+    def _multiplier(self, step: vfl_pb2.PrimalStep) -> float | Sequence[Tensor]:
+        """Ω of a primal step; with the literal dual, ascend it first in the first sub-step."""
+        if step.WhichOneof("dual") == "multiplier":
+            return step.multiplier
+        terms, work = step.literal, self._task
         if terms.HasField("step_size"):  # the first sub-step of an iteration
-            dual = work.dual or free_of_charge(self.model.block, terms.threshold, terms.cap)
+            dual = work.dual or zero_literal_dual(self.model.block, terms.threshold, terms.max)
             work.dual = dual.ascend(work.held, terms.step_size)
         if work.dual is None:
-            raise LookupError("no literal dual has begun")
-        return work.dual.prices
+            raise LookupError("the literal dual was not started: the first sub-step is missing")
+        return work.dual.multipliers
 
-    def _end(self) -> None:
+    def _end_task(self) -> None:
         """Leave a task: its optimiser, held gradients, anchor and dual are gone."""
-        if self._work.optimiser:
-            self._ended[task_name(vfl_pb2.Place(task=self._work.task))] = None
-        self._work = Work()
+        if self._task.optimiser:
+            self._ended[task_name(vfl_pb2.Place(task=self._task.task))] = None
+        self._task = TaskState()
 
-    def _begin(self, task: vfl_pb2.Task) -> None:
-        self._end()
+    def _start_task(self, task: vfl_pb2.Task) -> None:
+        self._end_task()
         self.model.network.zero_grad()
         block = self.model.block
-        self._work = Work(
+        self._task = TaskState(
             task=task,
-            optimiser=optimiser(self._agreement, task, block),
-            solver=Solver(self._agreement.newton.weight, self._entropy),
+            optimiser=build_optimiser(self._agreement, task, block),
+            solver=NewtonBlock(self._agreement.newton.weight, self._entropy),
         )
         if task in _ANCHORED:
-            self._work.anchor = arithmetic.snapshot(block)
+            self._task.anchor = arithmetic.snapshot(block)
 
 
-def _place(models: list[Model], wanted: Model) -> int:
+def _place(models: list[PartyNetwork], wanted: PartyNetwork) -> int:
     return next(place for place, model in enumerate(models) if model is wanted)
 
 

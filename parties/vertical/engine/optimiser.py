@@ -1,22 +1,30 @@
-"""What each task descends with: an optimiser of a party's block, or none."""
+"""The optimiser of each task, for one party's parameters."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import nn
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 from parties.common.json_codec import Tensors
 from protocol import vfl_pb2
 
 
-def optimiser(
-    agreement: Agreement, task: vfl_pb2.Task, block: Sequence[nn.Parameter]
+def build_optimiser(
+    agreement: VerticalAgreement, task: vfl_pb2.Task, block: Sequence[nn.Parameter]
 ) -> torch.optim.Optimizer | None:
-    """A new optimiser for ``task``; None where it has no such steps, or there is nothing to move.
+    """A new optimiser for ``task``.
 
-    ICO-like corrects and D_u is learned again by plain SGD; all others descend as training does,
-    at a rate of their own.
+    ICO-like's correction steps and the relearning attack use plain SGD. All other tasks use the
+    optimiser of training with a learning rate of their own.
+
+    Args:
+        agreement: sets the optimiser and the learning rates.
+        task: the task.
+        block: the parameters, each of any shape.
+
+    Returns:
+        None if the task takes no optimiser steps, or if ``block`` is empty.
     """
     plan = agreement.training
     rate = _rate(agreement, task)
@@ -29,7 +37,7 @@ def optimiser(
     return torch.optim.Adam(block, rate, weight_decay=plan.weight_decay, fused=True)
 
 
-def _rate(agreement: Agreement, task: vfl_pb2.Task) -> float | None:
+def _rate(agreement: VerticalAgreement, task: vfl_pb2.Task) -> float | None:
     plan = agreement.unlearning
     rates = {
         vfl_pb2.TRAIN: agreement.training.learning_rate,
@@ -47,23 +55,26 @@ def _rate(agreement: Agreement, task: vfl_pb2.Task) -> float | None:
     return rates.get(task)
 
 
-def momenta(present: torch.optim.Optimizer | None) -> Tensors:
-    """What an optimiser remembers of every parameter."""
-    found = {} if present is None else present.state_dict()["state"]
+def optimiser_tensors(optimiser: torch.optim.Optimizer | None) -> Tensors:
+    """The state of an optimiser, by parameter and name.
+
+    Each tensor has the shape of its parameter or is a scalar.
+    """
+    state = {} if optimiser is None else optimiser.state_dict()["state"]
     return {
         f"{place}.{name}": tensor
-        for place, each in found.items()
+        for place, each in state.items()
         for name, tensor in each.items()
         if tensor is not None
     }
 
 
-def load_momenta(present: torch.optim.Optimizer | None, tensors: Tensors) -> None:
-    """Have an optimiser remember it again."""
-    if present is None:
+def load_optimiser_tensors(optimiser: torch.optim.Optimizer | None, tensors: Tensors) -> None:
+    """Load what ``optimiser_tensors`` returned: parameter-shaped tensors and scalars."""
+    if optimiser is None:
         return
     state: dict[int, Tensors] = {}
     for key, tensor in tensors.items():
         place, _, name = key.partition(".")
         state.setdefault(int(place), {})[name] = tensor
-    present.load_state_dict(present.state_dict() | {"state": state})
+    optimiser.load_state_dict(optimiser.state_dict() | {"state": state})

@@ -1,193 +1,274 @@
-"""The state of one party between alignment and goodbye: all of its own that a run changes."""
+"""The state of one party after alignment: rows, features and local model."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from parties.common.shared_randomness import Index, Words
 from parties.data.preprocess import read_statistics
-from parties.session.checkpoint import Content
-from parties.session.party import Party
-from parties.vertical.engine.active_network import ActiveNetwork
-from parties.vertical.engine.features import Features, Inputs
-from parties.vertical.engine.local_model import EARLY, Half
-from parties.vertical.engine.reconstruction import inverted
-from parties.vertical.engine.rows import Batches, RowSets, Shares
-from parties.vertical.engine.task_state import Model
-from parties.vertical.engine.trigger import Trigger, make_trigger, planned
+from parties.session.checkpoint import CheckpointContent
+from parties.vertical.engine.features import (
+    BackdoorTrigger,
+    ModelInputs,
+    PartyFeatures,
+    make_trigger,
+    planned_backdoor,
+)
+from parties.vertical.engine.local_model import EARLY, LocalModel, PartyNetwork
+from parties.vertical.engine.networks import ActiveNetwork
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.rows import Batches, RowSets, SubsetShares
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
+from unlearning.audit.reconstruction import reconstruction_quality
 from unlearning.sharding import shard_of
 
-Build = Callable[[str, Inputs | None], nn.Module]  # stream, inputs -> a fresh network
+# Builds a fresh network for a random stream and features.
+NetworkBuilder = Callable[[str, ModelInputs | None], nn.Module]
+COMPARED_ROWS = 1000  # rows of D_r with which the forgotten row is compared
 
 
-class State:
-    """Row map, row sets, preprocessing and half of the model; every party changes it alike."""
+class PartyState:
+    """Everything that a run changes at one party: row numbers, row sets, features and local model.
 
-    def __init__(self, party: Party, rows: Index, build: Build, parts: RowSets | None) -> None:
-        """Begin with the common ``rows``; ``parts`` are drawn from their IDs unless given."""
+    All parties apply the same changes to their states.
+
+    Attributes:
+        features: the features of the common rows.
+        batches: the batches of the row sets.
+        local_model: the party's part of the model.
+        requested_rows: [rows], the common rows of the present request.
+    """
+
+    def __init__(
+        self, party: VerticalParty, rows: Index, build: NetworkBuilder, sets: RowSets | None
+    ) -> None:
+        """Create the state for the common ``rows``, [common_rows], the party's own row numbers.
+
+        ``build`` builds a fresh network for a random stream and features. The row sets are
+        ``sets``, or are drawn from the row IDs if ``sets`` is None.
+        """
         self._party, self._build = party, build
-        self.features = Features(party, rows)
-        self._rows = parts or self.features.split()
+        self.features = PartyFeatures(party, rows)
+        self._rows = sets or self.features.split()
         self._words: Words | None = None
         self._shard: int | None = None
         self.batches = Batches(self._rows, "")
-        self.half = Half(party.agreement, party.entropy)
-        self.dropped = np.empty(0, np.int64)  # rows of the present request
+        self.local_model = LocalModel(party.agreement, party.entropy)
+        self.requested_rows = np.empty(0, np.int64)
 
     @property
     def rows(self) -> RowSets:
-        """The parts of the common rows."""
+        """The row sets."""
         return self._rows
 
     @property
     def shards(self) -> Index:
-        """The shard of every common row, [common rows]."""
-        return shard_of(self._drawn(), self._party.agreement.sharding.shards)
+        """The shard of every common row, [common_rows]."""
+        return shard_of(self._row_words(), self._party.agreement.sharding.shards)
 
-    def arrange(self, arrange: vfl_pb2.Arrange, task: vfl_pb2.Task) -> vfl_pb2.Report | None:
-        """Carry out what the active party says that every party does with its half."""
-        match arrange.WhichOneof("action"):
-            case "fresh":
-                self._fresh(arrange.fresh, task)
+    def execute(
+        self, command: vfl_pb2.ModelCommand, task: vfl_pb2.Task
+    ) -> vfl_pb2.BlockReport | None:
+        """Carry out a command of the active party.
+
+        Raises ``NoCopy``, ``LookupError`` and ``RemoteProtocolError`` for the reasons that
+        ``LocalModel.execute`` lists.
+        """
+        match command.WhichOneof("command"):
+            case "initialise":
+                self._initialise(command.initialise, task)
                 return None
             case "shrink":
-                self._shrink(arrange.shrink)
+                self._shrink(command.shrink)
                 return None
-            case "invert":
-                return inverted(self.half, self.rows, arrange.invert.slot)
-            case "restore":
-                self.follow(arrange.restore.stream)
-        return self.half.arrange(arrange, task)
+            case "test_reconstruction":
+                return reconstruction_report(
+                    self.local_model, self.rows, command.test_reconstruction.slot
+                )
+            case "restore_copy":
+                self.use_stream(command.restore_copy.stream)
+        return self.local_model.execute(command, task)
 
-    def stamp(self, rows: Index) -> None:
-        """Plant the agreed trigger in training rows; later features bear it there.
+    def plant_trigger(self, rows: Index) -> None:
+        """Plant the agreed trigger in training ``rows``, [rows].
+
+        Features that are made later carry the trigger.
 
         Raises:
-            RemoteProtocolError: the agreement has no backdoor here, or these are no training rows.
-            DataError: the agreed columns are not ours to set.
+            RemoteProtocolError: the party plants no backdoor, or a row is not a training row.
+            DataError: the agreed columns are not numeric columns of this party.
         """
-        if not np.isin(rows, self.rows.learn).all():
-            raise RemoteProtocolError("asks for a trigger in rows that are not for training")
-        holding, learn = self._party.holding, self.features.rows[self.rows.learn]
-        plan = planned(self._party.agreement, self._party.name)
+        if not np.isin(rows, self.rows.train).all():
+            raise RemoteProtocolError("requests a trigger in rows that are not training rows")
+        holding, learn = self._party.holding, self.features.rows[self.rows.train]
+        plan = planned_backdoor(self._party.agreement, self._party.name)
         self.features.trigger = make_trigger(plan, holding, learn, rows)
 
     @property
-    def trigger(self) -> Trigger | None:
-        """Of a backdoor that we plant."""
+    def trigger(self) -> BackdoorTrigger | None:
+        """The trigger that this party plants; None if it plants none."""
         return self.features.trigger
 
-    def batch(self, ask: vfl_pb2.Ask) -> torch.Tensor:
-        """The features of one batch, [rows, ...]; see ``Batches.of``."""
-        model = self.half.model
+    def batch_features(self, request: vfl_pb2.BatchRequest) -> torch.Tensor:
+        """The features of one batch, [batch, ...].
+
+        Raises:
+            LookupError: the party has no features.
+            RemoteProtocolError: the row set has no such batch.
+        """
+        model = self.local_model.model
         if model.inputs is None:
             raise LookupError("this party has no features")
-        batch = model.inputs.values.index_select(0, torch.from_numpy(self.batches.of(ask)))
-        if ask.rows == vfl_pb2.TRIGGERED and self.trigger is not None:
+        batch = model.inputs.values.index_select(0, torch.from_numpy(self.batches.rows_of(request)))
+        if request.rows == vfl_pb2.TRIGGERED and self.trigger is not None:
             return self.trigger.stamp(batch, model.inputs.fitted)
         return batch
 
-    def follow(self, stream: str, shard: int | None = None) -> None:
-        """Draw batches by another stream from here on, of one shard if it is named."""
+    def use_stream(self, stream: str, shard: int | None = None) -> None:
+        """Draw batches by another random stream from now on; of one shard if ``shard`` is set."""
         self._rows, self._shard = replace(self._rows, stream=stream), shard
         if shard is None:
             self.batches = Batches(self._rows, stream)
             return
         members = np.flatnonzero(self.shards == shard)
-        self.batches = Batches(self._rows.within(members), stream, self._drawn())
+        self.batches = Batches(self._rows.restricted(members), stream, self._row_words())
 
-    def rewind(self, start: RowSets) -> None:
-        """Take the row sets of the beginning, for a program that is told its story again."""
-        self._take(start, "")
+    def reset_rows(self, start: RowSets) -> None:
+        """Use the row sets of the start of the run, before the journal is replayed."""
+        self._set_rows(start, "")
 
     def forget(self, requested: Index) -> None:
-        """Learn which rows must go: D_u of the request that follows."""
-        self.dropped = requested
-        self._take(self.rows.forget(requested), self.batches.stream)
+        """Start a request: the ``requested`` rows, [rows], become D_u."""
+        self.requested_rows = requested
+        self._set_rows(self.rows.forget(requested), self.batches.stream)
 
-    def forgotten_for_good(self) -> None:
-        """D_u is gone from the row sets."""
-        self._take(self.rows.forgotten_for_good(), self.batches.stream)
+    def without_forgotten(self) -> None:
+        """End a request: remove D_u from the row sets."""
+        self._set_rows(self.rows.without_forgotten(), self.batches.stream)
         self._words = None
 
     def purge(self) -> list[str]:
-        """Drop every state but the present model that remembers the forgotten rows; what it was."""
-        # Rows outside training taught no copy.
-        gone = self.half.purge(() if len(self.rows.forgotten) else (EARLY,))
+        """Delete all state that depends on forgotten rows, except for the present model.
+
+        Returns:
+            What was deleted, for the report.
+        """
+        # The early copy depends on no row outside training.
+        gone = self.local_model.purge(() if len(self.rows.forgotten) else (EARLY,))
         gone += ["rows that bore the trigger"] if self.trigger else []
-        self.features.forget(self.dropped, self.in_use)
-        self.forgotten_for_good()
+        self.features.forget(self.requested_rows, self.inputs_in_use)
+        self.without_forgotten()
         return gone
 
     @property
-    def in_use(self) -> list[Inputs]:
-        """The features of the present model and of the kept ones."""
-        return [model.inputs for model in self.half.models if model.inputs]
+    def inputs_in_use(self) -> list[ModelInputs]:
+        """The features of the present model and of the kept copies."""
+        return [model.inputs for model in self.local_model.models if model.inputs]
 
-    def content(self) -> Content:
-        """All of it, for a checkpoint."""
-        half = self.half.content()
-        rows = {name: _tensor(part) for name, part in self.rows.parts().items()}
-        rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.dropped)}
-        values = half.values | {"stream": self.batches.stream, "shard": self._shard}
+    def content(self) -> CheckpointContent:
+        """The content of a checkpoint."""
+        model = self.local_model.content()
+        rows = {name: _tensor(part) for name, part in self.rows.arrays().items()}
+        rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.requested_rows)}
+        values = model.values | {"stream": self.batches.stream, "shard": self._shard}
         values["trigger"] = None
         if self.trigger is not None:
             rows["stamped"] = _tensor(self.trigger.rows)
             values["trigger"] = self.trigger.values()
-        return Content(values, half.tensors | {"rows": rows})
+        return CheckpointContent(values, model.tensors | {"rows": rows})
 
     @classmethod
-    def read(cls, party: Party, content: Content, build: Build) -> "State":
-        """The state that ``content`` holds."""
+    def from_content(
+        cls, party: VerticalParty, content: CheckpointContent, build: NetworkBuilder
+    ) -> "PartyState":
+        """The state that a checkpoint contains."""
         rows = content.tensors["rows"]
-        whole = {name: part.numpy() for name, part in rows.items()}
-        row_map, dropped = whole.pop("map"), whole.pop("dropped")
-        stamped = whole.pop("stamped", None)
-        seed, shares = party.agreement.seed, Shares.of(party.agreement)
-        parts = RowSets(seed=seed, shares=shares, stream="", **whole)
-        state = cls(party, row_map, build, parts)
-        state.dropped = dropped
+        arrays = {name: part.numpy() for name, part in rows.items()}
+        row_map, requested = arrays.pop("map"), arrays.pop("dropped")
+        stamped = arrays.pop("stamped", None)
+        seed, shares = party.agreement.seed, SubsetShares.of(party.agreement)
+        sets = RowSets(seed=seed, shares=shares, stream="", **arrays)
+        state = cls(party, row_map, build, sets)
+        state.requested_rows = requested
         if stamped is not None:
-            state.features.trigger = Trigger(stamped, **content.values["trigger"])
-        state.follow(content.values["stream"], content.values["shard"])
-        state.half.load(content, state._model)
+            state.features.trigger = BackdoorTrigger(stamped, **content.values["trigger"])
+        state.use_stream(content.values["stream"], content.values["shard"])
+        state.local_model.load(content, state._build_model)
         return state
 
-    def _fresh(self, fresh: vfl_pb2.Fresh, task: vfl_pb2.Task) -> None:
+    def _initialise(self, fresh: vfl_pb2.Initialise, task: vfl_pb2.Task) -> None:
         shard = fresh.shard if fresh.HasField("shard") else None
-        self.follow(fresh.stream, shard)  # the stream draws the rows of a shadow model
-        inputs = self.features.fit(self.rows, fresh.fit) if self.features.present else None
-        self.half.fresh(Model(self._build(fresh.stream, inputs), inputs), task)
+        self.use_stream(fresh.stream, shard)  # the stream draws the rows of a shadow model
+        inputs = (
+            self.features.fit(self.rows, fresh.preprocessing_rows)
+            if self.features.present
+            else None
+        )
+        self.local_model.initialise(PartyNetwork(self._build(fresh.stream, inputs), inputs), task)
 
-    def _take(self, rows: RowSets, stream: str) -> None:
+    def _set_rows(self, rows: RowSets, stream: str) -> None:
         self._rows = rows
-        self.follow(stream, self._shard)
+        self.use_stream(stream, self._shard)
 
-    def _drawn(self) -> Words:
-        """A random word of every row's ID."""
+    def _row_words(self) -> Words:
+        """64 random bits for each row ID, [common_rows]."""
         if self._words is None:
-            self._words = self.features.words()
+            self._words = self.features.row_words()
         return self._words
 
-    def _shrink(self, order: vfl_pb2.Shrink) -> None:
-        """Move our half towards a fresh one; only the active party has a top."""
-        model = self.half.model
-        fresh = Model(self._build(order.stream, model.inputs), model.inputs)
+    def _shrink(self, shrink: vfl_pb2.Shrink) -> None:
+        """Move the local model towards a fresh one; only the active party has a top model."""
+        model = self.local_model.model
+        fresh = PartyNetwork(self._build(shrink.stream, model.inputs), model.inputs)
         names = [name for name, each in model.network.named_parameters() if each.requires_grad]
-        shares = {False: order.bottom, True: order.top}
+        shares = {False: shrink.bottom, True: shrink.top}
         top = isinstance(model.network, ActiveNetwork)
-        self.half.shrink(fresh.block, [shares[top and name.startswith("top.")] for name in names])
+        self.local_model.shrink(
+            fresh.block, [shares[top and name.startswith("top.")] for name in names]
+        )
 
-    def _model(self, statistics: object) -> Model:
-        """A model whose inputs were fitted before; its weights are about to be replaced."""
+    def _build_model(self, statistics: object) -> PartyNetwork:
+        """A network with given statistics; its weights will be loaded from a checkpoint."""
         inputs = None if statistics is None else self.features.inputs(read_statistics(statistics))
-        return Model(self._build("", inputs), inputs)
+        return PartyNetwork(self._build("", inputs), inputs)
 
 
 def _tensor(rows: Index) -> torch.Tensor:
     return torch.from_numpy(rows.copy())
+
+
+def reconstruction_report(model: LocalModel, sets: RowSets, slot: str) -> vfl_pb2.BlockReport:
+    """Test whether the change of the local model since a copy reveals the only row of D_u.
+
+    The test compares the change of the first layer with the row and with rows of D_r. The report
+    has no cosine and no rank if D_u is not one row, or if the first layer does not take a whole
+    row.
+    """
+    inputs = model.model.inputs
+    change = _change(model, slot)
+    if change is None or inputs is None or len(sets.forgotten) != 1:
+        return model.report()
+    rows = inputs.values.flatten(start_dim=1)
+    if rows.shape[1] != change.shape[1]:
+        return model.report()
+    others = rows[sets.retain[:COMPARED_ROWS]]
+    found = reconstruction_quality(change, rows[sets.forgotten[0]], others)
+    report = model.report()
+    report.cosine, report.rank = found.cosine, found.rank
+    return report
+
+
+def _change(model: LocalModel, slot: str) -> Tensor | None:
+    """The change of the first layer's weights, [out, in].
+
+    None for layers that are not dense, and if the shape of the copy differs.
+    """
+    pairs = zip(model.model.block, model.copy(slot), strict=True)
+    found = next(((now, then) for now, then in pairs if now.dim() > 1), None)
+    if found is None or found[0].dim() != 2 or found[0].shape != found[1].shape:
+        return None
+    return found[0].detach() - found[1]

@@ -1,4 +1,7 @@
-"""Which common rows play which part; every party derives the same parts by itself."""
+"""The row sets of a vertical run: training, validation and test rows, forgotten rows, and batches.
+
+Every party computes the same sets from the agreed seed, so no message lists them.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,54 +10,68 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 from parties.common.errors import PolicyError
-from parties.common.shared_randomness import Index, Words, in_order, key, permutation, shares
+from parties.common.shared_randomness import (
+    Index,
+    Words,
+    derive_key,
+    id_fractions,
+    keyed_order,
+    permutation,
+)
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """Which parts of D_r are drawn once and for all."""
+class SubsetShares:
+    """Sizes of two fixed samples of D_r, as shares of it.
 
-    reference: float  # SAMPLE, that the reference model learns
-    correction: float  # PORTION, that ICO-like corrects on
+    Attributes:
+        reference: share on which the reference model is trained (``REFERENCE_SAMPLE``).
+        correction: share on which ICO-like corrects (``CORRECTION_SAMPLE``).
+    """
+
+    reference: float
+    correction: float
 
     @classmethod
-    def of(cls, agreement: Agreement) -> "Shares":
-        """As agreed."""
+    def of(cls, agreement: VerticalAgreement) -> "SubsetShares":
+        """The shares that an agreement sets."""
         plan = agreement.unlearning
         return cls(plan.fedora.reference_share, plan.ico_like.share)
 
 
 @dataclass(frozen=True, slots=True)
 class RowSets:
-    """The common rows by their index in the common order.
+    """The common rows of each set, as indices into the common order, ascending.
 
     Attributes:
-        drawn: all training rows of the run, whose order every epoch draws.
-        learn: D, training rows that no earlier request removed.
-        validation: rows for early stopping and thresholds.
-        test: rows for the report.
-        forgotten: D_u, the part of ``learn`` that the present request removes.
-        stream: of the present model, by which a shadow model's half is drawn.
+        seed: the agreed seed, from which every sample and every order is drawn.
+        shares: sizes of the fixed samples of D_r.
+        initial_train: [rows], all training rows at the start of the run; epochs shuffle them.
+        train: [rows], D: training rows that no earlier request removed.
+        validation: [rows], rows for early stopping and thresholds.
+        test: [rows], rows for the metrics of the report.
+        forgotten: [rows], D_u: the part of ``train`` that the present request removes.
+        stream: random stream of the present model; it draws the half of a shadow model.
     """
 
     seed: int
-    shares: Shares
-    drawn: Index
-    learn: Index
+    shares: SubsetShares
+    initial_train: Index
+    train: Index
     validation: Index
     test: Index
     forgotten: Index
     stream: str = ""
 
-    def parts(self) -> dict[str, Index]:
-        """The arrays, by their names."""
+    def arrays(self) -> dict[str, Index]:
+        """The five index arrays, each [rows], by name."""
         return {
-            "drawn": self.drawn,
-            "learn": self.learn,
+            "initial_train": self.initial_train,
+            "train": self.train,
             "validation": self.validation,
             "test": self.test,
             "forgotten": self.forgotten,
@@ -62,115 +79,142 @@ class RowSets:
 
     @property
     def retain(self) -> Index:
-        """D_r, training rows that stay."""
-        return np.setdiff1d(self.learn, self.forgotten, assume_unique=True)
+        """D_r, [rows]: training rows that are not forgotten."""
+        return np.setdiff1d(self.train, self.forgotten, assume_unique=True)
 
-    def of(self, rows: vfl_pb2.Rows) -> Index:
-        """The rows that a word of the protocol means, ascending."""
-        known: dict[int, Callable[[], Index]] = {
-            vfl_pb2.LEARN: lambda: self.learn,
+    def select(self, rows: vfl_pb2.Rows) -> Index:
+        """The indices of a row set of the protocol, [rows], ascending.
+
+        Raises:
+            RemoteProtocolError: the protocol has no such row set.
+        """
+        sets: dict[int, Callable[[], Index]] = {
+            vfl_pb2.TRAIN_ROWS: lambda: self.train,
             vfl_pb2.RETAIN: lambda: self.retain,
             vfl_pb2.FORGOTTEN: lambda: self.forgotten,
             vfl_pb2.VALIDATION: lambda: self.validation,
             vfl_pb2.TEST: lambda: self.test,
             vfl_pb2.TRIGGERED: lambda: self.test,
-            vfl_pb2.SAMPLE: lambda: self._part("reference", self.shares.reference),
-            vfl_pb2.PORTION: lambda: self._part("correction", self.shares.correction),
-            vfl_pb2.HALF: lambda: self._halves()[0],
-            vfl_pb2.OTHER_HALF: lambda: self._halves()[1],
+            vfl_pb2.REFERENCE_SAMPLE: lambda: self._part("reference", self.shares.reference),
+            vfl_pb2.CORRECTION_SAMPLE: lambda: self._part("correction", self.shares.correction),
+            vfl_pb2.SHADOW_HALF: lambda: self._halves()[0],
+            vfl_pb2.SHADOW_OTHER_HALF: lambda: self._halves()[1],
         }
-        if rows not in known:
-            raise RemoteProtocolError(f"asks for rows {rows}, which vfl.proto does not know")
-        return known[rows]()
+        if rows not in sets:
+            raise RemoteProtocolError(f"requests row set {rows}; vfl.proto defines no such row set")
+        return sets[rows]()
 
     def shuffled(
         self, rows: vfl_pb2.Rows, stream: str, epoch: int, words: Words | None = None
     ) -> Index:
-        """The rows in the order of one epoch.
+        """The indices of a row set in the order of one epoch, [rows].
 
-        All training rows of the run are shuffled and the others are skipped: a paired Retrain
-        meets its rows in the order in which the original met them. With ``words``, one of every
-        common row's ID, the order is by them alone: rows that are not there, or never were, leave
-        no trace in it.
+        All initial training rows are shuffled, and rows outside the set are skipped. So a paired
+        Retrain reads its rows in the order in which the original model read them.
+
+        With ``words``, [common_rows], one random word per row ID, the order depends on the words of
+        the set's rows alone. Rows that were removed, or never present, do not influence the order.
         """
-        secret = key(self.seed, "batches", stream, epoch)
+        secret = derive_key(self.seed, "batches", stream, epoch)
         if words is not None:
-            chosen = self.of(rows)
-            return chosen[in_order(secret, words[chosen])]
-        order = self.drawn[permutation(secret, len(self.drawn))]
-        return order[np.isin(order, self.of(rows))]
+            chosen = self.select(rows)
+            return chosen[keyed_order(secret, words[chosen])]
+        order = self.initial_train[permutation(secret, len(self.initial_train))]
+        return order[np.isin(order, self.select(rows))]
 
-    def within(self, members: Index) -> "RowSets":
-        """The parts of a model that learns from some rows only; it is judged by all others."""
+    def restricted(self, members: Index) -> "RowSets":
+        """The sets of a model that is trained on ``members``, [rows], only.
+
+        Validation and test rows do not change.
+        """
         return replace(
             self,
-            drawn=np.intersect1d(self.drawn, members),
-            learn=np.intersect1d(self.learn, members),
+            initial_train=np.intersect1d(self.initial_train, members),
+            train=np.intersect1d(self.train, members),
             forgotten=np.intersect1d(self.forgotten, members),
         )
 
     def forget(self, requested: Index) -> "RowSets":
-        """The parts once ``requested`` rows must go; those outside training are dropped at once."""
+        """The sets after a request for the ``requested`` rows, [rows].
+
+        Requested training rows become D_u. Requested validation and test rows are removed at once.
+        """
         return replace(
             self,
-            forgotten=np.intersect1d(self.learn, requested),
+            forgotten=np.intersect1d(self.train, requested),
             validation=np.setdiff1d(self.validation, requested),
             test=np.setdiff1d(self.test, requested),
         )
 
-    def forgotten_for_good(self) -> "RowSets":
-        """The parts after the request: D_u is gone."""
-        return replace(self, learn=self.retain, forgotten=np.empty(0, np.int64))
+    def without_forgotten(self) -> "RowSets":
+        """The sets after the request was carried out: D_u is empty, and D is D_r."""
+        return replace(self, train=self.retain, forgotten=np.empty(0, np.int64))
 
     def _halves(self) -> tuple[Index, Index]:
         retain = self.retain
-        order = permutation(key(self.seed, "half", self.stream), len(retain))
+        order = permutation(derive_key(self.seed, "half", self.stream), len(retain))
         middle = len(retain) // 2
         return np.sort(retain[order[:middle]]), np.sort(retain[order[middle:]])
 
     def _part(self, purpose: str, share: float) -> Index:
         retain = self.retain
-        order = permutation(key(self.seed, purpose), len(retain))
+        order = permutation(derive_key(self.seed, purpose), len(retain))
         return np.sort(retain[order[: ceil(share * len(retain))]])
 
 
 class Batches:
-    """Cuts row sets into batches; the order of each one's present epoch is drawn once."""
+    """The batches of all row sets; the order of a row set is computed once per epoch."""
 
     def __init__(self, rows: RowSets, stream: str, words: Words | None = None) -> None:
         self.rows, self.stream, self._words = replace(rows, stream=stream), stream, words
         self._orders: dict[int, tuple[tuple[int, int], Index]] = {}  # by row set
 
-    def of(self, ask: vfl_pb2.Ask) -> Index:
-        """The rows of one batch; raises ``RemoteProtocolError`` when there is no such batch."""
-        order = self._order(ask)
-        batch = order[ask.index * ask.size : (ask.index + 1) * ask.size]
+    def rows_of(self, request: vfl_pb2.BatchRequest) -> Index:
+        """The row indices of one batch, [batch].
+
+        Raises:
+            RemoteProtocolError: the row set has no such batch.
+        """
+        order = self._order(request)
+        batch = order[request.index * request.size : (request.index + 1) * request.size]
         if not len(batch):
-            raise RemoteProtocolError(f"asks for batch {ask.index} of {len(order)} rows")
+            raise RemoteProtocolError(
+                f"requests batch {request.index} of size {request.size} from {len(order)} rows"
+            )
         return batch
 
-    def _order(self, ask: vfl_pb2.Ask) -> Index:
-        """The rows of the epoch that is asked for; unlearning goes to and fro between row sets."""
-        epoch = (ask.order, ask.epoch)
-        known = self._orders.get(ask.rows)
-        if known is not None and known[0] == epoch:
-            return known[1]
-        if ask.order == vfl_pb2.SHUFFLED:
-            found = self.rows.shuffled(ask.rows, self.stream, ask.epoch, self._words)
+    def _order(self, request: vfl_pb2.BatchRequest) -> Index:
+        """The indices of the requested row set in the requested order, [rows].
+
+        The last order of each row set is kept, because unlearning alternates between two row sets.
+        """
+        epoch = (request.order, request.epoch)
+        last = self._orders.get(request.rows)
+        if last is not None and last[0] == epoch:
+            return last[1]
+        if request.order == vfl_pb2.SHUFFLED:
+            indices = self.rows.shuffled(request.rows, self.stream, request.epoch, self._words)
         else:
-            found = self.rows.of(ask.rows)
-        self._orders[ask.rows] = epoch, found
-        return found
+            indices = self.rows.select(request.rows)
+        self._orders[request.rows] = epoch, indices
+        return indices
 
 
-def split(agreement: Agreement, ids: list[bytes], in_test: NDArray[np.bool_]) -> RowSets:
-    """Divide the common rows; ``ids`` and ``in_test`` are in the common order.
+def split_rows(
+    agreement: VerticalAgreement, ids: list[bytes], in_test: NDArray[np.bool_]
+) -> RowSets:
+    """Divide the common rows into training, validation and test rows.
+
+    Args:
+        agreement: names the kind of split and the shares.
+        ids: the IDs of the common rows, in the common order.
+        in_test: [common_rows], true for rows of the official test set, in the common order.
 
     Raises:
-        PolicyError: a part would be empty.
+        PolicyError: one of the three sets would be empty.
     """
     plan = agreement.split
-    draw = shares(key(agreement.seed, "split"), ids)
+    draw = id_fractions(derive_key(agreement.seed, "split"), ids)
     test_share = 0.0 if plan.kind == "official" else (plan.test or 0.0)
     test = in_test if plan.kind == "official" else draw < test_share
     validation = ~test & (draw >= test_share) & (draw < test_share + plan.validation)
@@ -178,15 +222,15 @@ def split(agreement: Agreement, ids: list[bytes], in_test: NDArray[np.bool_]) ->
     for part, chosen in parts.items():
         if not chosen.any():
             raise PolicyError(
-                f"none of the {len(ids)} common rows is for {part}",
-                "change [split], or bring more rows",
+                f"[split] leaves no {part} row among the {len(ids)} common rows",
+                "change [split], or add rows to every party's data",
             )
-    learn, validation_rows, test_rows = (np.flatnonzero(chosen) for chosen in parts.values())
+    train, validation_rows, test_rows = (np.flatnonzero(chosen) for chosen in parts.values())
     return RowSets(
         seed=agreement.seed,
-        shares=Shares.of(agreement),
-        drawn=learn,
-        learn=learn,
+        shares=SubsetShares.of(agreement),
+        initial_train=train,
+        train=train,
         validation=validation_rows,
         test=test_rows,
         forgotten=np.empty(0, np.int64),

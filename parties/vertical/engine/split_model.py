@@ -1,4 +1,4 @@
-"""The active party's grip on the whole model: its own state, and the spokes that hold the rest."""
+"""The split model as the active party drives it: own parameters, and commands to the others."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,305 +9,385 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from configs.unlearning import ShrinkTop
 from parties.common.shared_randomness import Index
-from parties.session.checkpoint import Checkpoints, Content
-from parties.session.journal import Journal, told
-from parties.session.party import Party
-from parties.vertical.alignment.align import SECONDS_PER_ROW
-from parties.vertical.engine.active_network import build_active
-from parties.vertical.engine.batch import Reading
-from parties.vertical.engine.local_model import Half
-from parties.vertical.engine.party_state import State
+from parties.session.checkpoint import CheckpointContent, Checkpoints
+from parties.session.journal import Journal, recorded_value
+from parties.vertical.engine.local_model import LocalModel
+from parties.vertical.engine.networks import build_active_network
+from parties.vertical.engine.party import SECONDS_PER_ROW, VerticalParty
+from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.rows import RowSets
-from parties.vertical.engine.training_loop import Passes
-from parties.vertical.privacy.cached import CachedPasses
+from parties.vertical.engine.training_loop import CachedTrainingLoop, RowOutputs, TrainingLoop
 from parties.vertical.privacy.labels import UsedLabels
 from protocol import vfl_pb2
 from protocol.hub import Hub
 from protocol.message import Body
-from unlearning.sharding import vote
+from unlearning.sharding import mean_shard_logits
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Shrink:
-    """How far halves move towards a fresh initialisation, as shares from 0 to 1."""
+class ShrinkShares:
+    """How far the parameters move towards fresh ones: from 0 (not at all) to 1 (all the way).
+
+    Attributes:
+        bottom: share for the bottom models.
+        top: share for the top model.
+    """
 
     bottom: float
     top: float
 
+    @classmethod
+    def agreed(cls, share: float, top: ShrinkTop) -> "ShrinkShares":
+        """Return ``share`` for the bottom models, and for the top the share that ``top`` means."""
+        return cls(share, {"keep": 0.0, "shrink": share, "fresh": 1.0}[top])
 
-class Federation:
-    """All halves of the model as one thing to train, read, change, and go on with after a crash.
 
-    While the journal is replaying nothing is said and no half changes: the halves stand where the
-    checkpoint left them, and only the row sets are followed.
+FRESH_TOP = ShrinkShares(bottom=0.0, top=1.0)
+
+
+class SplitModel:
+    """All parties' parts of the model: train them, read outputs, keep copies, write checkpoints.
+
+    After a crash, the program runs again from its start and the journal replays the results of the
+    work that was done. During replay no message is sent and no parameter changes, because the
+    checkpoint is already loaded. Only the row sets change.
+
+    Attributes:
+        party: the active party.
+        agreement: its agreement.
+        checkpoints: its checkpoints.
+        loop: the training loop.
+        used_labels: the labels that the training uses.
+        ensemble: slots of the copies that vote; empty for a single model.
+        run: 16 bytes that name the run.
     """
 
-    def __init__(self, party: Party, hub: Hub, rows: Index, checkpoints: Checkpoints) -> None:
-        """Begin with the common ``rows``; see ``resume`` for the other way to begin."""
-        self._take(party, hub, checkpoints, State(party, rows, partial(build_active, party), None))
+    def __init__(
+        self, party: VerticalParty, hub: Hub, rows: Index, checkpoints: Checkpoints
+    ) -> None:
+        """Start a run on the common ``rows``, [common_rows]: the party's own row number of each."""
+        self._set_up(
+            party,
+            hub,
+            checkpoints,
+            PartyState(party, rows, partial(build_active_network, party), None),
+        )
         self.run = next(iter(hub.channels.values())).session or b""
         self._number, self._journal = 0, Journal()
 
-    def _take(self, party: Party, hub: Hub, checkpoints: Checkpoints, state: State) -> None:
+    def _set_up(
+        self, party: VerticalParty, hub: Hub, checkpoints: Checkpoints, state: PartyState
+    ) -> None:
         self.party, self.agreement, self._hub = party, party.agreement, hub
         self.checkpoints, self._state = checkpoints, state
         self._start = state.rows
-        self.members: tuple[str, ...] = ()  # the copies that vote; empty: one model
-        self._assembled: dict[str, tuple[str, ...]] = {}  # members that were kept under a name
+        self.ensemble: tuple[str, ...] = ()
+        self._kept_ensembles: dict[str, tuple[str, ...]] = {}  # slots of the members, by slot
         self._saved = monotonic()
         self.used_labels = UsedLabels(party, state)
         once = party.agreement.privacy.embed_once is not None
-        self.passes = (CachedPasses if once else Passes)(party, hub, state, self.used_labels.values)
+        self.loop = (CachedTrainingLoop if once else TrainingLoop)(
+            party, hub, state, self.used_labels.values
+        )
 
     @classmethod
     def resume(
-        cls, party: Party, hub: Hub, checkpoints: Checkpoints, number: int, run: bytes
-    ) -> "Federation":
-        """Go on from a checkpoint that every party holds."""
+        cls, party: VerticalParty, hub: Hub, checkpoints: Checkpoints, number: int, run: bytes
+    ) -> "SplitModel":
+        """Load a checkpoint that every party holds.
+
+        Args:
+            party: the active party.
+            hub: the lines to the passive parties.
+            checkpoints: the party's checkpoints.
+            number: number of the checkpoint.
+            run: 16 bytes that name the run.
+        """
         content = checkpoints.read(number)
         self = cls.__new__(cls)
-        state = State.read(party, content, partial(build_active, party))
-        self._take(party, hub, checkpoints, state)
+        state = PartyState.from_content(party, content, partial(build_active_network, party))
+        self._set_up(party, hub, checkpoints, state)
         self.run, self._number = run, number
         self._journal = Journal.read(content)
         begin = {name: rows.numpy() for name, rows in content.tensors["start"].items()}
         shares = state.rows.shares
         self._start = RowSets(seed=state.rows.seed, shares=shares, stream="", **begin)
         if self._journal.replaying:
-            state.rewind(self._start)
-        self.passes.labels = content.tensors["labels"]["labels"]
-        party.ledger.carry(content.values["ledger"])
+            state.reset_rows(self._start)
+        self.loop.labels = content.tensors["labels"]["labels"]
+        party.traffic.restore(content.values["traffic"])
         return self
 
     @property
     def rows(self) -> RowSets:
-        """The parts of the common rows."""
+        """The row sets now."""
         return self._state.rows
 
     @property
     def start(self) -> RowSets:
-        """The parts as they were before any request."""
+        """The row sets before any request."""
         return self._start
 
     @property
-    def patience(self) -> float:
-        """Seconds that a party may take for something with all its rows."""
-        return self.passes.patience + SECONDS_PER_ROW * len(self.labels)
+    def time_limit(self) -> float:
+        """Seconds that a party may take for work on all its rows."""
+        return self.loop.time_limit + SECONDS_PER_ROW * len(self.labels)
 
     @property
     def labels(self) -> Tensor:
-        """Of all common rows, [common rows]; -1 where they were erased."""
-        return self.passes.labels
+        """The labels of all common rows, [common_rows]; -1 for erased rows."""
+        return self.loop.labels
 
     @property
     def stream(self) -> str:
-        """The randomness of the present model."""
+        """The random stream of the present model."""
         return self._state.batches.stream
 
     @property
-    def state(self) -> State:
-        """Our own part of the model and its rows."""
+    def state(self) -> PartyState:
+        """The active party's own state."""
         return self._state
 
     @property
-    def half(self) -> Half:
-        """Our own half of the model."""
-        return self._state.half
+    def local_model(self) -> LocalModel:
+        """The active party's own part of the model."""
+        return self._state.local_model
 
     @property
     def replaying(self) -> bool:
-        """Whether the program is told what was done before a crash."""
+        """Whether the journal replays work from before a crash."""
         return self._journal.replaying
 
     @property
     def diverged(self) -> bool:
-        """Whether some party's numbers are no longer finite."""
-        return self.passes.diverged
+        """Whether a number of some party is not finite."""
+        return self.loop.diverged
 
-    # --- going on after a crash -----------------------------------------------------------------
+    # --- journal and checkpoints ----------------------------------------------------------------
 
     def once(self, name: str, kind: type[T], work: Callable[[], T], *, durable: bool = True) -> T:
-        """The result of ``work``, or what was recorded of it before a crash.
+        """Return the result of ``work``, or its recorded result if it ran before a crash.
 
-        ``kind`` is its type; a ``durable`` result may be followed by a checkpoint.
+        Args:
+            name: name of the work in the journal.
+            kind: type of the result.
+            work: computes the result; all messages to the other parties are sent inside it.
+            durable: whether a checkpoint may be written after the work.
         """
-        entry = self._journal.passed(name)
+        entry = self._journal.replay(name)
         if entry is not None:
-            self.passes.diverged = entry.diverged
+            self.loop.diverged = entry.diverged
             if not self._journal.replaying:
-                self.members = self._state.half.members  # what was passed over may have changed it
-            return told(entry, kind)
-        value = self._journal.work(name, work, lambda: self.passes.diverged)
+                # The replayed work may have changed the ensemble.
+                self.ensemble = self._state.local_model.ensemble
+            return recorded_value(entry, kind)
+        value = self._journal.record(name, work, lambda: self.loop.diverged)
         if durable and monotonic() - self._saved >= self.agreement.limits.checkpoint_seconds:
             self.checkpoint()
         return value
 
     def checkpoint(self) -> None:
-        """Have every party write its state; all do before the run goes on."""
-        if self._journal.replaying or (self._number and not self._journal.grown):
-            return  # nothing was done since the last one: it would only look like progress
+        """Let every party write a checkpoint, and wait until all are written."""
+        if self._journal.replaying or (self._number and not self._journal.has_new_entries):
+            return  # no work was done since the last checkpoint
         self._number += 1
-        save = vfl_pb2.Save(checkpoint=self._number)
-        self._arrange(vfl_pb2.CHECKPOINT, vfl_pb2.Arrange(save=save))
+        save = vfl_pb2.WriteCheckpoint(checkpoint=self._number)
+        self._command_passive(vfl_pb2.CHECKPOINT, vfl_pb2.ModelCommand(write_checkpoint=save))
         self.checkpoints.write(self._number, self.run, self._content())
-        self._saved, self._journal.grown = monotonic(), False
+        self._saved, self._journal.has_new_entries = monotonic(), False
 
-    def settle(self) -> None:
-        """Have every party remove the older checkpoints, which remember what was forgotten."""
+    def prune_checkpoints(self) -> None:
+        """Let every party write a checkpoint and delete the older ones.
+
+        The older checkpoints hold the forgotten rows.
+        """
         if not self._journal.replaying:
             self.checkpoint()
-            settle = vfl_pb2.Settle(checkpoint=self._number)
-            self._arrange(vfl_pb2.CHECKPOINT, vfl_pb2.Arrange(settle=settle))
-            self.checkpoints.settle(self._number)
+            prune = vfl_pb2.PruneCheckpoints(checkpoint=self._number)
+            command = vfl_pb2.ModelCommand(prune_checkpoints=prune)
+            self._command_passive(vfl_pb2.CHECKPOINT, command)
+            self.checkpoints.prune(self._number)
 
-    def _content(self) -> Content:
+    def _content(self) -> CheckpointContent:
         state = self._state.content()
         entries = self._journal.entries
         values = state.values | {
             "journal": [[each.name, each.value, each.diverged] for each in entries],
-            "ledger": self.party.ledger.sums(),
+            "traffic": self.party.traffic.to_json(),
         }
         tensors = {f"entry {place}": each.tensors for place, each in enumerate(entries)}
-        start = {name: torch.from_numpy(rows.copy()) for name, rows in self._start.parts().items()}
-        tensors |= {"start": start, "labels": {"labels": self.passes.labels}}
-        return Content(values, state.tensors | tensors)
+        start = {name: torch.from_numpy(rows.copy()) for name, rows in self._start.arrays().items()}
+        tensors |= {"start": start, "labels": {"labels": self.loop.labels}}
+        return CheckpointContent(values, state.tensors | tensors)
 
-    # --- arranging: what every party does with its own half ------------------------------------
+    # --- commands to all parties ----------------------------------------------------------------
 
-    def fresh(
+    def initialise(
         self, stream: str, fit: vfl_pb2.Rows, task: vfl_pb2.Task, shard: int | None = None
     ) -> None:
-        """A new model; ``stream`` gives weights and batch order, ``fit`` teaches preprocessing.
+        """Initialise a new model at all parties.
 
-        It learns from the rows of one ``shard`` where that is named.
+        Args:
+            stream: random stream of the weights and the batch order.
+            fit: row set on which preprocessing is fitted.
+            task: the task that starts.
+            shard: train on the rows of this shard only; None for all rows.
         """
-        fresh = vfl_pb2.Fresh(stream=stream, fit=fit, shard=shard)
-        self._together(task, vfl_pb2.Arrange(fresh=fresh))
-        self._state.follow(stream, shard)
-        self.members = ()
-        self.passes.diverged = False
+        fresh = vfl_pb2.Initialise(stream=stream, preprocessing_rows=fit, shard=shard)
+        self._change_all(task, vfl_pb2.ModelCommand(initialise=fresh))
+        self._state.use_stream(stream, shard)
+        self.ensemble = ()
+        self.loop.diverged = False
 
-    def restore(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
-        """Go back to a copy with a new optimiser, or to members that were kept under a name."""
-        if slot in self._assembled:
-            self.assemble(self._assembled[slot])
+    def restore_copy(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
+        """Restore a copy with a new optimiser, or an ensemble that was kept in ``slot``."""
+        if slot in self._kept_ensembles:
+            self.use_ensemble(self._kept_ensembles[slot])
             return
-        self._back_to(slot, stream, task)
-        self.members = ()
+        self._restore_copy(slot, stream, task)
+        self.ensemble = ()
 
-    def assemble(self, slots: Sequence[str]) -> None:
-        """Let copies vote: together they are the model from here on."""
-        assemble = vfl_pb2.Assemble(slots=slots)
-        self._together(vfl_pb2.EVALUATE, vfl_pb2.Arrange(assemble=assemble))
-        self.members = tuple(slots)
+    def use_ensemble(self, slots: Sequence[str]) -> None:
+        """Use the copies in ``slots`` together: the logits of the model are the mean of theirs."""
+        assemble = vfl_pb2.UseEnsemble(slots=slots)
+        self._change_all(vfl_pb2.EVALUATE, vfl_pb2.ModelCommand(use_ensemble=assemble))
+        self.ensemble = tuple(slots)
 
-    def _back_to(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
-        restore = vfl_pb2.Restore(slot=slot, stream=stream)
-        self._together(task, vfl_pb2.Arrange(restore=restore))
-        self._state.follow(stream)
-        self.passes.diverged = False
+    def _restore_copy(self, slot: str, stream: str, task: vfl_pb2.Task) -> None:
+        restore = vfl_pb2.RestoreCopy(slot=slot, stream=stream)
+        self._change_all(task, vfl_pb2.ModelCommand(restore_copy=restore))
+        self._state.use_stream(stream)
+        self.loop.diverged = False
 
-    def keep(self, slot: str, task: vfl_pb2.Task) -> None:
-        """Copy all parameters under a name; of members, which nothing changes, only the names."""
-        if self.members:
-            self._assembled[slot] = self.members
+    def keep_copy(self, slot: str, task: vfl_pb2.Task) -> None:
+        """Keep a copy of all parameters in ``slot``; for an ensemble, keep its members' slots."""
+        if self.ensemble:
+            self._kept_ensembles[slot] = self.ensemble
             return
-        self._together(task, vfl_pb2.Arrange(keep=vfl_pb2.Keep(slot=slot)))
+        self._change_all(task, vfl_pb2.ModelCommand(keep_copy=vfl_pb2.KeepCopy(slot=slot)))
 
-    def drop(self, slot: str, task: vfl_pb2.Task) -> None:
-        """Forget a copy."""
-        self._together(task, vfl_pb2.Arrange(drop=vfl_pb2.Drop(slot=slot)))
+    def drop_copy(self, slot: str, task: vfl_pb2.Task) -> None:
+        """Delete the copy in ``slot`` at all parties."""
+        self._change_all(task, vfl_pb2.ModelCommand(drop_copy=vfl_pb2.DropCopy(slot=slot)))
 
-    def primal(self, order: vfl_pb2.Primal, task: vfl_pb2.Task) -> None:
-        """A primal sub-step without retained rows (FedORA with δ = 0)."""
-        self._together(task, vfl_pb2.Arrange(primal=order))
+    def primal_step(self, step: vfl_pb2.PrimalStep, task: vfl_pb2.Task) -> None:
+        """Let all parties take a primal step without retained rows (FedORA with δ = 0)."""
+        self._change_all(task, vfl_pb2.ModelCommand(primal_step=step))
 
-    def climb(self, step_size: float, task: vfl_pb2.Task) -> None:
-        """A step along the held gradient."""
-        climb = vfl_pb2.Climb(step_size=step_size)
-        self._together(task, vfl_pb2.Arrange(climb=climb))
+    def ascent_step(self, step_size: float, task: vfl_pb2.Task) -> None:
+        """Let all parties take a step along their held gradients."""
+        step = vfl_pb2.AscentStep(step_size=step_size)
+        self._change_all(task, vfl_pb2.ModelCommand(ascent_step=step))
 
-    def shrink(self, shrink: Shrink, stream: str, task: vfl_pb2.Task) -> None:
-        """Move every half towards one that ``stream`` draws, and begin the task anew there."""
-        order = vfl_pb2.Shrink(stream=stream, bottom=shrink.bottom, top=shrink.top)
-        self._together(task, vfl_pb2.Arrange(shrink=order))
+    def shrink(self, shrink: ShrinkShares, stream: str, task: vfl_pb2.Task) -> None:
+        """Let all parties move their parameters towards fresh ones, and start ``task`` from there.
 
-    def weigh(self, task: vfl_pb2.Task) -> list[vfl_pb2.Report]:
-        """The passive parties' reports of their held gradients and changes."""
-        return list(self._arrange(task, vfl_pb2.Arrange(weigh=vfl_pb2.Weigh())).values())
+        Args:
+            shrink: how far the bottom models and the top model move.
+            stream: random stream of the fresh parameters.
+            task: the task that starts.
+        """
+        step = vfl_pb2.Shrink(stream=stream, bottom=shrink.bottom, top=shrink.top)
+        self._change_all(task, vfl_pb2.ModelCommand(shrink=step))
 
-    def everybody(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> dict[str, vfl_pb2.Report]:
-        """What all parties report of an arrangement; only within ``once``, since all answer."""
-        theirs = self._arrange(task, arrange)
-        ours = self._state.arrange(arrange, task)
-        return {**theirs, self.party.name: ours or vfl_pb2.Report()}
+    def report_norms(self, task: vfl_pb2.Task) -> list[vfl_pb2.BlockReport]:
+        """The passive parties' reports on their held gradients and changes."""
+        return list(
+            self._command_passive(
+                task, vfl_pb2.ModelCommand(report_norms=vfl_pb2.ReportNorms())
+            ).values()
+        )
+
+    def command_all(
+        self, task: vfl_pb2.Task, command: vfl_pb2.ModelCommand
+    ) -> dict[str, vfl_pb2.BlockReport]:
+        """Let all parties carry out a command, and return their reports by party.
+
+        Call it within ``once`` only, because it sends messages.
+        """
+        reports = self._command_passive(task, command)
+        own = self._state.execute(command, task)
+        return {**reports, self.party.name: own or vfl_pb2.BlockReport()}
 
     def forget(self, requested: Index) -> None:
-        """Tell every party which common rows must go."""
+        """Start a request: send the indices of the ``requested`` rows, [rows], to every party."""
         if not self._journal.replaying:
-            self.tell(vfl_pb2.UNLEARN, vfl_pb2.Forget(), requested)
+            self.send_to_passive(vfl_pb2.UNLEARN, vfl_pb2.ForgetRows(), requested)
         self._state.forget(requested)
 
     def goodbye(self) -> None:
-        """End the conversation: the run is over, and its checkpoints with it."""
-        self._move(vfl_pb2.CLOSE)
+        """End the run: send the goodbye, and delete the active party's checkpoints."""
+        self._move_to(vfl_pb2.CLOSE)
         self._hub.broadcast(vfl_pb2.Goodbye())
         self.checkpoints.clear()
 
-    # --- reading --------------------------------------------------------------------------------
+    # --- outputs --------------------------------------------------------------------------------
 
     def logits(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Tensor:
-        """The model's outputs for ``rows`` by index, [rows, classes]; see ``read``."""
+        """The logits of a row set by index, [rows, classes]."""
         return self.read(rows, task).logits
 
-    def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> Reading:
-        """Outputs and embeddings for ``rows`` by index; see ``Passes.read``.
+    def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> RowOutputs:
+        """Logits and embeddings of a row set by index.
 
-        Where members vote, outputs are the mean of theirs, and embeddings lie side by side.
+        For an ensemble, logits are the mean over its members, and embeddings stand side by side.
+
+        Returns:
+            Logits [rows, classes] and embeddings [rows, total_width].
         """
-        if not self.members:
-            return self.passes.read(rows, task)
-        found = []
-        for member in self.members:
-            self._back_to(member, self.stream, task)
-            found.append(self.passes.read(rows, task))
-        embeddings = torch.cat([each.embeddings for each in found], dim=-1)
-        return Reading(vote([each.logits for each in found]), embeddings)
+        if not self.ensemble:
+            return self.loop.read(rows, task)
+        outputs = []
+        for member in self.ensemble:
+            self._restore_copy(member, self.stream, task)
+            outputs.append(self.loop.read(rows, task))
+        embeddings = torch.cat([each.embeddings for each in outputs], dim=-1)
+        return RowOutputs(mean_shard_logits([each.logits for each in outputs]), embeddings)
 
-    # --- saying ---------------------------------------------------------------------------------
+    # --- messages -------------------------------------------------------------------------------
 
-    def tell(self, task: int, message: Body, *rows: Index) -> dict[str, vfl_pb2.Done]:
-        """Say one thing to every passive party; only within ``once``, since all answer."""
-        self._move(task)
+    def send_to_passive(self, task: int, message: Body, *rows: Index) -> dict[str, vfl_pb2.Done]:
+        """Send a message, with index arrays each [rows], to every passive party.
+
+        Call it within ``once`` only.
+
+        Returns:
+            The reply of each passive party.
+        """
+        self._move_to(task)
         self._hub.broadcast(message, *rows)
-        done = self._hub.gather(self.patience)
-        return {name: said.expect(vfl_pb2.Done) for name, said in done.items()}
+        done = self._hub.gather(self.time_limit)
+        return {name: reply.expect(vfl_pb2.Done) for name, reply in done.items()}
 
-    def have(self, party: str, task: vfl_pb2.Task, message: Body, *rows: Index) -> None:
-        """Have one party alone do something with its half, which may be ours."""
+    def command_party(self, party: str, task: vfl_pb2.Task, message: Body, *rows: Index) -> None:
+        """Send one party a message, with index arrays each [rows].
+
+        A command to the active party itself is carried out without a message.
+        """
         if self._journal.replaying:
             return
-        if party == self.party.name and isinstance(message, vfl_pb2.Arrange):
-            self._state.arrange(message, task)
+        if party == self.party.name and isinstance(message, vfl_pb2.ModelCommand):
+            self._state.execute(message, task)
             return
-        self._move(task)
-        self._hub.ask(party, self.patience, message, *rows)
+        self._move_to(task)
+        self._hub.ask(party, self.time_limit, message, *rows)
 
-    # --- inside ---------------------------------------------------------------------------------
-
-    def _together(self, task: vfl_pb2.Task, arrange: vfl_pb2.Arrange) -> None:
+    def _change_all(self, task: vfl_pb2.Task, command: vfl_pb2.ModelCommand) -> None:
         if not self._journal.replaying:
-            self._arrange(task, arrange)
-            self._state.arrange(arrange, task)
+            self._command_passive(task, command)
+            self._state.execute(command, task)
 
-    def _arrange(self, task: int, arrange: vfl_pb2.Arrange) -> dict[str, vfl_pb2.Report]:
-        """Say it to all, who may need as long as for something with all their rows."""
-        with self.party.ledger.clock("control"):
-            done = self.tell(task, arrange)
+    def _command_passive(
+        self, task: int, command: vfl_pb2.ModelCommand
+    ) -> dict[str, vfl_pb2.BlockReport]:
+        """Send a command to the passive parties and return their reports by party."""
+        with self.party.traffic.time_phase("control"):
+            done = self.send_to_passive(task, command)
         return {name: each.report for name, each in done.items()}
 
-    def _move(self, task: int) -> None:
+    def _move_to(self, task: int) -> None:
         self._hub.move_to(vfl_pb2.Place(task=task, epoch=0, step=0, microbatch=0))  # type: ignore[arg-type]

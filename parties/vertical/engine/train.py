@@ -1,142 +1,458 @@
-"""Learning together: split training with early stopping, and gradients by D_u that are held."""
+"""Training of the split model: epochs of mini-batches, Newton steps for a convex head, or shards.
+
+In a Newton run every party holds its block of the parameters and of all vectors. The parties
+exchange A_k p_k, the Hessian times their sum, and one number per party for each inner product.
+Letters: F = the regularised loss, H = its Hessian, p = the search direction, r = the residual, x =
+the solution, B = the certified distance to the optimum, λ = the weight of the regulariser.
+"""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from configs.agreement import Agreement
-from parties.vertical.engine.batch import Batch, Use
+from configs.agreement import VerticalAgreement
+from parties.common.errors import Diverged
 from parties.vertical.engine.local_model import EARLY
-from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from protocol import vfl_pb2
+from unlearning.certificate import distance_bound, gaussian_noise_scale
+from unlearning.newton import NewtonStep, SolverBudget, curvature_quadratic, newton_step
 
 DESCEND = vfl_pb2.Gradient(descend=vfl_pb2.Descend())
 ACCUMULATE = vfl_pb2.Gradient(accumulate=vfl_pb2.Accumulate())
-SOUND = "last sound model"
 HOLD = vfl_pb2.Gradient(hold=vfl_pb2.Hold())
+LAST_FINITE = "last sound model"  # slot of the last model whose numbers were all finite
 
 
 @dataclass(frozen=True, slots=True)
-class Epoch:
-    """What one epoch did."""
+class EpochResult:
+    """The result of one epoch.
+
+    Attributes:
+        epoch: its number, from 1.
+        loss: mean cross entropy of the batches.
+        validation_loss: None if the model was not validated.
+        validation_accuracy: None if the model was not validated.
+    """
 
     epoch: int
     loss: float
-    validation_loss: float | None = None  # looked at only where a model is trained for good
+    validation_loss: float | None = None
     validation_accuracy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """One run of training."""
+class TrainingPlan:
+    """The settings of one training run.
 
-    name: str  # as people see it
+    Attributes:
+        name: name in the progress display and in the journal.
+        task: the task.
+        rows: the row set.
+        epochs: largest number of epochs.
+        batch: rows of one step.
+        patience: epochs without a lower validation loss before training stops; None never stops
+            early.
+        validates: whether training (the task ``TRAIN``) validates the model after each epoch.
+        labels: [common_rows], labels to train on in place of the true ones.
+        early: the epoch after which every party keeps a copy in the slot ``EARLY``.
+    """
+
+    name: str
     task: vfl_pb2.Task
     rows: vfl_pb2.Rows
     epochs: int
     batch: int
     patience: int | None = None
-    looks: bool = True  # at the validation rows after every epoch, where it trains for good
-    labels: Tensor | None = None  # of all common rows, where others than the truth are taught
-    early: int | None = None  # the epoch after which every party keeps a copy as ``EARLY``
+    validates: bool = True
+    labels: Tensor | None = None
+    early: int | None = None
 
 
-def early_epoch(agreement: Agreement) -> int | None:
-    """After which epoch of training a copy is kept; None where nobody will start from it."""
+def early_copy_epoch(agreement: VerticalAgreement) -> int | None:
+    """The epoch after which the early copy is kept; None if no method starts from it."""
     plan = agreement.unlearning
-    if not agreement.unlearn or plan.method != "fedora" or plan.fedora.start != "early":
+    if not agreement.unlearn or plan.method != "fedora" or plan.fedora.start != "rewind":
         return None
-    return max(1, round(plan.fedora.early * agreement.training.epochs))
+    return max(1, round(plan.fedora.rewind * agreement.training.epochs))
 
 
-def learn(federation: Federation, plan: Plan) -> list[Epoch]:
-    """Train on ``plan.rows``; with patience, end at the model of the best validation loss.
+def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResult]:
+    """Train on ``plan.rows``; with patience, restore the model of the lowest validation loss.
 
     Raises:
-        RemoteProtocolError, Diverged: numbers are no longer finite.
+        Diverged: a loss or gradient is not finite, and the task may not diverge.
+        RemoteProtocolError: embeddings are not finite, and the task may not diverge.
     """
-    steps = math.ceil(federation.passes.count(plan.rows) / plan.batch)
-    federation.party.watch.phase(plan.name, plan.epochs * (steps + 1))
-    epochs: list[Epoch] = []
+    steps = math.ceil(split_model.loop.row_count(plan.rows) / plan.batch)
+    split_model.party.progress.phase(plan.name, plan.epochs * (steps + 1))
+    epochs: list[EpochResult] = []
     for number in range(1, plan.epochs + 1):
-        epochs.append(_recorded(federation, plan, number))
-        if federation.diverged:
+        epochs.append(_recorded(split_model, plan, number))
+        if split_model.diverged:
             break
         if number == plan.early:
-            federation.keep(EARLY, plan.task)
+            split_model.keep_copy(EARLY, plan.task)
         if plan.patience is None:
             continue
         if best_epoch(epochs) == number:
-            federation.keep("best", plan.task)
+            split_model.keep_copy("best", plan.task)
         elif number - best_epoch(epochs) >= plan.patience:
             break
     if plan.patience is not None:
-        federation.restore("best", federation.stream, plan.task)
-        federation.drop("best", plan.task)
-    if plan.early is not None and len(epochs) < plan.early and not federation.diverged:
-        federation.keep(EARLY, plan.task)  # it ended before: no later model is as early
+        split_model.restore_copy("best", split_model.stream, plan.task)
+        split_model.drop_copy("best", plan.task)
+    if plan.early is not None and len(epochs) < plan.early and not split_model.diverged:
+        split_model.keep_copy(EARLY, plan.task)  # training ended before that epoch
     return epochs
 
 
-def _recorded(federation: Federation, plan: Plan, number: int) -> Epoch:
-    """One epoch, unless a checkpoint knows it."""
+def _recorded(split_model: SplitModel, plan: TrainingPlan, number: int) -> EpochResult:
+    """Run one epoch, or return its result from the journal."""
     name = f"{plan.name}, epoch {number}"
-    return federation.once(name, Epoch, lambda: _epoch(federation, plan, number))
+    return split_model.once(name, EpochResult, lambda: _epoch(split_model, plan, number))
 
 
-def best_epoch(epochs: list[Epoch]) -> int:
-    """The epoch of the lowest validation loss, the first of several."""
+def best_epoch(epochs: list[EpochResult]) -> int:
+    """Number of the epoch with the lowest validation loss; the first one of equals."""
     return min(epochs, key=lambda each: each.validation_loss or 0.0).epoch
 
 
-def _epoch(federation: Federation, plan: Plan, number: int) -> Epoch:
+def _epoch(split_model: SplitModel, plan: TrainingPlan, number: int) -> EpochResult:
     losses: list[tuple[float, int]] = []
 
-    def descend(batch: Batch) -> Use:
+    def descend(batch: TrainingBatch) -> BatchLoss:
         labels = batch.labels if plan.labels is None else plan.labels[batch.rows]
         loss = cross_entropy(batch.logits, labels)
         losses.append((loss.item(), len(batch.rows)))
         if batch.share < 1:
             loss = loss * batch.share
-        return Use(loss, DESCEND if batch.last else ACCUMULATE)
+        return BatchLoss(loss, DESCEND if batch.last else ACCUMULATE)
 
-    federation.passes.descend(plan.task, plan.rows, number, plan.batch, descend)
+    split_model.loop.run_epoch(plan.task, plan.rows, number, plan.batch, descend)
     mean = sum(value * rows for value, rows in losses) / max(1, sum(rows for _, rows in losses))
-    if plan.task != vfl_pb2.TRAIN or not plan.looks:
-        return Epoch(number, mean)
-    return Epoch(number, mean, *validate(federation))
+    if plan.task != vfl_pb2.TRAIN or not plan.validates:
+        return EpochResult(number, mean)
+    return EpochResult(number, mean, *validation_metrics(split_model))
 
 
-def validate(federation: Federation, task: vfl_pb2.Task = vfl_pb2.EVALUATE) -> tuple[float, float]:
-    """Loss and accuracy on the validation rows."""
-    logits = federation.logits(vfl_pb2.VALIDATION, task)
-    truth = federation.labels[federation.rows.validation]
-    return cross_entropy(logits, truth).item(), right(logits, truth)
+def validation_metrics(
+    split_model: SplitModel, task: vfl_pb2.Task = vfl_pb2.EVALUATE
+) -> tuple[float, float]:
+    """Cross entropy and accuracy on the validation rows."""
+    logits = split_model.logits(vfl_pb2.VALIDATION, task)
+    truth = split_model.labels[split_model.rows.validation]
+    return cross_entropy(logits, truth).item(), share_correct(logits, truth)
 
 
-def accuracy(
-    federation: Federation, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE
+def accuracy_on_rows(
+    split_model: SplitModel, rows: vfl_pb2.Rows, task: vfl_pb2.Task = vfl_pb2.EVALUATE
 ) -> float:
-    """Share of some rows that the present model predicts right."""
-    return right(federation.logits(rows, task), federation.labels[federation.rows.of(rows)])
+    """Accuracy of the present model on a row set."""
+    return share_correct(
+        split_model.logits(rows, task), split_model.labels[split_model.rows.select(rows)]
+    )
 
 
-def right(logits: Tensor, truth: Tensor) -> float:
-    """Share of rows whose class has the largest logit."""
+def share_correct(logits: Tensor, truth: Tensor) -> float:
+    """Share of rows whose label has the largest logit.
+
+    Args:
+        logits: [rows, classes].
+        truth: [rows], the labels.
+    """
     return (logits.argmax(dim=1) == truth).double().mean().item()
 
 
-def hold(federation: Federation, task: vfl_pb2.Task) -> float:
-    """Have every party hold its gradient of the mean cross entropy on D_u; that mean."""
-    count, total = len(federation.rows.forgotten), torch.zeros(())
+def hold_forget_gradient(split_model: SplitModel, task: vfl_pb2.Task) -> float:
+    """Let every party hold its gradient of the mean cross entropy on D_u; return that mean."""
+    count, total = len(split_model.rows.forgotten), torch.zeros(())
 
-    def climb(batch: Batch) -> Use:
+    def forget_loss(batch: TrainingBatch) -> BatchLoss:
         loss = cross_entropy(batch.logits, batch.labels, reduction="sum") / count
         total.add_(loss.detach())
-        return Use(loss, HOLD)
+        return BatchLoss(loss, HOLD)
 
-    federation.passes.sweep(task, federation.passes.parts(vfl_pb2.FORGOTTEN), climb)
+    split_model.loop.run_batches(
+        task, split_model.loop.pass_requests(vfl_pb2.FORGOTTEN), forget_loss
+    )
     return total.item()
+
+
+@dataclass(frozen=True, slots=True)
+class NewtonRun:
+    """The settings of one Newton run.
+
+    Attributes:
+        name: name in the progress display and in the journal; also the prefix of kept slots.
+        task: the task.
+        rows: the row set.
+        bound: the run ends when B is at most this.
+        keep_points: whether the point after each step is kept as a copy.
+    """
+
+    name: str
+    task: vfl_pb2.Task
+    rows: vfl_pb2.Rows
+    bound: float
+    keep_points: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewtonPoint:
+    """The point after one Newton step; the first point of a run is its start.
+
+    Attributes:
+        step: the step.
+        bound: B at this point.
+        epoch: loss and validation metrics at this point.
+    """
+
+    step: NewtonStep
+    bound: float
+    epoch: EpochResult
+
+
+class ConvexHead:
+    """All parties' blocks of the convex head, as ``unlearning.newton`` drives them.
+
+    Attributes:
+        loss: mean cross entropy at the point of the last gradient.
+    """
+
+    def __init__(self, split_model: SplitModel, run: NewtonRun) -> None:
+        self._split_model, self._run = split_model, run
+        self._count = len(split_model.rows.select(run.rows))
+        self._probabilities: list[Tensor] = []
+        self.loss = 0.0
+
+    def gradient(self) -> float:
+        """Compute ∇F at the present point; return ‖∇F‖².
+
+        Raises:
+            Diverged: a vote is not finite.
+        """
+        self._probabilities, self.loss = [], 0.0
+
+        def act(batch: TrainingBatch) -> BatchLoss:
+            self._probabilities.append(torch.softmax(batch.logits.detach(), dim=1))
+            loss = cross_entropy(batch.logits, batch.labels, reduction="sum") / self._count
+            self.loss += loss.item()
+            return BatchLoss(loss, HOLD)
+
+        return sum(report.held_square for report in self._pass(act))
+
+    def begin(self) -> None:
+        """Start a linear system at the present point; after a crash, compute the gradient again."""
+        if not self._probabilities:
+            self.gradient()
+        self._command(vfl_pb2.Newton(start=vfl_pb2.Newton.Start()))
+
+    def product(self) -> float:
+        """Compute H p; return pᵀ H p.
+
+        Raises:
+            Diverged: a vote is not finite.
+        """
+
+        def act(batch: TrainingBatch) -> BatchLoss:
+            probabilities = self._probabilities[batch.request.index]
+            return BatchLoss(curvature_quadratic(probabilities, batch.logits) / self._count, HOLD)
+
+        return sum(report.inner_product for report in self._pass(act))
+
+    def step(self, length: float) -> float:
+        """Go along p by ``length``; return ‖r‖²."""
+        reports = self._command(vfl_pb2.Newton(step=vfl_pb2.Newton.Step(length=length)))
+        return sum(report.residual_square for report in reports)
+
+    def next_direction(self, momentum: float) -> None:
+        """Compute the next p."""
+        self._command(vfl_pb2.Newton(direction=vfl_pb2.Newton.Direction(momentum=momentum)))
+
+    def apply(self, length: float) -> None:
+        """Move to the start point plus ``length`` times x."""
+        self._command(vfl_pb2.Newton(apply=vfl_pb2.Newton.Apply(length=length)))
+
+    def _pass(self, act: Callable[[TrainingBatch], BatchLoss]) -> list[vfl_pb2.BlockReport]:
+        split_model, run = self._split_model, self._run
+        split_model.loop.run_batches(run.task, split_model.loop.pass_requests(run.rows), act)
+        if split_model.diverged:
+            raise Diverged(
+                f"{run.name}: the logits or their gradient are not finite", "raise newton.weight"
+            )
+        return self._command(vfl_pb2.Newton(regularise=vfl_pb2.Newton.Regularise()))
+
+    def _command(self, newton: vfl_pb2.Newton) -> list[vfl_pb2.BlockReport]:
+        command = vfl_pb2.ModelCommand(newton=newton)
+        return list(self._split_model.command_all(self._run.task, command).values())
+
+
+def run_newton(split_model: SplitModel, run: NewtonRun) -> list[NewtonPoint]:
+    """Take Newton steps until B is at most ``run.bound``, or the budget of ``[newton]`` is spent.
+
+    Returns:
+        The point after each step, the start first.
+
+    Raises:
+        Diverged: a vote is not finite.
+    """
+    plan, head = split_model.agreement.newton, ConvexHead(split_model, run)
+    split_model.party.progress.phase(run.name)
+    start = partial(_start, split_model, head)
+    points = [split_model.once(f"{run.name}, start", NewtonPoint, start)]
+    if run.keep_points:
+        split_model.keep_copy(f"{run.name}, step 0", run.task)
+    while points[-1].bound > run.bound and len(points) <= plan.steps and points[-1].step.moves:
+        left = plan.products - sum(each.step.products for each in points)
+        if left <= 0:
+            break
+        budget, number = SolverBudget(tolerance=plan.tolerance, products=left), len(points)
+        step = partial(_step, split_model, head, points[-1], budget)
+        points.append(split_model.once(f"{run.name}, step {number}", NewtonPoint, step))
+        if run.keep_points:
+            split_model.keep_copy(f"{run.name}, step {number}", run.task)
+    return points
+
+
+def _start(split_model: SplitModel, head: ConvexHead) -> NewtonPoint:
+    norm = head.gradient() ** 0.5
+    return _point(split_model, head, NewtonStep(norm, 0, 1, 1.0), 0)
+
+
+def _step(
+    split_model: SplitModel, head: ConvexHead, last: NewtonPoint, budget: SolverBudget
+) -> NewtonPoint:
+    step = newton_step(head, last.step.gradient_norm, budget)
+    return _point(split_model, head, step, last.epoch.epoch + 1)
+
+
+def _point(split_model: SplitModel, head: ConvexHead, step: NewtonStep, number: int) -> NewtonPoint:
+    bound = distance_bound(step.gradient_norm, split_model.agreement.newton.weight)
+    return NewtonPoint(
+        step, bound, EpochResult(number, head.loss, *validation_metrics(split_model))
+    )
+
+
+def kept_points(split_model: SplitModel, name: str) -> dict[int, str]:
+    """The slots of the points that the Newton run ``name`` kept, by step."""
+    prefix = f"{name}, step "
+    slots = [slot for slot in split_model.local_model.slots if slot.startswith(prefix)]
+    return {int(slot.removeprefix(prefix)): slot for slot in slots}
+
+
+def distance_to_copy(split_model: SplitModel, slot: str) -> float:
+    """Euclidean distance of all parameters from the copy in ``slot``."""
+    command = vfl_pb2.ModelCommand(report_norms=vfl_pb2.ReportNorms(slot=slot))
+    reports = split_model.command_all(vfl_pb2.EVALUATE, command).values()
+    return math.sqrt(sum(report.distance_square for report in reports))
+
+
+def release_noise(split_model: SplitModel) -> float | None:
+    """σ of the noise on released models; None if the agreement has no ``newton.release``."""
+    plan = split_model.agreement.newton
+    if plan.release is None:
+        return None
+    return plan.bound * gaussian_noise_scale(plan.release.epsilon, plan.release.delta)
+
+
+def add_release_noise(split_model: SplitModel, run: NewtonRun, reached: float) -> bool:
+    """Add the agreed noise if the ``reached`` B is at most ``newton.bound``.
+
+    Returns:
+        Whether noise was added.
+    """
+    sigma = release_noise(split_model)
+    if sigma is None or reached > split_model.agreement.newton.bound:
+        return False
+
+    def add_noise() -> bool:
+        noise = vfl_pb2.Newton(noise=vfl_pb2.Newton.Noise(sigma=sigma))
+        split_model.command_all(run.task, vfl_pb2.ModelCommand(newton=noise))
+        return True
+
+    return split_model.once(f"{run.name}, noise", bool, add_noise)
+
+
+def train_model(
+    split_model: SplitModel,
+    rows: vfl_pb2.Rows,
+    stream: str,
+    name: str,
+    early: int | None = None,
+) -> list[EpochResult]:
+    """Initialise a model and train it in the mode of the agreement.
+
+    Args:
+        split_model: the model.
+        rows: the row set for preprocessing and training.
+        stream: random stream of the weights and the batch order.
+        name: name in the progress display and in the journal.
+        early: the epoch after which every party keeps the early copy.
+    """
+    agreement = split_model.agreement
+    if agreement.sharding.shards > 1:
+        slots, epochs = train_shards(split_model, rows, stream, name)
+        split_model.use_ensemble(list(slots.values()))
+        return epochs
+    split_model.initialise(stream, rows, vfl_pb2.TRAIN)
+    if agreement.training.optimiser == "newton-cg":
+        return _solve(split_model, NewtonRun(name, vfl_pb2.TRAIN, rows, agreement.newton.bound))
+    return train_epochs(split_model, replace(_plan(split_model, rows, name), early=early))
+
+
+def train_shards(
+    split_model: SplitModel,
+    rows: vfl_pb2.Rows,
+    stream: str,
+    name: str,
+    which: Iterable[int] | None = None,
+) -> tuple[dict[int, str], list[EpochResult]]:
+    """Train a fresh model for each of some shards.
+
+    Each shard has a random stream of its own, and its batch order depends on its row IDs only. So
+    its model does not depend on the other shards, or on rows that are not in the data.
+
+    Args:
+        split_model: the model.
+        rows: the row set for preprocessing and training.
+        stream: prefix of the shards' random streams.
+        name: name in the progress display, in the journal and of the slots.
+        which: the shards; None for all.
+
+    Returns:
+        The slot of each shard's model, and the mean results of each epoch.
+    """
+    slots, runs = {}, []
+    if which is None:
+        which = range(split_model.agreement.sharding.shards)
+    for shard in which:
+        split_model.initialise(f"{stream}/{shard}", rows, vfl_pb2.TRAIN, shard)
+        plan = replace(_plan(split_model, rows, f"{name}, shard {shard}"), validates=False)
+        runs.append(train_epochs(split_model, plan))
+        slots[shard] = f"{name}/{shard}"
+        split_model.keep_copy(slots[shard], vfl_pb2.TRAIN)
+    return slots, [_mean(epochs) for epochs in zip(*runs, strict=True)]
+
+
+def _plan(split_model: SplitModel, rows: vfl_pb2.Rows, name: str) -> TrainingPlan:
+    plan = split_model.agreement.training
+    return TrainingPlan(name, vfl_pb2.TRAIN, rows, plan.epochs, plan.batch, plan.patience)
+
+
+def _solve(split_model: SplitModel, run: NewtonRun) -> list[EpochResult]:
+    """Run Newton steps to the optimum, and add the agreed release noise."""
+    points = run_newton(split_model, run)
+    add_release_noise(split_model, run, points[-1].bound)
+    return [each.epoch for each in points[1:] or points]
+
+
+def _mean(epochs: Sequence[EpochResult]) -> EpochResult:
+    """The mean loss of one epoch over the shards."""
+    return EpochResult(epochs[0].epoch, sum(each.loss for each in epochs) / len(epochs))

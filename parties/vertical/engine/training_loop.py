@@ -1,4 +1,8 @@
-"""Passing over rows with all halves of the model: the loop that every way to learn goes through."""
+"""The training loop of the active party: batches through all parts of the split model.
+
+For each batch the passive parties send embeddings, the active party computes logits and a loss, and
+every passive party receives the gradient of its embeddings.
+"""
 
 import math
 from collections import deque
@@ -8,31 +12,30 @@ from dataclasses import dataclass
 from itertools import islice
 from math import ceil
 from time import monotonic
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from configs.agreement import Agreement
-from models.arithmetic import bounded
+from configs.agreement import VerticalAgreement
+from models.arithmetic import all_within
 from parties.common.errors import Diverged
 from parties.common.shared_randomness import Index
-from parties.session.party import Party
-from parties.vertical.engine.active_network import ActiveNetwork
-from parties.vertical.engine.batch import Answered, Batch, Group, Reading, Use
-from parties.vertical.engine.party_state import State
-from parties.vertical.privacy.gradients import Gradients
+from parties.vertical.engine.networks import ActiveNetwork
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party_state import PartyState
+from parties.vertical.privacy.visit_noise import gradient_noise
 from protocol import vfl_pb2
-from protocol.envelope import describe
+from protocol.envelope import describe_place
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
 from protocol.tensors import MAX_PAYLOAD
 
-# Tasks that go back to an earlier model, or do without, instead of failing.
+# Tasks that restore an earlier model, or go on without one, if numbers are not finite.
 _MAY_DIVERGE = (
     vfl_pb2.UNLEARN,
-    vfl_pb2.ASCEND,
+    vfl_pb2.GRADIENT_ASCENT,
     vfl_pb2.REFERENCE,
     vfl_pb2.RELEARN,
     vfl_pb2.CORRECT,
@@ -40,242 +43,372 @@ _MAY_DIVERGE = (
 )
 
 
+# The requests of one step: one, or two micro-batches that overlap computation and network.
+StepRequests: TypeAlias = tuple[vfl_pb2.BatchRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBatch:
+    """One batch, after all parties' embeddings arrived.
+
+    Attributes:
+        request: the request that was sent to the passive parties.
+        rows: [batch], indices into the common order.
+        logits: [batch, classes].
+        labels: [batch].
+        reports: the reports that the passive parties sent with their embeddings.
+        share: share of the step's rows that are in this batch; below 1 for micro-batches.
+        last: whether this is the last batch of its step.
+    """
+
+    request: vfl_pb2.BatchRequest
+    rows: Index
+    logits: Tensor
+    labels: Tensor
+    reports: list[vfl_pb2.BlockReport]
+    share: float = 1.0
+    last: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowOutputs:
+    """Outputs of the present model on some rows.
+
+    Attributes:
+        logits: [rows, classes].
+        embeddings: [rows, total_width]: the embeddings of all parties side by side, in the order of
+            ``feature_parties``.
+    """
+
+    logits: Tensor
+    embeddings: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLoss:
+    """The loss of a batch, and what each party does with its gradient.
+
+    Attributes:
+        loss: the scalar to differentiate.
+        use: the message that is sent with the gradients.
+    """
+
+    loss: Tensor
+    use: vfl_pb2.Gradient
+
+
+@dataclass(frozen=True, slots=True)
+class SentGradients:
+    """The gradients of one batch as they were sent to the passive parties.
+
+    Attributes:
+        rows: [batch], indices into the common order.
+        gradients: for each passive party, [batch, width].
+    """
+
+    rows: Index
+    gradients: dict[str, Tensor]
+
+
 @dataclass(slots=True)
-class _Own:
-    """The active party's own embeddings of a batch: a graph of its own, cut off from the top."""
+class _LocalEmbedding:
+    """The active party's own embeddings of a batch.
+
+    Attributes:
+        graph: [batch, width], with the graph of the bottom model.
+        leaf: [batch, width], the same values without that graph; the input of the top model.
+    """
 
     graph: Tensor
     leaf: Tensor
 
 
-class Passes:
-    """The active party's way through its rows; ``diverged`` once numbers are not finite."""
+class TrainingLoop:
+    """Passes over rows with all parts of the split model, for training, evaluation and unlearning.
 
-    def __init__(self, party: Party, hub: Hub, state: State, labels: Tensor) -> None:
+    Attributes:
+        labels: [common_rows], -1 for erased rows.
+        sent_gradients: the gradients of the last batch, as they were sent.
+        diverged: whether a number was not finite, or beyond ``limits.magnitude``.
+    """
+
+    def __init__(self, party: VerticalParty, hub: Hub, state: PartyState, labels: Tensor) -> None:
         self._party, self._hub, self._state, self.labels = party, hub, state, labels
         self._agreement = party.agreement
         self._leaves: dict[str, Tensor] = {}  # the passive parties' embeddings of this batch
-        self._own: _Own | None = None
-        self._ours: Tensor | None = None  # the gradient of our own embeddings
-        self._noise = Gradients(party, hub, state)
-        self._hurried = party.agreement.training.overlap == "pipeline"
-        self._pace = 0.0  # seconds that an answer takes, smoothed
-        self.answered = Answered(np.empty(0, np.int64), {})  # what went out last
+        self._local_embedding: _LocalEmbedding | None = None
+        self._local_gradient: Tensor | None = None  # [batch, width], of the own embeddings
+        self._noise = gradient_noise(party, hub, state.features)
+        self._pipelined = party.agreement.training.overlap == "pipeline"
+        self._reply_seconds = 0.0  # moving average
+        self.sent_gradients = SentGradients(np.empty(0, np.int64), {})
         self.diverged = False
 
     @property
-    def patience(self) -> float:
-        """Seconds that a step may take."""
-        return max(self._agreement.limits.step_seconds, 10 * self._pace)
+    def time_limit(self) -> float:
+        """Seconds that the passive parties may take for one step."""
+        return max(self._agreement.limits.step_seconds, 10 * self._reply_seconds)
 
-    def without(self, absent: Collection[str]) -> "Passes":
-        """Passes in which some passive parties take no part; for a sum of votes."""
-        return Passes(self._party, self._hub.without(absent), self._state, self.labels)
+    def without_parties(self, absent: Collection[str]) -> "TrainingLoop":
+        """A loop without the ``absent`` passive parties; possible for a sum of votes only."""
+        return TrainingLoop(self._party, self._hub.without(absent), self._state, self.labels)
 
     def clear(self) -> None:
-        """Forget the last batch."""
-        self._leaves, self._own, self._ours = {}, None, None
-        self.answered = Answered(np.empty(0, np.int64), {})
+        """Delete the embeddings and gradients of the last batch."""
+        self._leaves, self._local_embedding, self._local_gradient = {}, None, None
+        self.sent_gradients = SentGradients(np.empty(0, np.int64), {})
 
     def forget(self, rows: Index) -> list[str]:
-        """Drop the labels of ``rows`` and all that they were used for; says what else it was."""
+        """Delete the labels of ``rows``, [rows], and all embeddings of the last batch.
+
+        Returns:
+            What was deleted besides the labels, for the report.
+        """
         self.labels[rows] = -1
         self.clear()
         return ["embeddings and logits of every compared model"]
 
-    def count(self, rows: vfl_pb2.Rows) -> int:
-        """How many rows a word of the protocol means for the present model."""
-        return len(self._state.batches.rows.of(rows))
+    def row_count(self, rows: vfl_pb2.Rows) -> int:
+        """Number of rows in a row set of the protocol, for the present model."""
+        return len(self._state.batches.rows.select(rows))
 
-    def batches(self, rows: vfl_pb2.Rows, epoch: int, size: int) -> Iterator[vfl_pb2.Ask]:
-        """The questions of one shuffled epoch over ``rows``."""
-        for index in range(ceil(self.count(rows) / size)):
-            yield vfl_pb2.Ask(
+    def epoch_requests(
+        self, rows: vfl_pb2.Rows, epoch: int, size: int
+    ) -> Iterator[vfl_pb2.BatchRequest]:
+        """The batch requests of one shuffled epoch over a row set."""
+        for index in range(ceil(self.row_count(rows) / size)):
+            yield vfl_pb2.BatchRequest(
                 rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
             )
 
-    def parts(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.Ask]:
-        """The questions of one pass over ``rows`` by index, in as few messages as possible."""
-        size = widest_pass(self._agreement)
-        for index in range(ceil(self.count(rows) / size)):
-            yield vfl_pb2.Ask(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
+    def pass_requests(self, rows: vfl_pb2.Rows) -> Iterator[vfl_pb2.BatchRequest]:
+        """The requests of one pass over a row set by index, in as few messages as possible."""
+        size = largest_batch(self._agreement)
+        for index in range(ceil(self.row_count(rows) / size)):
+            yield vfl_pb2.BatchRequest(rows=rows, order=vfl_pb2.BY_INDEX, size=size, index=index)
 
-    def descend(
+    def run_epoch(
         self,
         task: vfl_pb2.Task,
         rows: vfl_pb2.Rows,
         epoch: int,
         size: int,
-        act: Callable[[Batch], Use],
+        act: Callable[[TrainingBatch], BatchLoss],
     ) -> None:
-        """One epoch in the way of ``training.overlap``; raises like ``sweep``."""
-        overlap = self._agreement.training.overlap
-        if overlap == "microbatch" and size % 2 == 0:
-            halves = self.batches(rows, epoch, size // 2)
-            self._sweep(task, iter(lambda: tuple(islice(halves, 2)), ()), act, 0)
-        else:
-            groups = ((ask,) for ask in self.batches(rows, epoch, size))
-            self._sweep(task, groups, act, int(overlap == "pipeline"))
+        """Run one shuffled epoch in the mode of ``training.overlap``.
 
-    def sweep(
-        self, task: vfl_pb2.Task, asks: Iterable[vfl_pb2.Ask], act: Callable[[Batch], Use]
-    ) -> None:
-        """Pass over batches; the gradient of one and the question for the next are one message.
-
-        While unlearning it ends early, with ``diverged`` set, when numbers are no longer finite.
+        Args:
+            task: what the epoch is for.
+            rows: the row set.
+            epoch: number of the epoch; it seeds the order.
+            size: rows of one step.
+            act: returns the loss of a batch and the use of its gradient.
 
         Raises:
-            Diverged: our loss or gradients are no longer finite, in training.
-            RemoteProtocolError: a party's embeddings are no longer finite, in training.
+            Diverged: the loss or a gradient is not finite, and ``task`` may not diverge.
+            RemoteProtocolError: a party's embeddings are not finite, and ``task`` may not diverge.
         """
-        self._sweep(task, ((ask,) for ask in asks), act, 0)
+        overlap = self._agreement.training.overlap
+        if overlap == "microbatch" and size % 2 == 0:
+            halves = self.epoch_requests(rows, epoch, size // 2)
+            self._run_steps(task, iter(lambda: tuple(islice(halves, 2)), ()), act, 0)
+        else:
+            groups = ((request,) for request in self.epoch_requests(rows, epoch, size))
+            self._run_steps(task, groups, act, int(overlap == "pipeline"))
 
-    def remains(self, gone: Index) -> list[str]:
-        """Where we still hold anything of the rows ``gone`` that passed."""
+    def run_batches(
+        self,
+        task: vfl_pb2.Task,
+        requests: Iterable[vfl_pb2.BatchRequest],
+        act: Callable[[TrainingBatch], BatchLoss],
+    ) -> None:
+        """Run one step for each request.
+
+        ``act`` returns the loss of a batch and the use of its gradient. The gradients of a batch
+        and the request for the next batch travel in one message. For tasks that may diverge, such
+        as unlearning, the loop ends early and sets ``diverged``.
+
+        Raises:
+            Diverged: the loss or a gradient is not finite, and ``task`` may not diverge.
+            RemoteProtocolError: a party's embeddings are not finite, and ``task`` may not diverge.
+        """
+        self._run_steps(task, ((request,) for request in requests), act, 0)
+
+    def residues(self, gone: Index) -> list[str]:
+        """The places of this loop that still hold data of the forgotten rows ``gone``, [rows]."""
         found = ["labels"] if bool((self.labels[torch.from_numpy(gone)] >= 0).any()) else []
-        if self._leaves or self._own is not None or self.answered.gradients:
+        if self._leaves or self._local_embedding is not None or self.sent_gradients.gradients:
             found.append("embeddings or gradients of the last batch")
         return found
 
     @torch.no_grad()
-    def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> Reading:
-        """The model's outputs and embeddings for ``rows`` by index; nothing is learned.
+    def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task) -> RowOutputs:
+        """Logits and embeddings of a row set, by index; no parameter changes.
 
-        While unlearning, ``diverged`` is set where they are no longer finite.
+        For tasks that may diverge, ``diverged`` is set if an output is not finite.
+
+        Returns:
+            Logits [rows, classes] and embeddings [rows, total_width].
 
         Raises:
-            RemoteProtocolError: a party's embeddings are no longer finite, otherwise.
+            RemoteProtocolError: a party's embeddings are not finite, and ``task`` may not diverge.
         """
         parts = [torch.empty(0, len(self._agreement.labels.classes))]
         embeddings: list[Tensor] = []
-        for ask in self.parts(rows):
+        for request in self.pass_requests(rows):
             with self._clock(task, "forward"):
-                self._ask(task, ask, learns=False)
-                parts.append(self._batch(task, (ask,), 0).logits)
+                self._send_request(task, request, learns=False)
+                parts.append(self._batch(task, (request,), 0).logits)
                 embeddings.append(torch.cat(self._embeddings(), dim=1))
-            self._party.watch.step()
-        self.diverged |= not bounded(parts, math.inf)
-        return Reading(torch.cat(parts), torch.cat(embeddings) if embeddings else torch.empty(0))
+            self._party.progress.step()
+        self.diverged |= not all_within(parts, math.inf)
+        return RowOutputs(torch.cat(parts), torch.cat(embeddings) if embeddings else torch.empty(0))
 
-    def _sweep(
+    def _run_steps(
         self,
         task: vfl_pb2.Task,
-        groups: Iterable[Group],
-        act: Callable[[Batch], Use],
+        groups: Iterable[StepRequests],
+        act: Callable[[TrainingBatch], BatchLoss],
         ahead: int,
     ) -> None:
-        """Pass over the groups; ``ahead`` more of them are asked for before one is answered."""
-        coming = iter(groups)
-        asked: deque[Group] = deque(islice(coming, 1 + ahead))
-        for ask in (ask for group in asked for ask in group):
-            self._ask(task, ask)
-        while asked:
-            group = asked.popleft()
+        """Run the steps, and send the requests of ``ahead`` further steps in advance."""
+        remaining = iter(groups)
+        sent: deque[StepRequests] = deque(islice(remaining, 1 + ahead))
+        for request in (request for group in sent for request in group):
+            self._send_request(task, request)
+        while sent:
+            group = sent.popleft()
             for place in range(len(group)):
                 with self._clock(task, "forward"):
                     batch = self._batch(task, group, place)
-                following = next(coming, ()) if batch.last else ()
+                following = next(remaining, ()) if batch.last else ()
                 if self.diverged or not self._step(task, batch, act, following):
-                    self._drain(asked, len(group) - place - 1)
+                    self._receive_rest(sent, len(group) - place - 1)
                     return
                 if following:
-                    asked.append(following)
-                self._party.watch.step()
+                    sent.append(following)
+                self._party.progress.step()
 
     def _step(
-        self, task: vfl_pb2.Task, batch: Batch, act: Callable[[Batch], Use], following: Group
+        self,
+        task: vfl_pb2.Task,
+        batch: TrainingBatch,
+        act: Callable[[TrainingBatch], BatchLoss],
+        following: StepRequests,
     ) -> bool:
-        """Use one batch; whether all numbers are still finite.
+        """Carry out one batch; return whether all numbers are finite.
 
-        Gradients go out before our own half is worked on, so that others work at the same time.
+        Gradients are sent before the active party's own backward pass, so that all parties compute
+        at the same time.
         """
         with self._clock(task, "backward"):
-            use = act(batch)
-            self._differentiate(task, batch, use)
+            batch_loss = act(batch)
+            self._differentiate(task, batch, batch_loss)
             if self.diverged:
                 return False
-            self._answer(task, use, following)
-            self._backward(use.loss)
-            part = 0 if batch.ask.order == vfl_pb2.SHUFFLED else batch.ask.index
-            self._state.half.use(use.order, part)
+            self._send_gradients(task, batch_loss, following)
+            self._backward(batch_loss.loss)
+            part = 0 if batch.request.order == vfl_pb2.SHUFFLED else batch.request.index
+            self._state.local_model.use(batch_loss.use, part)
         return True
 
-    def _drain(self, asked: Sequence[Group], rest: int) -> None:
-        """Take the embeddings that are still on their way; nobody needs them any more."""
-        for _ in range(rest + sum(map(len, asked))):
-            self._hub.gather(self.patience)
+    def _receive_rest(self, sent: Sequence[StepRequests], rest: int) -> None:
+        """Receive the embeddings that were requested already, and discard them."""
+        for _ in range(rest + sum(map(len, sent))):
+            self._hub.gather(self.time_limit)
 
-    def _ask(self, task: vfl_pb2.Task, ask: vfl_pb2.Ask, *, learns: bool = True) -> None:
-        self._hub.move_to(_place(task, ask))
-        self._hub.broadcast(ask if learns else vfl_pb2.Show(ask=ask))
+    def _send_request(
+        self, task: vfl_pb2.Task, request: vfl_pb2.BatchRequest, *, learns: bool = True
+    ) -> None:
+        self._hub.move_to(_place(task, request))
+        self._hub.broadcast(request if learns else vfl_pb2.Evaluate(batch=request))
 
-    def _differentiate(self, task: vfl_pb2.Task, batch: Batch, use: Use) -> None:
-        """The gradients of all embeddings, for which the others wait.
+    def _differentiate(
+        self, task: vfl_pb2.Task, batch: TrainingBatch, batch_loss: BatchLoss
+    ) -> None:
+        """Compute the gradients of all embeddings, for which the passive parties wait.
 
-        Those of the top's weights can wait until then; but in a pipeline nobody waits, and one
-        pass backwards is cheaper than two.
+        The gradients of the top model's weights are computed later. In a pipeline no party waits,
+        and one backward pass costs less than two.
         """
         embeddings = {name: leaf for name, leaf in self._leaves.items() if leaf.requires_grad}
-        if self._own is not None:
-            embeddings[self._party.name] = self._own.leaf
+        if self._local_embedding is not None:
+            embeddings[self._party.name] = self._local_embedding.leaf
         leaves = list(embeddings.values())
-        if self._hurried:
-            use.loss.backward()  # type: ignore[no-untyped-call]
-            found: Sequence[Tensor | None] = [leaf.grad for leaf in leaves]
+        if self._pipelined:
+            batch_loss.loss.backward()  # type: ignore[no-untyped-call]
+            computed: Sequence[Tensor | None] = [leaf.grad for leaf in leaves]
         elif not leaves:
-            found = []
+            computed = []
         else:
-            found = torch.autograd.grad(use.loss, leaves, retain_graph=True, allow_unused=True)
-        whole = [_whole(gradient, leaf) for gradient, leaf in zip(found, leaves, strict=True)]
-        gradients = dict(zip(embeddings, whole, strict=True))
-        self._ours = gradients.pop(self._party.name, None)
-        if not bounded([use.loss, *gradients.values()], self._agreement.limits.magnitude):
+            computed = torch.autograd.grad(
+                batch_loss.loss, leaves, retain_graph=True, allow_unused=True
+            )
+        filled = [
+            _or_zeros(gradient, leaf) for gradient, leaf in zip(computed, leaves, strict=True)
+        ]
+        gradients = dict(zip(embeddings, filled, strict=True))
+        self._local_gradient = gradients.pop(self._party.name, None)
+        if not all_within([batch_loss.loss, *gradients.values()], self._agreement.limits.magnitude):
             self.diverged = True
             if task not in _MAY_DIVERGE:
-                place = describe(_place(task, batch.ask))
-                raise Diverged(f"the loss is no longer finite ({place})", "lower the learning rate")
-        sent = {name: self._noise.noised(name, batch.ask, each) for name, each in gradients.items()}
-        self.answered = Answered(batch.rows, sent)
+                place = describe_place(_place(task, batch.request))
+                raise Diverged(
+                    f"the loss or a gradient is not finite ({place})", "lower the learning rate"
+                )
+        self.sent_gradients = SentGradients(batch.rows, self._with_noise(batch, gradients))
+
+    def _with_noise(self, batch: TrainingBatch, gradients: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Add the agreed noise to the gradients, each [batch, width]."""
+        if not self._noise:
+            return gradients
+        within = self._state.batches.rows.select(batch.request.rows)
+        return {
+            name: self._noise[name].with_noise(batch.rows, within, gradient.detach())
+            for name, gradient in gradients.items()
+        }
 
     def _backward(self, loss: Tensor) -> None:
-        """Leave the gradients of our own half: of our bottom, and of the top where they lack."""
-        network = cast(ActiveNetwork, self._state.half.model.network)
+        """Compute the gradients of the bottom model, and of the top model if it lacks them."""
+        network = cast(ActiveNetwork, self._state.local_model.model.network)
         top = [each for each in network.top.parameters() if each.requires_grad]
-        if top and not self._hurried:
+        if top and not self._pipelined:
             loss.backward(inputs=top)  # type: ignore[no-untyped-call]
-        if self._own is not None:
-            self._own.graph.backward(self._ours)  # type: ignore[no-untyped-call]
+        if self._local_embedding is not None:
+            self._local_embedding.graph.backward(self._local_gradient)  # type: ignore[no-untyped-call]
 
-    def _answer(self, task: vfl_pb2.Task, use: Use, following: Group) -> None:
-        """Send every passive party its gradient, and the next question with it."""
-        gradients = {name: part.numpy() for name, part in self.answered.gradients.items()}
+    def _send_gradients(
+        self, task: vfl_pb2.Task, batch_loss: BatchLoss, following: StepRequests
+    ) -> None:
+        """Send each passive party its gradient, together with the request for the next batch."""
+        gradients = {name: part.numpy() for name, part in self.sent_gradients.gradients.items()}
         if not following:
-            self._hub.scatter(use.order, gradients)
+            self._hub.scatter(batch_loss.use, gradients)
             return
         first, *others = following
         self._hub.move_to(_place(task, first))
-        self._hub.scatter(vfl_pb2.Step(gradient=use.order, ask=first), gradients)
-        for ask in others:
-            self._ask(task, ask)
+        self._hub.scatter(vfl_pb2.Step(gradient=batch_loss.use, next_batch=first), gradients)
+        for request in others:
+            self._send_request(task, request)
 
-    def _batch(self, task: vfl_pb2.Task, group: Group, place: int) -> Batch:
-        """The batch at ``place`` of its group; our own embeddings are made while others work."""
-        ask = group[place]
-        rows = self._state.batches.of(ask)
+    def _batch(self, task: vfl_pb2.Task, group: StepRequests, place: int) -> TrainingBatch:
+        """The batch at ``place`` of its step; all parties compute their embeddings meanwhile."""
+        request = group[place]
+        rows = self._state.batches.rows_of(request)
         self._embed(rows)
         reports = self._receive(task, rows)
         share = 1.0
         if len(group) > 1:
-            share = len(rows) / sum(len(self._state.batches.of(each)) for each in group)
-        logits, last = self._top(), place == len(group) - 1
+            share = len(rows) / sum(len(self._state.batches.rows_of(each)) for each in group)
+        logits, last = self._logits(), place == len(group) - 1
         labels = self.labels.index_select(0, torch.from_numpy(rows))
-        return Batch(ask, rows, logits, labels, reports, share, last)
+        return TrainingBatch(request, rows, logits, labels, reports, share, last)
 
-    def _receive(self, task: vfl_pb2.Task, rows: Index) -> list[vfl_pb2.Report]:
-        """Take the passive parties' embeddings of ``rows``, and their reports."""
+    def _receive(self, task: vfl_pb2.Task, rows: Index) -> list[vfl_pb2.BlockReport]:
+        """Receive the passive parties' embeddings of ``rows``, and return their reports."""
         started = monotonic()
-        replies = self._hub.gather(self.patience)
-        self._pace += 0.1 * (monotonic() - started - self._pace)
+        replies = self._hub.gather(self.time_limit)
+        self._reply_seconds += 0.1 * (monotonic() - started - self._reply_seconds)
         dtype = np.dtype(self._agreement.dtype).type
         self._leaves, reports = {}, []
         for name, said in replies.items():
@@ -287,56 +420,131 @@ class Passes:
         return reports
 
     def _embed(self, rows: Index) -> None:
-        """Our own embeddings, where we have features."""
-        model = self._state.half.model
-        self._own = None
+        """Compute the active party's own embeddings, if it has features."""
+        model = self._state.local_model.model
+        self._local_embedding = None
         if model.inputs is not None:
             batch = model.inputs.values.index_select(0, torch.from_numpy(rows))
             graph = cast(ActiveNetwork, model.network).embed(batch)
             leaf = graph.detach().requires_grad_(torch.is_grad_enabled())
-            self._own = _Own(graph, leaf)
+            self._local_embedding = _LocalEmbedding(graph, leaf)
 
-    def _top(self) -> Tensor:
-        return cast(ActiveNetwork, self._state.half.model.network)(self._embeddings())  # type: ignore[no-any-return]
+    def _logits(self) -> Tensor:
+        return cast(ActiveNetwork, self._state.local_model.model.network)(self._embeddings())  # type: ignore[no-any-return]
 
     def _embeddings(self) -> list[Tensor]:
-        """The parties' embeddings of the present batch, in the order of the agreement."""
+        """The parties' embeddings of the batch, each [batch, width], in the agreement's order."""
         embeddings = dict(self._leaves)
-        if self._own is not None:
-            embeddings[self._party.name] = self._own.leaf
+        if self._local_embedding is not None:
+            embeddings[self._party.name] = self._local_embedding.leaf
         present = {self._party.name, *self._hub}
         return [embeddings[name] for name in self._agreement.feature_parties if name in present]
 
-    def _check_report(self, task: vfl_pb2.Task, name: str, report: vfl_pb2.Report) -> None:
+    def _check_report(self, task: vfl_pb2.Task, name: str, report: vfl_pb2.BlockReport) -> None:
         if report.diverged:
             self.diverged = True
             if task not in _MAY_DIVERGE:
                 raise RemoteProtocolError(
-                    f"{name}: its embeddings are no longer finite", "lower the learning rate"
+                    f"{name} sent embeddings that are not finite", "lower the learning rate"
                 )
 
     def _clock(self, task: vfl_pb2.Task, phase: str) -> AbstractContextManager[None]:
         unlearns = task in (vfl_pb2.UNLEARN, vfl_pb2.REFERENCE)
-        return self._party.ledger.clock("unlearning" if unlearns else phase)
+        return self._party.traffic.time_phase("unlearning" if unlearns else phase)
 
 
-def widest_pass(agreement: Agreement) -> int:
-    """Rows of one question, whose answers must fit into one message."""
+def largest_batch(agreement: VerticalAgreement) -> int:
+    """Largest number of rows in one batch request: the embeddings must fit into one message."""
     widest = max(party.width or 0 for party in agreement.parties.values())
-    # Of a model in shards, whose embeddings travel side by side in prediction.
+    # In prediction, the embeddings of all shards' models are sent side by side.
     row = widest * agreement.sharding.shards * np.dtype(agreement.dtype).itemsize
     return int(max(1, min(agreement.limits.pass_rows, MAX_PAYLOAD // row)))
 
 
-def _place(task: vfl_pb2.Task, ask: vfl_pb2.Ask) -> vfl_pb2.Place:
-    shuffled = ask.order == vfl_pb2.SHUFFLED
+def _place(task: vfl_pb2.Task, request: vfl_pb2.BatchRequest) -> vfl_pb2.Place:
+    shuffled = request.order == vfl_pb2.SHUFFLED
     return vfl_pb2.Place(
         task=task,
-        epoch=ask.epoch,
-        step=ask.index if shuffled else 0,
-        microbatch=0 if shuffled else ask.index,
+        epoch=request.epoch,
+        step=request.index if shuffled else 0,
+        microbatch=0 if shuffled else request.index,
     )
 
 
-def _whole(gradient: Tensor | None, leaf: Tensor) -> Tensor:
+def _or_zeros(gradient: Tensor | None, leaf: Tensor) -> Tensor:
     return torch.zeros_like(leaf) if gradient is None else gradient
+
+
+class CachedTrainingLoop(TrainingLoop):
+    """Training loop over cached embeddings: each embedding is sent once (``embed_once``).
+
+    Only the top model is trained, and no gradient is sent. After a restart the cache is empty. The
+    embeddings are then requested again, and a passive party sends the same bytes as before.
+    """
+
+    def __init__(self, party: VerticalParty, hub: Hub, state: PartyState, labels: Tensor) -> None:
+        super().__init__(party, hub, state, labels)
+        self._cache: dict[str, Tensor] = {}  # [common_rows, width] of each passive party
+        self._cached = np.zeros(len(labels), np.bool_)
+
+    def forget(self, rows: Index) -> list[str]:
+        """Delete the labels and the cached embeddings of ``rows``, [rows].
+
+        Returns:
+            What was deleted besides the labels, for the report.
+        """
+        for cached in self._cache.values():
+            cached[rows] = 0
+        self._cached[rows] = False
+        return [*super().forget(rows), f"cached embeddings of {len(rows)} rows"]
+
+    def residues(self, gone: Index) -> list[str]:
+        """The places of this loop that still hold data of the forgotten rows ``gone``, [rows]."""
+        cached = any(bool(each[gone].any()) for each in self._cache.values())
+        return [*super().residues(gone), *(["cached embeddings"] if cached else [])]
+
+    def _send_request(
+        self,
+        task: vfl_pb2.Task,
+        request: vfl_pb2.BatchRequest,
+        *,
+        learns: bool = True,  # noqa: ARG002  no bottom model is trained
+    ) -> None:
+        """Request the embeddings of the whole row set, unless they are cached."""
+        if self._cached[self._state.batches.rows.select(request.rows)].all():
+            return
+        for part in self.pass_requests(request.rows):
+            super()._send_request(task, part, learns=False)
+            rows = self._state.batches.rows_of(part)
+            super()._receive(task, rows)
+            self._store(rows)
+
+    def _send_gradients(
+        self,
+        task: vfl_pb2.Task,
+        batch_loss: BatchLoss,  # noqa: ARG002  no gradient is sent
+        following: StepRequests,
+    ) -> None:
+        """Request the embeddings of the next step, unless they are cached; send no gradient."""
+        for request in following:
+            self._send_request(task, request)
+
+    def _receive_rest(self, sent: object, rest: int) -> None:
+        """Receive nothing: no request is pending."""
+
+    def _receive(
+        self,
+        task: vfl_pb2.Task,  # noqa: ARG002  nothing is received that could be wrong
+        rows: Index,
+    ) -> list[vfl_pb2.BlockReport]:
+        if not self._cached[rows].all():
+            raise LookupError("the embeddings of these rows were not requested")
+        chosen = torch.from_numpy(rows)
+        self._leaves = {name: each.index_select(0, chosen) for name, each in self._cache.items()}
+        return []
+
+    def _store(self, rows: Index) -> None:
+        for name, embedding in self._leaves.items():
+            empty = torch.zeros((len(self._cached), embedding.shape[1]), dtype=embedding.dtype)
+            self._cache.setdefault(name, empty)[rows] = embedding.detach()
+        self._cached[rows] = True

@@ -1,1 +1,1 @@
-"""Figures: what the models of a request are measured by, one subject a file."""
+"""Evaluation of a request: run all methods, read their models' outputs, compute metrics."""

@@ -1,66 +1,64 @@
-"""Audits of a request as a whole: of parties, parameters, relearning and the backdoor's control."""
+"""Audits of a request: completeness, parameters, relearning, backdoor control, reconstruction."""
 
 from typing import Any
 
-from parties.vertical.evaluation.backdoor import INVALID, backdoor
-from parties.vertical.evaluation.membership import verdict
-from parties.vertical.evaluation.model_outputs import Seen
-from parties.vertical.evaluation.utility import share
-from parties.vertical.methods.method import ORIGINAL
-from parties.vertical.methods.registry import PAIRED
-from unlearning.audit.figure import Direction, Measured, Status, beside
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.evaluation.attack_metrics import INVALID, attack_metrics, backdoor_metrics
+from parties.vertical.evaluation.model_outputs import ModelOutputs
+from parties.vertical.evaluation.output_metrics import accuracy_metric
+from parties.vertical.methods.method import PAIRED
 from unlearning.audit.membership import Outputs
-from unlearning.audit.relearning import anamnesis
+from unlearning.audit.metric import Direction, Measurement, Status, compare_with_retrains
+from unlearning.audit.relearning import anamnesis_index
 
 
-def audits(seen: Seen) -> dict[str, Any]:
-    """As plain JSON values; None where an audit was not run."""
+def request_audits(models: ModelOutputs) -> dict[str, Any]:
+    """The audits as JSON values; None for an audit that did not run."""
     return {
-        "completeness": _completeness(seen),
-        "parameters": _parameters(seen),
-        "relearn": _relearn(seen),
-        "backdoor": _validity(seen),
-        "reconstruction": _reconstruction(seen),
+        "completeness": _completeness(models),
+        "parameters": _parameters(models),
+        "relearn": _relearn(models),
+        "backdoor": _backdoor_control(models),
+        "reconstruction": _reconstruction(models),
     }
 
 
-def _completeness(seen: Seen) -> dict[str, list[dict[str, Any]]] | None:
-    """What the delivered model knows of D_u once one party has the original's half again.
+def _completeness(models: ModelOutputs) -> dict[str, list[dict[str, Any]]] | None:
+    """Metrics on D_u of the delivered model with the original parameters at one party.
 
-    A party whose exchange changes nothing altered nothing: its half forgot nothing, or held
-    nothing to forget.
+    If they do not change at a party, its parameters forgot nothing, or contained nothing to forget.
     """
-    halves = seen.found.trials.exchanged
-    if not halves:
+    exchanged = models.comparison.extra_audits.exchanged
+    if not exchanged:
         return None
-    retrains = [_known(seen, each.logits) for each in seen.retrains]
+    retrains = [_knowledge(models, each.logits) for each in models.retrains]
     return {
         party: [
-            beside(
+            compare_with_retrains(
                 name,
                 measured,
                 [value for each in retrains if (value := each[name].value) is not None],
             ).plain()
-            for name, measured in _known(seen, logits).items()
+            for name, measured in _knowledge(models, logits).items()
         ]
-        for party, logits in halves.items()
+        for party, logits in exchanged.items()
     }
 
 
-def _known(seen: Seen, logits: dict[str, Any]) -> dict[str, Measured]:
-    rows, labels = seen.where.plain, seen.where.labels["forgotten"]
+def _knowledge(models: ModelOutputs, logits: dict[str, Any]) -> dict[str, Measurement]:
+    rows, labels = models.row_groups.forgotten, models.row_groups.labels["forgotten"]
     on_forgotten = Outputs(logits["forgotten"][rows], labels[rows])
-    attack = verdict("mia", seen.judge(seen.attack, logits))
+    attack = attack_metrics("mia", models.attack_result(models.attack, logits))
     return {
-        "forgotten_accuracy": share(on_forgotten, Direction.RETRAIN),
+        "forgotten_accuracy": accuracy_metric(on_forgotten, Direction.RETRAIN),
         "mia_auc": attack["mia_auc"],
     }
 
 
-def _parameters(seen: Seen) -> dict[str, dict[str, float | None]]:
-    """By party: ‖θ_u - θ_R‖ from the paired Retrain, ‖θ_o - θ_R‖, and their ratio."""
-    found = seen.found.trials.distances
-    before, after = found.get(ORIGINAL, {}), found.get(seen.found.chosen, {})
+def _parameters(models: ModelOutputs) -> dict[str, dict[str, float | None]]:
+    """For each party: ‖θ_u - θ_R‖ from the paired Retrain, ‖θ_o - θ_R‖, and their ratio."""
+    distances = models.comparison.extra_audits.distances
+    before, after = distances.get(ORIGINAL, {}), distances.get(models.comparison.chosen, {})
     return {
         party: {
             "unlearned": after[party],
@@ -75,30 +73,32 @@ def _ratio(after: float | None, before: float | None) -> float | None:
     return after / before if before and after is not None else None
 
 
-def _relearn(seen: Seen) -> dict[str, Any] | None:
-    steps = seen.found.trials.relearned
+def _relearn(models: ModelOutputs) -> dict[str, Any] | None:
+    steps = models.comparison.extra_audits.relearned
     if not steps:
         return None
-    ratio = anamnesis(steps[seen.found.chosen], steps[PAIRED])
-    cap = seen.agreement.evaluation.relearn
-    return {"steps": steps, "cap": cap and cap.cap, "ratio": ratio}
+    ratio = anamnesis_index(steps[models.comparison.chosen], steps[PAIRED])
+    cap = models.agreement.evaluation.relearn
+    return {"steps": steps, "cap": cap and cap.max_steps, "ratio": ratio}
 
 
-def _reconstruction(seen: Seen) -> dict[str, dict[str, dict[str, float]]] | None:
-    """By party, for one forgotten row: the first layer's change, by the method and by Retrain."""
-    found = seen.found.trials.inverted
-    if not found:
+def _reconstruction(models: ModelOutputs) -> dict[str, dict[str, dict[str, float]]] | None:
+    """For each party and one forgotten row: how much its first layer's change reveals."""
+    reports = models.comparison.extra_audits.reconstruction
+    if not reports:
         return None
-    ours, theirs = found[seen.found.chosen], found[PAIRED]
-    return {party: {"unlearned": ours[party], "retrain": theirs[party]} for party in ours}
+    unlearned, retrained = reports[models.comparison.chosen], reports[PAIRED]
+    return {
+        party: {"unlearned": unlearned[party], "retrain": retrained[party]} for party in unlearned
+    }
 
 
-def _validity(seen: Seen) -> dict[str, Any] | None:
-    """The positive control: the original must obey the trigger."""
-    plan = seen.found.request.backdoor
+def _backdoor_control(models: ModelOutputs) -> dict[str, Any] | None:
+    """The positive control: the original model must have learned the trigger."""
+    plan = models.comparison.request.backdoor
     if plan is None:
         return None
-    figures = backdoor(seen, seen.original)
+    figures = backdoor_metrics(models, models.original)
     valid = figures["backdoor_success"].note != INVALID
     return {
         "party": plan.party,

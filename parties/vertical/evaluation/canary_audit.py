@@ -1,53 +1,54 @@
-"""The canary audit: planted rows, on which a model that never saw them cannot do well."""
+"""The canary audit: a model predicts the wrong labels of canaries only if it memorised them."""
 
 from typing import Any
 
-from parties.report.comparison import label
+from parties.report.comparison import method_title
+from parties.report.method_names import RETRAIN
+from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.evaluation.compare import Comparison
-from parties.vertical.evaluation.js import known, to_retrains
-from parties.vertical.evaluation.model_outputs import RETRAIN
-from parties.vertical.evaluation.row_groups import Ground
-from parties.vertical.methods.method import ORIGINAL
-from unlearning.audit.canaries import loss_auc
+from parties.vertical.evaluation.model_outputs import js_ratio_to_retrains, ratio_or_none
+from parties.vertical.evaluation.row_groups import RowGroups
 from unlearning.audit.divergence import JsRatio
-from unlearning.audit.membership import Outputs, class_matched
+from unlearning.audit.membership import Outputs, canary_loss_auc, class_matched_rows
 
 
-def canary_audit(found: Comparison, where: Ground) -> dict[str, Any]:
-    """Loss of the planted rows against held-out rows with labels made wrong alike."""
-    classes = found.outcome(ORIGINAL).logits["test"].shape[1]
-    wrong = (where.labels["test"] + 1) % classes
+def canary_audit(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
+    """Compare the loss of the canaries with that of held-out rows with wrong labels."""
+    classes = comparison.outcome(ORIGINAL).logits["test"].shape[1]
+    wrong = (groups.labels["test"] + 1) % classes
 
     def auc(name: str) -> float:
-        outcome = found.outcome(name)
-        truth = where.labels["forgotten"][where.canaries]
-        generator = where.generator
-        matched = class_matched(truth, wrong, generator)
-        return loss_auc(
-            Outputs(outcome.logits["forgotten"][where.canaries], truth),
+        outcome = comparison.outcome(name)
+        truth = groups.labels["forgotten"][groups.canaries]
+        generator = groups.generator
+        matched = class_matched_rows(truth, wrong, generator)
+        return canary_loss_auc(
+            Outputs(outcome.logits["forgotten"][groups.canaries], truth),
             Outputs(outcome.logits["test"][matched], wrong[matched]),
         )
 
     def ratio(name: str) -> JsRatio:
-        return to_retrains(found.outcome(name), found, "forgotten", where.canaries)
+        return js_ratio_to_retrains(
+            comparison.outcome(name), comparison, "forgotten", groups.canaries
+        )
 
-    ratios = {name: ratio(name) for name in (ORIGINAL, found.chosen)}
+    ratios = {name: ratio(name) for name in (ORIGINAL, comparison.chosen)}
     audit = {
-        "count": len(where.canaries),
+        "count": len(groups.canaries),
         "between_retrains": ratios[ORIGINAL].between_retrains,
-        **{f"{name}_auc": auc(name) for name in (ORIGINAL, found.chosen, RETRAIN)},
-        **{f"{name}_ratio": known(each) for name, each in ratios.items()},
+        **{f"{name}_auc": auc(name) for name in (ORIGINAL, comparison.chosen, RETRAIN)},
+        **{f"{name}_ratio": ratio_or_none(each) for name, each in ratios.items()},
         **{f"{name}_js": each.to_retrain for name, each in ratios.items()},
     }
-    return {**audit, "verdict": verdict(audit, found.chosen)}
+    return {**audit, "verdict": canary_verdict(audit, comparison.chosen)}
 
 
-def verdict(audit: dict[str, Any], chosen: str) -> str:
-    """What the JS ratios on the planted rows amount to, as a sentence."""
+def canary_verdict(audit: dict[str, Any], chosen: str) -> str:
+    """A sentence on the JS ratios of the canaries."""
     before, after = audit["original_ratio"], audit[f"{chosen}_ratio"]
     if before is None:
-        return "the Retrains do not differ on the canaries: there is no unit to measure in"
+        return "the Retrains do not differ on the canaries, so the ratio has no unit"
     if before < 2:
-        return "the original is too near to Retrain on the canaries: this run proves nothing"
+        return "the original is too near to Retrain on the canaries: this run shows nothing"
     word = "at most" if after <= before / 2 else "more than"
-    return f"{label(chosen)}'s distance to Retrain on the canaries is {word} half of the original's"
+    return f"{method_title(chosen)}'s distance to Retrain on the canaries is {word} half of the original's"

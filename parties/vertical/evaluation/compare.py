@@ -1,19 +1,20 @@
-"""One request, carried out: the chosen method, the baselines, and models that never saw D_u."""
+"""Carry out a request: run the chosen method, the baselines and the Retrains."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from torch import Tensor
 
-from configs.agreement import Request
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.evaluation.extra_audits import Trials, trials
-from parties.vertical.methods.method import ORIGINAL, Facts, Method
-from parties.vertical.methods.registry import PAIRED, independent, method
+from configs.agreement import RowRequest
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.evaluation.extra_audits import ExtraAudits, run_extra_audits
+from parties.vertical.methods.method import PAIRED, MethodResult, VerticalMethod
+from parties.vertical.methods.registry import independent_retrains, vertical_method
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
-READ = {
+ROW_SETS = {
     "forgotten": vfl_pb2.FORGOTTEN,
     "retained": vfl_pb2.RETAIN,
     "validation": vfl_pb2.VALIDATION,
@@ -23,16 +24,24 @@ READ = {
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a method took, every pass counted."""
+    """The cost of a method, over all its passes.
+
+    Attributes:
+        seconds: time.
+        rows: number of embeddings that passive parties sent.
+        size: bytes on the wire, in both directions.
+        payload: bytes of tensors among them.
+        messages: number of messages.
+    """
 
     seconds: float
-    rows: int  # embeddings of rows that passive parties sent
-    size: int  # bytes on the wire, both ways
-    payload: int = 0  # bytes of tensors among them
+    rows: int
+    size: int
+    payload: int = 0
     messages: int = 0
 
     def since(self, start: "Cost") -> "Cost":
-        """What was added since ``start``."""
+        """The cost that was added since ``start``."""
         return Cost(
             self.seconds - start.seconds,
             self.rows - start.rows,
@@ -43,120 +52,145 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOut:
-    """What a model makes of every row set: logits, and embeddings where figures need them."""
+class ModelReadout:
+    """A model's outputs on each row set.
+
+    Attributes:
+        logits: for each row set, [rows, classes].
+        embeddings: for row sets that metrics need, [rows, total_width].
+    """
 
     logits: dict[str, Tensor]
     embeddings: dict[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """One model: its outputs on every row set, and what it took to get it."""
+class MethodOutcome:
+    """One model: its outputs on each row set, and the cost of its method.
+
+    Attributes:
+        name: name of the method.
+        logits: for each row set, [rows, classes].
+        cost: the cost of the method.
+        guarantee: the guarantee of the run; None for the original model.
+        result: what the method returned.
+        embeddings: for row sets that metrics need, [rows, total_width].
+    """
 
     name: str
     logits: dict[str, Tensor]
     cost: Cost
-    guarantee: Guarantee | None = None  # the original makes no promise
-    facts: Facts = field(default_factory=Facts)
-    embeddings: dict[str, Tensor] = field(default_factory=dict)  # of all parties, side by side
+    guarantee: Guarantee | None = None
+    result: MethodResult = field(default_factory=MethodResult)
+    embeddings: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Comparison:
-    """Everything that was run for one request; ``chosen`` names the method that is delivered."""
+    """Everything that ran for one request.
 
-    request: Request
+    Attributes:
+        request: the request.
+        chosen: name of the method whose model is delivered.
+        outcomes: the outcome of each method.
+        extra_audits: the results of the extra audits.
+    """
+
+    request: RowRequest
     chosen: str
-    outcomes: list[Outcome] = field(default_factory=list)
-    trials: Trials = field(default_factory=Trials)
+    outcomes: list[MethodOutcome] = field(default_factory=list)
+    extra_audits: ExtraAudits = field(default_factory=ExtraAudits)
 
-    def outcome(self, name: str) -> Outcome:
-        """The outcome of one method."""
+    def outcome(self, name: str) -> MethodOutcome:
+        """The outcome of a method."""
         return next(each for each in self.outcomes if each.name == name)
 
     @property
-    def delivered(self) -> Outcome:
+    def delivered(self) -> MethodOutcome:
         """The outcome of the chosen method."""
         return self.outcome(self.chosen)
 
 
 @dataclass(frozen=True, slots=True)
-class Untouched:
-    """The model as it is, for its row."""
+class Original:
+    """The original model as a method that changes nothing."""
 
     name: str = ORIGINAL
     guarantee: None = None
 
-    def run(self, _federation: Federation) -> Facts:
-        """Change nothing."""
-        return Facts()
+    def run(self, _split_model: SplitModel) -> MethodResult:
+        """Return an empty result."""
+        return MethodResult()
 
 
-def compare(federation: Federation, request: Request) -> Comparison:
-    """Carry out a request from the present model and compare; ends with the chosen method's.
+def compare_methods(split_model: SplitModel, request: RowRequest) -> Comparison:
+    """Run all methods on a request; at the end restore the chosen method's model.
 
-    The original is trained already; ``Federation.forget`` has named D_u.
+    The original model is trained, and ``SplitModel.forget`` was called with the rows of the
+    request.
     """
-    chosen = method(federation.agreement.unlearning.method)
-    found = Comparison(request, chosen.name)
-    federation.keep(ORIGINAL, vfl_pb2.TRAIN)
-    found.outcomes.append(_outcome(federation, Untouched(), request))
-    found.outcomes.append(_outcome(federation, chosen, request))
-    federation.keep(chosen.name, vfl_pb2.UNLEARN)
-    for other in _others(federation, chosen):
-        found.outcomes.append(_outcome(federation, other, request))
+    chosen = vertical_method(split_model.agreement.unlearning.method)
+    comparison = Comparison(request, chosen.name)
+    split_model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
+    comparison.outcomes.append(_outcome(split_model, Original(), request))
+    comparison.outcomes.append(_outcome(split_model, chosen, request))
+    split_model.keep_copy(chosen.name, vfl_pb2.UNLEARN)
+    for other in _others(split_model, chosen):
+        comparison.outcomes.append(_outcome(split_model, other, request))
     if chosen.name != PAIRED:
-        federation.keep(PAIRED, vfl_pb2.UNLEARN)
-    found.trials = trials(federation, chosen.name)
-    federation.restore(chosen.name, ORIGINAL, vfl_pb2.UNLEARN)
-    return found
+        split_model.keep_copy(PAIRED, vfl_pb2.UNLEARN)
+    comparison.extra_audits = run_extra_audits(split_model, chosen.name)
+    split_model.restore_copy(chosen.name, ORIGINAL, vfl_pb2.UNLEARN)
+    return comparison
 
 
-def _others(federation: Federation, chosen: Method) -> list[Method]:
-    """What the chosen method is compared with, in the order of the report."""
-    plan = federation.agreement.unlearning
-    baselines = [method(name) for name in plan.compare]
-    others = [*baselines, *independent(plan.retrains), method(PAIRED)]
+def _others(split_model: SplitModel, chosen: VerticalMethod) -> list[VerticalMethod]:
+    """The methods to compare the chosen one with, in the order of the report."""
+    plan = split_model.agreement.unlearning
+    baselines = [vertical_method(name) for name in plan.compare]
+    others = [*baselines, *independent_retrains(plan.retrains), vertical_method(PAIRED)]
     return [other for other in others if other.name != chosen.name]
 
 
-def _outcome(federation: Federation, method: Method | Untouched, request: Request) -> Outcome:
-    """Run a method, note its cost, then read its model out (not counted)."""
-    name, spent = method.name, partial(_spent, federation)
-    start = federation.once(f"{name} begins", Cost, spent, durable=False)
-    facts = method.run(federation)
-    end = federation.once(f"{name} ends", Cost, spent, durable=False)
-    if facts.audit is not None:
-        shown = federation.once(f"{name} audited", dict, facts.audit)
-        facts = replace(facts, figures={**facts.figures, **shown})
-    read = partial(_read, federation, name, request)
-    out = federation.once(f"{name} read out", ReadOut, read)
-    cost, promise = end.since(start), _level(method, facts)
-    return Outcome(name, out.logits, cost, promise, facts, out.embeddings)
+def _outcome(
+    split_model: SplitModel, method: VerticalMethod | Original, request: RowRequest
+) -> MethodOutcome:
+    """Run a method and measure its cost; then read its model's outputs, which costs nothing."""
+    name, cost_so_far = method.name, partial(_cost_so_far, split_model)
+    start = split_model.once(f"{name} begins", Cost, cost_so_far, durable=False)
+    result = method.run(split_model)
+    end = split_model.once(f"{name} ends", Cost, cost_so_far, durable=False)
+    if result.audit is not None:
+        audit = split_model.once(f"{name} audited", dict, result.audit)
+        result = replace(result, figures={**result.figures, **audit})
+    read = partial(_read, split_model, name, request)
+    readout = split_model.once(f"{name} read out", ModelReadout, read)
+    cost, guarantee = end.since(start), _guarantee(method, result)
+    return MethodOutcome(name, readout.logits, cost, guarantee, result, readout.embeddings)
 
 
-def _level(method: Method | Untouched, facts: Facts) -> Guarantee | None:
-    """What this run promises: more than its method always does only where it was shown."""
-    solved = (facts.figures.get("kkt") or {}).get("converged")
-    return facts.guarantee or (Guarantee.KKT_REPORT if solved else method.guarantee)
+def _guarantee(method: VerticalMethod | Original, result: MethodResult) -> Guarantee | None:
+    """The guarantee of this run; a converged KKT report raises a heuristic's guarantee."""
+    solved = (result.figures.get("kkt") or {}).get("converged")
+    return result.guarantee or (Guarantee.KKT_REPORT if solved else method.guarantee)
 
 
-def _spent(federation: Federation) -> Cost:
-    """What the run took so far."""
-    ledger = federation.party.ledger
-    rows, whole = ledger.total("Embedding").rows, ledger.total()
-    return Cost(ledger.elapsed, rows, whole.size, whole.payload, whole.messages)
+def _cost_so_far(split_model: SplitModel) -> Cost:
+    """The cost of the whole run until now."""
+    traffic = split_model.party.traffic
+    rows, whole = traffic.total("Embedding").rows, traffic.total()
+    return Cost(traffic.elapsed, rows, whole.size, whole.payload, whole.messages)
 
 
-def _read(federation: Federation, name: str, request: Request) -> ReadOut:
-    wanted = READ | ({"triggered": vfl_pb2.TRIGGERED} if request.backdoor else {})
-    parts = sum(len(list(federation.passes.parts(rows))) for rows in wanted.values())
-    federation.party.watch.phase(f"reading out {name}", parts)
-    found = {part: federation.read(rows) for part, rows in wanted.items()}
-    # The neighbourhood of D_u is that in the original's embeddings.
+def _read(split_model: SplitModel, name: str, request: RowRequest) -> ModelReadout:
+    wanted = ROW_SETS | ({"triggered": vfl_pb2.TRIGGERED} if request.backdoor else {})
+    parts = sum(len(list(split_model.loop.pass_requests(rows))) for rows in wanted.values())
+    split_model.party.progress.phase(f"reading out {name}", parts)
+    outputs = {part: split_model.read(rows) for part, rows in wanted.items()}
+    # Neighbours of D_u are found in the original model's embeddings.
     embedded = ["forgotten", "test", *(["retained"] if name == ORIGINAL else [])]
-    return ReadOut(
-        {part: each.logits for part, each in found.items()},
-        {part: found[part].embeddings for part in embedded if found[part].embeddings.dim() == 2},
+    embeddings = {part: outputs[part].embeddings for part in embedded}
+    return ModelReadout(
+        {part: each.logits for part, each in outputs.items()},
+        {part: each for part, each in embeddings.items() if each.dim() == 2},
     )

@@ -1,6 +1,7 @@
-"""Trials: what the evaluation of a request does with the models beyond reading them out.
+"""Extra audits of a request that need the models themselves, not only their outputs.
 
-Each leaves the federation with some model; whoever comes next restores the one it needs.
+They exchange parties, measure parameter distances, relearn D_u, train shadow models and test a
+reconstruction. Each audit restores the model that it needs, and leaves some model behind.
 """
 
 from collections.abc import Iterator
@@ -12,175 +13,199 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from configs.evaluation import Relearn
-from parties.vertical.engine.batch import Batch, Use
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import DESCEND, accuracy
-from parties.vertical.methods.method import ORIGINAL
-from parties.vertical.methods.registry import PAIRED
-from parties.vertical.training_run import train
+from configs.evaluation import RelearnSettings
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import DESCEND, accuracy_on_rows, train_model
+from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
+from parties.vertical.methods.method import PAIRED
 from protocol import vfl_pb2
-from unlearning.audit.membership import Outputs
-from unlearning.audit.relearning import steps_until
-from unlearning.audit.shadow import Shadow
+from unlearning.audit.membership import Outputs, ShadowOutputs
+from unlearning.audit.relearning import steps_to_relearn
 
 _ATTACKED = {"forgotten": vfl_pb2.FORGOTTEN, "test": vfl_pb2.TEST}
 
 
 @dataclass(frozen=True, slots=True)
-class Trials:
-    """What was found.
+class ExtraAudits:
+    """The results of the extra audits.
 
     Attributes:
-        exchanged: party -> row set -> logits of the delivered model with the original's half there.
-        distances: slot -> party -> distance from the paired Retrain; None for another shape.
-        relearned: slot -> steps until D_u is known again, by order of its rows.
-        shadows: models that learned halves of D_r.
-        inverted: slot -> party -> how well its change from the original points to the only row.
+        exchanged: for each party and row set, [rows, classes], the logits of the delivered model
+            with the original parameters at that party.
+        distances: for each slot and party, the distance from the paired Retrain; None if shapes
+            differ.
+        relearned: for each slot, the number of steps until D_u is known again, one per row order.
+        shadows: outputs of the shadow models.
+        reconstruction: for each slot and party, how well the change since the original model
+            reveals the only forgotten row.
     """
 
     exchanged: dict[str, dict[str, Tensor]] = field(default_factory=dict)
     distances: dict[str, dict[str, float | None]] = field(default_factory=dict)
     relearned: dict[str, list[int]] = field(default_factory=dict)
-    shadows: list[Shadow] = field(default_factory=list)
-    inverted: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    shadows: list[ShadowOutputs] = field(default_factory=list)
+    reconstruction: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 
-def trials(federation: Federation, chosen: str) -> Trials:
-    """All that the agreement asks for; ``chosen`` names the slot of the delivered model.
+def run_extra_audits(split_model: SplitModel, chosen: str) -> ExtraAudits:
+    """Run the audits that the agreement has; ``chosen`` is the slot of the delivered model.
 
-    The slots of the original and of the paired Retrain are there as well.
+    The slots of the original model and of the paired Retrain must have copies too.
     """
-    plan = federation.agreement.evaluation
-    if not {ORIGINAL, chosen, PAIRED} <= set(federation.half.slots):
-        return Trials(shadows=_shadows(federation, plan.shadows))  # no copies to exchange or weigh
-    apart = _distances(federation, [ORIGINAL, chosen])
-    halves = _exchanged(federation, chosen) if plan.completeness else {}
-    relearned = _relearned(federation, plan.relearn, [chosen, PAIRED]) if plan.relearn else {}
-    inverted = _inverted(federation, [chosen, PAIRED])
-    return Trials(halves, apart, relearned, _shadows(federation, plan.shadows), inverted)
+    plan = split_model.agreement.evaluation
+    if not {ORIGINAL, chosen, PAIRED} <= set(split_model.local_model.slots):
+        # An ensemble keeps no copies to exchange or compare.
+        return ExtraAudits(shadows=_shadow_outputs(split_model, plan.shadows))
+    distances = _distances(split_model, [ORIGINAL, chosen])
+    exchanged = _with_exchanged_parties(split_model, chosen) if plan.completeness else {}
+    relearned = _relearning(split_model, plan.relearn, [chosen, PAIRED]) if plan.relearn else {}
+    reconstructions = _reconstruction(split_model, [chosen, PAIRED])
+    return ExtraAudits(
+        exchanged, distances, relearned, _shadow_outputs(split_model, plan.shadows), reconstructions
+    )
 
 
-def _distances(federation: Federation, slots: list[str]) -> dict[str, dict[str, float | None]]:
-    """Distances of parameters, from the Retrain that began where the original did.
+def _distances(split_model: SplitModel, slots: list[str]) -> dict[str, dict[str, float | None]]:
+    """Parameter distances from the paired Retrain, which started where the original model did.
 
-    Two models that began elsewhere are far from each other whatever they know.
+    Models with other initial weights are far apart, whatever rows they were trained on.
     """
-    federation.restore(PAIRED, ORIGINAL, vfl_pb2.EVALUATE)
+    split_model.restore_copy(PAIRED, ORIGINAL, vfl_pb2.EVALUATE)
 
     def work() -> dict[str, dict[str, float | None]]:
-        return {slot: distances(federation, slot) for slot in slots}
+        return {slot: parameter_distances(split_model, slot) for slot in slots}
 
-    return federation.once("distances of parameters", dict, work, durable=False)
+    return split_model.once("distances of parameters", dict, work, durable=False)
 
 
-def distances(federation: Federation, slot: str) -> dict[str, float | None]:
-    """Every party's distance |θ - copy| of its half; None where their shapes differ."""
-    weigh = vfl_pb2.Arrange(weigh=vfl_pb2.Weigh(slot=slot))
+def parameter_distances(split_model: SplitModel, slot: str) -> dict[str, float | None]:
+    """For each party, the distance of its parameters from a copy; None if shapes differ."""
+    command = vfl_pb2.ModelCommand(report_norms=vfl_pb2.ReportNorms(slot=slot))
     return {
-        name: sqrt(report.slot_square) if report.HasField("slot_square") else None
-        for name, report in federation.everybody(vfl_pb2.EVALUATE, weigh).items()
+        name: sqrt(report.distance_square) if report.HasField("distance_square") else None
+        for name, report in split_model.command_all(vfl_pb2.EVALUATE, command).items()
     }
 
 
-def _exchanged(federation: Federation, chosen: str) -> dict[str, dict[str, Tensor]]:
-    """The delivered model with one party's half of the original's at a time."""
-    federation.restore(chosen, ORIGINAL, vfl_pb2.EVALUATE)
-    found = {}
-    for name in (*federation.agreement.passive, federation.party.name):
-        exchange(federation, name, ORIGINAL)
-        read = partial(_read, federation)
-        found[name] = federation.once(f"{name} exchanged", dict[str, Tensor], read, durable=False)
-        exchange(federation, name, chosen)
-    return found
+def _with_exchanged_parties(split_model: SplitModel, chosen: str) -> dict[str, dict[str, Tensor]]:
+    """The delivered model with the original parameters at one party at a time."""
+    split_model.restore_copy(chosen, ORIGINAL, vfl_pb2.EVALUATE)
+    results = {}
+    for name in (*split_model.agreement.passive, split_model.party.name):
+        restore_party(split_model, name, ORIGINAL)
+        read = partial(_read, split_model)
+        results[name] = split_model.once(
+            f"{name} exchanged", dict[str, Tensor], read, durable=False
+        )
+        restore_party(split_model, name, chosen)
+    return results
 
 
-def exchange(federation: Federation, party: str, slot: str) -> None:
-    """Have one party alone go back to a copy; the others keep their halves."""
-    restore = vfl_pb2.Restore(slot=slot, stream=federation.stream)
-    federation.have(party, vfl_pb2.EVALUATE, vfl_pb2.Arrange(restore=restore))
+def restore_party(split_model: SplitModel, party: str, slot: str) -> None:
+    """Let one party restore a copy; the others keep their parameters."""
+    restore = vfl_pb2.RestoreCopy(slot=slot, stream=split_model.stream)
+    split_model.command_party(party, vfl_pb2.EVALUATE, vfl_pb2.ModelCommand(restore_copy=restore))
 
 
-def _read(federation: Federation) -> dict[str, Tensor]:
-    return {part: federation.logits(rows) for part, rows in _ATTACKED.items()}
+def _read(split_model: SplitModel) -> dict[str, Tensor]:
+    return {part: split_model.logits(rows) for part, rows in _ATTACKED.items()}
 
 
-def _relearned(federation: Federation, plan: Relearn, slots: list[str]) -> dict[str, list[int]]:
-    federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.EVALUATE)
-    goal = federation.once(
-        "the original on D_u", float, lambda: accuracy(federation, vfl_pb2.FORGOTTEN), durable=False
+def _relearning(
+    split_model: SplitModel, plan: RelearnSettings, slots: list[str]
+) -> dict[str, list[int]]:
+    split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.EVALUATE)
+    goal = split_model.once(
+        "the original on D_u",
+        float,
+        lambda: accuracy_on_rows(split_model, vfl_pb2.FORGOTTEN),
+        durable=False,
     )
     return {
-        slot: [_steps(federation, plan, slot, order, goal) for order in range(1, plan.orders + 1)]
+        slot: [
+            _relearning_steps(split_model, plan, slot, order, goal)
+            for order in range(1, plan.orders + 1)
+        ]
         for slot in dict.fromkeys(slots)
     }
 
 
-def _steps(federation: Federation, plan: Relearn, slot: str, order: int, goal: float) -> int:
-    """Steps that one model takes with one order of the rows."""
-    federation.restore(slot, f"relearn-{order}", vfl_pb2.RELEARN)
-    federation.party.watch.phase(f"{slot} learns again, order {order}", plan.cap)
+def _relearning_steps(
+    split_model: SplitModel, plan: RelearnSettings, slot: str, order: int, goal: float
+) -> int:
+    """Number of steps in which one model relearns D_u with one order of its rows."""
+    split_model.restore_copy(slot, f"relearn-{order}", vfl_pb2.RELEARN)
+    split_model.party.progress.phase(f"{slot} learns again, order {order}", plan.max_steps)
 
     def work() -> int:
-        return steps_until(_climb(federation, plan), goal, plan.cap)
+        return steps_to_relearn(_accuracies(split_model, plan), goal, plan.max_steps)
 
-    return federation.once(f"{slot} learns again, order {order}", int, work)
+    return split_model.once(f"{slot} learns again, order {order}", int, work)
 
 
-def _climb(federation: Federation, plan: Relearn) -> Iterator[float]:
-    """The accuracy on D_u before each step; it ends where numbers are no longer finite."""
+def _accuracies(split_model: SplitModel, plan: RelearnSettings) -> Iterator[float]:
+    """The accuracy on D_u before each step; ends if numbers are not finite."""
     epoch = 0
     while True:
         epoch += 1
-        for ask in federation.passes.batches(vfl_pb2.FORGOTTEN, epoch, plan.batch):
-            right = accuracy(federation, vfl_pb2.FORGOTTEN, vfl_pb2.RELEARN)
-            if federation.diverged:
+        for request in split_model.loop.epoch_requests(vfl_pb2.FORGOTTEN, epoch, plan.batch):
+            accuracy = accuracy_on_rows(split_model, vfl_pb2.FORGOTTEN, vfl_pb2.RELEARN)
+            if split_model.diverged:
                 return
-            yield right
-            federation.passes.sweep(vfl_pb2.RELEARN, [ask], _descend)
+            yield accuracy
+            split_model.loop.run_batches(vfl_pb2.RELEARN, [request], _training_loss)
 
 
-def _descend(batch: Batch) -> Use:
-    return Use(cross_entropy(batch.logits, batch.labels), DESCEND)
+def _training_loss(batch: TrainingBatch) -> BatchLoss:
+    return BatchLoss(cross_entropy(batch.logits, batch.labels), DESCEND)
 
 
-def _inverted(federation: Federation, slots: list[str]) -> dict[str, dict[str, dict[str, float]]]:
-    """For a request of one row: what the parties' halves would give away, if published."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    if len(federation.rows.forgotten) != 1:
-        return found
+def _reconstruction(
+    split_model: SplitModel, slots: list[str]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """For a request of one row: how much the parties' changes would reveal, if published."""
+    results: dict[str, dict[str, dict[str, float]]] = {}
+    if len(split_model.rows.forgotten) != 1:
+        return results
     for slot in slots:
-        federation.restore(slot, ORIGINAL, vfl_pb2.EVALUATE)
-        work = partial(inversions, federation, ORIGINAL)
-        found[slot] = federation.once(f"{slot} inverted", dict, work, durable=False)
-    return found
+        split_model.restore_copy(slot, ORIGINAL, vfl_pb2.EVALUATE)
+        work = partial(reconstruction_attacks, split_model, ORIGINAL)
+        results[slot] = split_model.once(f"{slot} inverted", dict, work, durable=False)
+    return results
 
 
-def inversions(federation: Federation, slot: str) -> dict[str, dict[str, float]]:
-    """What the change from a copy tells about the only row of D_u, where parties can say."""
-    invert = vfl_pb2.Arrange(invert=vfl_pb2.Invert(slot=slot))
+def reconstruction_attacks(split_model: SplitModel, slot: str) -> dict[str, dict[str, float]]:
+    """How much each party's change since a copy reveals of the only row of D_u.
+
+    Parties whose first layer does not take a whole row are missing.
+    """
+    invert = vfl_pb2.ModelCommand(test_reconstruction=vfl_pb2.TestReconstruction(slot=slot))
     return {
         name: {"cosine": report.cosine, "rank": report.rank}
-        for name, report in federation.everybody(vfl_pb2.EVALUATE, invert).items()
+        for name, report in split_model.command_all(vfl_pb2.EVALUATE, invert).items()
         if report.HasField("rank")
     }
 
 
-def _shadows(federation: Federation, count: int) -> list[Shadow]:
-    """Models of the same pipeline, each on a half of D_r of its own."""
-    found = []
+def _shadow_outputs(split_model: SplitModel, count: int) -> list[ShadowOutputs]:
+    """Outputs of shadow models, each trained on its own half of D_r."""
+    results = []
     for number in range(1, count + 1):
         stream = f"shadow-{number}"
-        train(federation, vfl_pb2.HALF, stream, stream)
+        train_model(split_model, vfl_pb2.SHADOW_HALF, stream, stream)
         members, others = (
-            _outputs(federation, rows, f"{stream} on {name}")
-            for name, rows in (("its half", vfl_pb2.HALF), ("the other", vfl_pb2.OTHER_HALF))
+            _outputs(split_model, rows, f"{stream} on {name}")
+            for name, rows in (
+                ("its half", vfl_pb2.SHADOW_HALF),
+                ("the other", vfl_pb2.SHADOW_OTHER_HALF),
+            )
         )
-        found.append(Shadow(members, others))
-    return found
+        results.append(ShadowOutputs(members, others))
+    return results
 
 
-def _outputs(federation: Federation, rows: vfl_pb2.Rows, name: str) -> Outputs:
-    read = partial(federation.logits, rows)
-    labels = federation.labels[torch.from_numpy(federation.rows.of(rows))]
-    return Outputs(federation.once(name, Tensor, read), labels)
+def _outputs(split_model: SplitModel, rows: vfl_pb2.Rows, name: str) -> Outputs:
+    read = partial(split_model.logits, rows)
+    labels = split_model.labels[torch.from_numpy(split_model.rows.select(rows))]
+    return Outputs(split_model.once(name, Tensor, read), labels)

@@ -1,36 +1,36 @@
-"""The label attack: what one known label and the first unlearning gradients give away."""
+"""The label attack: labels that one known label and the sent gradients of D_u reveal."""
 
 from typing import Any
 
 import torch
 
-from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.compare import Comparison
-from unlearning.audit.leakage import leakage
+from unlearning.audit.leakage import label_leakage
 
 
-def label_attack(federation: Federation, found: Comparison) -> dict[str, Any] | None:
-    """The worst party's figures, and every party's own; None where no gradients were sent."""
-    answered = found.delivered.facts.answered
-    if answered is None or not answered.gradients:
+def label_attack(split_model: SplitModel, comparison: Comparison) -> dict[str, Any] | None:
+    """The result for the worst party and for each party; None if no gradient was sent."""
+    sent = comparison.delivered.result.sent_gradients
+    if sent is None or not sent.gradients:
         return None
-    labels = federation.labels[answered.rows]
+    labels = split_model.labels[sent.rows]
     if len(torch.unique(labels)) < 2:
         return None
     try:
-        each = {
-            name: leakage(gradient, labels, known=0)
-            for name, gradient in answered.gradients.items()
+        leaks = {
+            name: label_leakage(gradient, labels, known=0)
+            for name, gradient in sent.gradients.items()
         }
     except ValueError:  # the others are all of one kind
         return None
-    worst = max(each.values(), key=lambda one: abs(one.cosine - 0.5))
+    worst = max(leaks.values(), key=lambda leak: abs(leak.cosine - 0.5))
     return {
         "cosine_auc": worst.cosine,
-        "norm_auc": max((one.norm for one in each.values()), key=lambda auc: abs(auc - 0.5)),
+        "norm_auc": max((leak.norm for leak in leaks.values()), key=lambda auc: abs(auc - 0.5)),
         "known_labels": 1,
         "rows": worst.rows,
         "parties": {
-            name: {"cosine_auc": one.cosine, "norm_auc": one.norm} for name, one in each.items()
+            name: {"cosine_auc": leak.cosine, "norm_auc": leak.norm} for name, leak in leaks.items()
         },
     }

@@ -1,38 +1,54 @@
-"""What a request's comparison amounts to: the figures of the report, as plain JSON values."""
+"""All metrics of one request, as JSON values for the report."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.evaluation.all_metrics import suite
-from parties.vertical.evaluation.audits import audits
+from parties.report.method_names import RETRAIN, is_independent_retrain
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.requests import RequestRows
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.evaluation.attack_metrics import (
+    backdoor_metrics,
+    membership_metrics,
+    party_view_metrics,
+    update_difference_metrics,
+)
+from parties.vertical.evaluation.audits import request_audits
 from parties.vertical.evaluation.canary_audit import canary_audit
-from parties.vertical.evaluation.compare import Comparison, Cost, Outcome
-from parties.vertical.evaluation.js import known, to_retrains
+from parties.vertical.evaluation.compare import Comparison, Cost, MethodOutcome
 from parties.vertical.evaluation.label_attack import label_attack
-from parties.vertical.evaluation.model_outputs import RETRAIN, Seen
-from parties.vertical.evaluation.row_groups import Ground
-from parties.vertical.methods.method import ORIGINAL
-from parties.vertical.requests import Chosen
-from unlearning.audit.entropy import predictive_entropy
-from unlearning.audit.membership import Verdict
+from parties.vertical.evaluation.model_outputs import (
+    ModelOutputs,
+    js_ratio_to_retrains,
+    ratio_or_none,
+)
+from parties.vertical.evaluation.output_metrics import (
+    distance_metrics,
+    forgetting_metrics,
+    two_sample_metrics,
+    utility_metrics,
+)
+from parties.vertical.evaluation.row_groups import RowGroups
+from unlearning.audit.forgetting import predictive_entropy
+from unlearning.audit.membership import MembershipResult
+from unlearning.audit.metric import Measurement, metric_table
 from unlearning.objectives import forgetting_scores
 
 BINS = 24
 
 
-def nothing(federation: Federation, chosen: Chosen) -> dict[str, Any]:
-    """The record of a request none of whose rows was learned: nothing ran."""
+def empty_request_record(split_model: SplitModel, chosen: RequestRows) -> dict[str, Any]:
+    """The record of a request without training rows, for which no method ran."""
     return {
-        **_named(federation, chosen),
-        "method": federation.agreement.unlearning.method,
+        **_named(split_model, chosen),
+        "method": split_model.agreement.unlearning.method,
         "threshold": None,
         "iterations": [],
-        "stopped": "nothing to forget: none of the requested rows was learned",
+        "stopped": "nothing to forget: no requested row is a training row",
         "methods": [],
         "entropy": None,
         "label_attack": None,
@@ -42,92 +58,106 @@ def nothing(federation: Federation, chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def _named(federation: Federation, chosen: Chosen) -> dict[str, Any]:
+def _named(split_model: SplitModel, chosen: RequestRows) -> dict[str, Any]:
     return {
         "name": chosen.request.name,
         "classes": list(chosen.request.classes),
         "fraction": chosen.request.fraction,
-        "forgotten": len(federation.rows.forgotten),
-        "retained": len(federation.rows.retain),
+        "forgotten": len(split_model.rows.forgotten),
+        "retained": len(split_model.rows.retain),
         "canaries": len(chosen.canaries),
     }
 
 
-def record(
-    federation: Federation, chosen: Chosen, where: Ground, found: Comparison
+def request_record(
+    split_model: SplitModel, chosen: RequestRows, groups: RowGroups, comparison: Comparison
 ) -> dict[str, Any]:
-    """The request's part of ``metrics.json``, but for what was purged."""
-    facts, seen = found.delivered.facts, Seen(federation.agreement, found, where)
+    """The record of a request in ``metrics.json``, without the purge."""
+    result, models = (
+        comparison.delivered.result,
+        ModelOutputs(split_model.agreement, comparison, groups),
+    )
     return {
-        **_named(federation, chosen),
-        "method": found.chosen,
-        "threshold": _threshold(federation, found),
-        "iterations": list(facts.iterations),
-        "stopped": facts.stopped,
-        "methods": _methods(federation, seen, chosen),
-        "entropy": _entropies(found, where),
-        "label_attack": label_attack(federation, found),
-        "canary_audit": canary_audit(found, where) if len(where.canaries) else None,
-        "figures": suite(seen),
-        "audits": audits(seen),
+        **_named(split_model, chosen),
+        "method": comparison.chosen,
+        "threshold": _threshold(split_model, comparison),
+        "iterations": list(result.iterations),
+        "stopped": result.stopped,
+        "methods": _methods(split_model, models, chosen),
+        "entropy": _entropies(comparison, groups),
+        "label_attack": label_attack(split_model, comparison),
+        "canary_audit": canary_audit(comparison, groups) if len(groups.canaries) else None,
+        "figures": all_metrics(models),
+        "audits": request_audits(models),
     }
 
 
-def _methods(federation: Federation, seen: Seen, chosen: Chosen) -> list[dict[str, Any]]:
-    where, found = seen.where, seen.found
-    whole = chosen.request.classes if chosen.request.fraction == 1 else ()
-    gone = [federation.agreement.labels.classes.index(name) for name in whole]
-    full = _full_retrain(federation, found.outcome(RETRAIN).cost)
+def _methods(
+    split_model: SplitModel, models: ModelOutputs, chosen: RequestRows
+) -> list[dict[str, Any]]:
+    groups, comparison = models.row_groups, models.comparison
+    removed_classes = chosen.request.classes if chosen.request.fraction == 1 else ()
+    gone = [split_model.agreement.labels.classes.index(name) for name in removed_classes]
+    full = _full_retrain(split_model, comparison.outcome(RETRAIN).cost)
     return [
         {
             "name": outcome.name,
             "guarantee": outcome.guarantee and outcome.guarantee.value,
-            "facts": outcome.facts.figures,
-            "accuracy": _accuracies(outcome, where, gone),
-            "membership": _membership(seen.verdicts[outcome.name]),
-            "divergence": _divergences(outcome, found, where),
+            "facts": outcome.result.figures,
+            "accuracy": _accuracies(outcome, groups, gone),
+            "membership": _membership(models.membership_results[outcome.name]),
+            "divergence": _divergences(outcome, comparison, groups),
             "cost": None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
         }
-        for outcome in found.outcomes
+        for outcome in comparison.outcomes
     ]
 
 
-def _accuracies(outcome: Outcome, where: Ground, gone: Sequence[int]) -> dict[str, float | None]:
-    right = {
+def _accuracies(
+    outcome: MethodOutcome, groups: RowGroups, gone: Sequence[int]
+) -> dict[str, float | None]:
+    correct = {
         name: (outcome.logits[name].argmax(dim=1) == truth).double()
-        for name, truth in where.labels.items()
+        for name, truth in groups.labels.items()
     }
-    right["forgotten"] = right["forgotten"][where.plain]
-    figures: dict[str, float | None] = {name: each.mean().item() for name, each in right.items()}
-    remaining = ~torch.isin(where.labels["test"], torch.tensor(gone, dtype=torch.int64))
-    figures["test_remaining_classes"] = right["test"][remaining].mean().item() if gone else None
+    correct["forgotten"] = correct["forgotten"][groups.forgotten]
+    figures: dict[str, float | None] = {name: each.mean().item() for name, each in correct.items()}
+    remaining = ~torch.isin(groups.labels["test"], torch.tensor(gone, dtype=torch.int64))
+    figures["test_remaining_classes"] = correct["test"][remaining].mean().item() if gone else None
     return figures
 
 
-def _membership(verdict: Verdict) -> dict[str, Any]:
+def _membership(result: MembershipResult) -> dict[str, Any]:
     return {
-        "balanced_accuracy": verdict.balanced_accuracy.value,
-        "auc": verdict.auc.value,
-        "interval": [verdict.auc.low, verdict.auc.high],
-        "members": verdict.members,
-        "others": verdict.non_members,
+        "balanced_accuracy": result.balanced_accuracy.value,
+        "auc": result.auc.value,
+        "interval": [result.auc.low, result.auc.high],
+        "members": result.members,
+        "others": result.non_members,
     }
 
 
-def _divergences(outcome: Outcome, found: Comparison, where: Ground) -> dict[str, Any]:
-    """JS to the independent Retrains over that between them."""
-    positions = {"forgotten": where.plain, "retained": None, "test": None}
-    ratios = {part: to_retrains(outcome, found, part, rows) for part, rows in positions.items()}
-    return {part: {"js": each.to_retrain, "ratio": known(each)} for part, each in ratios.items()}
+def _divergences(
+    outcome: MethodOutcome, comparison: Comparison, groups: RowGroups
+) -> dict[str, Any]:
+    """JS divergence to the independent Retrains, divided by the one between them."""
+    positions = {"forgotten": groups.forgotten, "retained": None, "test": None}
+    ratios = {
+        part: js_ratio_to_retrains(outcome, comparison, part, rows)
+        for part, rows in positions.items()
+    }
+    return {
+        part: {"js": each.to_retrain, "ratio": ratio_or_none(each)} for part, each in ratios.items()
+    }
 
 
-def _full_retrain(federation: Federation, measured: Cost) -> Cost:
-    """Retrain at the shipped number of epochs, without early stopping."""
-    if federation.agreement.training.optimiser == "newton-cg":
-        return measured  # it has no epochs, and ends at the optimum
-    passives = len(federation.agreement.passive)
-    rows = federation.agreement.training.epochs * len(federation.rows.retain) * passives
-    if not measured.rows:  # embeddings came once, before: it crossed no row either
+def _full_retrain(split_model: SplitModel, measured: Cost) -> Cost:
+    """The cost of Retrain for all epochs, without early stopping."""
+    if split_model.agreement.training.optimiser == "newton-cg":
+        return measured  # Newton steps have no epochs and end at the optimum
+    passives = len(split_model.agreement.passive)
+    rows = split_model.agreement.training.epochs * len(split_model.rows.retain) * passives
+    if not measured.rows:  # all embeddings were sent before, so Retrain sends none either
         return measured
     scale = rows / measured.rows
     sizes = (measured.size, measured.payload, measured.messages)
@@ -147,37 +177,72 @@ def _cost(cost: Cost, full: Cost) -> dict[str, float | None]:
     }
 
 
-def _threshold(federation: Federation, found: Comparison) -> dict[str, Any]:
-    weight = federation.agreement.unlearning.fedora.weight
+def _threshold(split_model: SplitModel, comparison: Comparison) -> dict[str, Any]:
+    weight = split_model.agreement.unlearning.fedora.weight
 
     def score(name: str) -> float:
-        logits = found.outcome(name).logits["forgotten"]
+        logits = comparison.outcome(name).logits["forgotten"]
         return forgetting_scores(logits, weight).mean().item()
 
-    threshold = found.delivered.facts.threshold
+    threshold = comparison.delivered.result.threshold
     return {
         "policy": threshold and threshold.policy,
         "gamma": threshold and threshold.gamma,
         "original_score": score(ORIGINAL),
-        f"{found.chosen}_score": score(found.chosen),
+        f"{comparison.chosen}_score": score(comparison.chosen),
         "retrain_score": score(RETRAIN),
     }
 
 
-def _entropies(found: Comparison, where: Ground) -> dict[str, Any]:
-    """Histograms of predictive entropy on D_u and on class-matched rows never seen."""
-    classes = found.outcome(ORIGINAL).logits["test"].shape[1]
+def _entropies(comparison: Comparison, groups: RowGroups) -> dict[str, Any]:
+    """Histograms of the predictive entropy, on D_u and on unseen rows of the same classes."""
+    classes = comparison.outcome(ORIGINAL).logits["test"].shape[1]
     edges = np.linspace(0, np.log(classes), BINS + 1)
 
     def counts(logits: Tensor) -> list[int]:
         clipped = np.clip(predictive_entropy(logits).numpy(), 0, edges[-1])
         return [int(count) for count in np.histogram(clipped, edges)[0]]
 
-    def both(outcome: Outcome) -> dict[str, list[int]]:
+    def both(outcome: MethodOutcome) -> dict[str, list[int]]:
         return {
-            "forgotten": counts(outcome.logits["forgotten"][where.plain]),
-            "heldout": counts(outcome.logits["test"][where.matched]),
+            "forgotten": counts(outcome.logits["forgotten"][groups.forgotten]),
+            "heldout": counts(outcome.logits["test"][groups.matched]),
         }
 
-    models = {name: both(found.outcome(name)) for name in (ORIGINAL, found.chosen, RETRAIN)}
+    models = {
+        name: both(comparison.outcome(name)) for name in (ORIGINAL, comparison.chosen, RETRAIN)
+    }
     return {"edges": edges.tolist(), **models}
+
+
+MetricGroup = Callable[[ModelOutputs, MethodOutcome], dict[str, Measurement]]
+_OF_ALL: tuple[MetricGroup, ...] = (
+    utility_metrics,
+    forgetting_metrics,
+    membership_metrics,
+    distance_metrics,
+    two_sample_metrics,
+    backdoor_metrics,
+)
+_OF_UPDATES: tuple[MetricGroup, ...] = (update_difference_metrics, party_view_metrics)
+
+
+def all_metrics(models: ModelOutputs) -> dict[str, list[dict[str, Any]]]:
+    """All metrics of each model, by its name."""
+    measured = {each.name: _measured(models, each) for each in models.comparison.outcomes}
+    retrains = [each.name for each in models.retrains]
+    return {
+        name: [figure.plain() for figure in figures]
+        for name, figures in metric_table(measured, retrains).items()
+    }
+
+
+def _measured(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
+    figures: dict[str, Measurement] = {}
+    for subject in _OF_ALL:
+        figures |= subject(models, outcome)
+    # Attacks that learn anew for every model: on what is delivered, and on its Retrain column.
+    if outcome.name == models.comparison.chosen or is_independent_retrain(outcome.name):
+        for subject in _OF_UPDATES:
+            figures |= subject(models, outcome)
+    return figures

@@ -1,4 +1,4 @@
-"""What the figures of a request are made of: every model's outputs, and which rows they are of."""
+"""The outputs of all models of one request, and the rows and attacks that metrics share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,49 +8,57 @@ import numpy as np
 import torch
 from sklearn.pipeline import Pipeline
 from torch import Tensor
+from torch.nn.functional import log_softmax
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 from parties.common.shared_randomness import Index
-from parties.vertical.evaluation.compare import Comparison, Outcome
-from parties.vertical.evaluation.row_groups import Ground
-from parties.vertical.methods.method import ORIGINAL
-from unlearning.audit.membership import Outputs, Verdict, fit_attack, score_attack
-from unlearning.audit.shadow import fit_shadow_attack
-from unlearning.audit.utility import neighbours
+from parties.report.method_names import is_independent_retrain
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.evaluation.compare import Comparison, MethodOutcome
+from parties.vertical.evaluation.row_groups import RowGroups
+from unlearning.audit.divergence import JsRatio, js_divergence, js_ratio
+from unlearning.audit.membership import (
+    MembershipResult,
+    Outputs,
+    fit_attack,
+    fit_shadow_attack,
+    score_attack,
+)
+from unlearning.audit.utility import nearest_rows
 
-MOST = 500  # rows of D_u, or of those it is compared with, in attacks that learn by themselves
-RETRAIN = "retrain"
-
-
-def is_independent(name: str) -> bool:
-    """Whether a model is a Retrain with a random start of its own."""
-    return name == RETRAIN or name.removeprefix(f"{RETRAIN}-").isdigit()
+MOST_ATTACKED = 500  # rows of each kind in attacks that are trained per model
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One request's models on its rows."""
+class ModelOutputs:
+    """The models of one request, with the row groups that metrics read.
 
-    agreement: Agreement
-    found: Comparison
-    where: Ground
+    Attributes:
+        agreement: the agreement.
+        comparison: the outcomes of all methods.
+        row_groups: the row groups.
+    """
+
+    agreement: VerticalAgreement
+    comparison: Comparison
+    row_groups: RowGroups
 
     @property
-    def original(self) -> Outcome:
-        """The model before forgetting."""
-        return self.found.outcome(ORIGINAL)
+    def original(self) -> MethodOutcome:
+        """The outcome of the original model."""
+        return self.comparison.outcome(ORIGINAL)
 
     @property
-    def retrains(self) -> list[Outcome]:
-        """The independent ones."""
-        return [each for each in self.found.outcomes if is_independent(each.name)]
+    def retrains(self) -> list[MethodOutcome]:
+        """The outcomes of the independent Retrains."""
+        return [each for each in self.comparison.outcomes if is_independent_retrain(each.name)]
 
-    def others(self, outcome: Outcome) -> list[Outcome]:
-        """The independent Retrains but for the model itself."""
+    def other_retrains(self, outcome: MethodOutcome) -> list[MethodOutcome]:
+        """The outcomes of the independent Retrains without ``outcome``."""
         return [each for each in self.retrains if each is not outcome]
 
-    def other(self, outcome: Outcome) -> Outcome | None:
-        """One Retrain to compare with: the first, and for a Retrain the one after it."""
+    def reference_retrain(self, outcome: MethodOutcome) -> MethodOutcome | None:
+        """One Retrain to compare with: the first, or for a Retrain the next one."""
         retrains = self.retrains
         if outcome not in retrains:
             return retrains[0] if retrains else None
@@ -59,94 +67,139 @@ class Seen:
 
     @property
     def classes(self) -> Sequence[str]:
-        """What is predicted."""
+        """The names of the classes."""
         return self.agreement.labels.classes
 
     @cached_property
     def remaining(self) -> Tensor | None:
-        """Which test rows are of classes that remain; None where no whole class went."""
-        request = self.found.request
+        """Which test rows, [test_rows], are of remaining classes; None if all classes remain."""
+        request = self.comparison.request
         if request.fraction < 1 or not request.classes:
             return None
         gone = torch.tensor([self.classes.index(name) for name in request.classes])
-        kept = ~torch.isin(self.where.labels["test"], gone)
+        kept = ~torch.isin(self.row_groups.labels["test"], gone)
         return kept if kept.any() else None
 
     @cached_property
     def same_class(self) -> Index:
-        """Positions in test of rows of D_u's classes."""
-        forgotten = self.where.labels["forgotten"][self.where.plain]
-        return np.flatnonzero(torch.isin(self.where.labels["test"], forgotten).numpy())
+        """Positions in test of rows of D_u's classes, [rows]."""
+        forgotten = self.row_groups.labels["forgotten"][self.row_groups.forgotten]
+        return np.flatnonzero(torch.isin(self.row_groups.labels["test"], forgotten).numpy())
 
     @cached_property
-    def around(self) -> Index:
-        """Positions in D_r of the nearest neighbours of D_u, in the original's embeddings."""
+    def neighbours(self) -> Index:
+        """Positions in D_r, [rows], of D_u's nearest neighbours in the original's embeddings."""
         kept = self.original.embeddings
         if "retained" not in kept:
             return np.empty(0, np.int64)
-        return neighbours(kept["forgotten"][self.where.plain], kept["retained"])
+        return nearest_rows(kept["forgotten"][self.row_groups.forgotten], kept["retained"])
 
     @cached_property
-    def asked(self) -> Index:
-        """Positions in D_u, canaries left out, of the rows in attacks that learn by themselves."""
-        return self.where.generator.permutation(self.where.plain)[:MOST]
+    def attacked_forgotten(self) -> Index:
+        """Positions in D_u, without canaries, for attacks that are trained per model, [rows]."""
+        return self.row_groups.generator.permutation(self.row_groups.forgotten)[:MOST_ATTACKED]
 
     @cached_property
-    def beside(self) -> Index:
-        """Positions in D_r, as many."""
-        return self.where.members[:MOST]
+    def attacked_retained(self) -> Index:
+        """Positions in D_r for attacks that are trained per model, [rows]."""
+        return self.row_groups.members[:MOST_ATTACKED]
 
     @property
-    def unseen(self) -> Index:
-        """Positions in test of rows never seen, in D_u's class mix."""
-        return self.where.matched[:MOST]
+    def attacked_unseen(self) -> Index:
+        """Positions in test, [rows], for attacks that are trained per model; classes as in D_u."""
+        return self.row_groups.matched[:MOST_ATTACKED]
 
     @cached_property
     def attack(self) -> Pipeline:
-        """The paper's membership attack, fitted on the original's outputs."""
+        """The paper's membership attack, trained on the original model's outputs."""
         return fit_attack(
-            self.outputs(self.original, "retained", self.where.members),
-            self.outputs(self.original, "test", self.where.taught),
+            self.outputs(self.original, "retained", self.row_groups.members),
+            self.outputs(self.original, "test", self.row_groups.non_members),
         )
 
     @cached_property
-    def half_taught(self) -> Pipeline:
-        """The same attack, taught by one half of the members."""
+    def half_trained_attack(self) -> Pipeline:
+        """The same attack, trained with the first half of the members."""
         return fit_attack(
-            self.outputs(self.original, "retained", self.where.members[: self._middle]),
-            self.outputs(self.original, "test", self.where.taught),
+            self.outputs(self.original, "retained", self.row_groups.members[: self._middle]),
+            self.outputs(self.original, "test", self.row_groups.non_members),
         )
 
     @property
-    def untaught(self) -> Index:
-        """Positions in D_r of rows of the other half, on which that attack may be scored."""
-        return self.where.members[self._middle : self._middle + MOST]
+    def held_back_members(self) -> Index:
+        """Positions in D_r of the second half of the members, [rows], to score that attack on."""
+        return self.row_groups.members[self._middle : self._middle + MOST_ATTACKED]
 
     @property
     def _middle(self) -> int:
-        return len(self.where.members) // 2
+        return len(self.row_groups.members) // 2
 
     @cached_property
-    def verdicts(self) -> dict[str, Verdict]:
-        """The attack on every model."""
-        return {each.name: self.judge(self.attack, each.logits) for each in self.found.outcomes}
+    def membership_results(self) -> dict[str, MembershipResult]:
+        """The result of the membership attack on each model."""
+        return {
+            each.name: self.attack_result(self.attack, each.logits)
+            for each in self.comparison.outcomes
+        }
 
     @cached_property
-    def shadow_verdicts(self) -> dict[str, Verdict]:
-        """The attack that learned from shadow models, on every model; none without them."""
-        if not self.found.trials.shadows:
+    def shadow_results(self) -> dict[str, MembershipResult]:
+        """The result of the shadow attack on each model; empty without shadow models."""
+        if not self.comparison.extra_audits.shadows:
             return {}
-        attack = fit_shadow_attack(self.found.trials.shadows)
-        return {each.name: self.judge(attack, each.logits) for each in self.found.outcomes}
+        attack = fit_shadow_attack(self.comparison.extra_audits.shadows)
+        return {
+            each.name: self.attack_result(attack, each.logits) for each in self.comparison.outcomes
+        }
 
-    def judge(self, attack: Pipeline, logits: dict[str, Tensor]) -> Verdict:
-        """Score an attack on D_u against never seen rows of the same classes."""
-        where, labels = self.where, self.where.labels
-        forgotten = Outputs(logits["forgotten"][where.plain], labels["forgotten"][where.plain])
-        unseen = Outputs(logits["test"][where.matched], labels["test"][where.matched])
-        return score_attack(attack, forgotten, unseen, where.generator)
+    def attack_result(self, attack: Pipeline, logits: dict[str, Tensor]) -> MembershipResult:
+        """Score an attack: D_u against test rows of the same classes.
 
-    def outputs(self, outcome: Outcome, part: str, rows: Index | Tensor | None = None) -> Outputs:
-        """A model's outputs on a row set, or on some positions of it."""
-        logits, labels = outcome.logits[part], self.where.labels[part]
+        Args:
+            attack: the trained attack.
+            logits: for each row set, [rows, classes].
+        """
+        groups, labels = self.row_groups, self.row_groups.labels
+        forgotten = Outputs(
+            logits["forgotten"][groups.forgotten], labels["forgotten"][groups.forgotten]
+        )
+        unseen = Outputs(logits["test"][groups.matched], labels["test"][groups.matched])
+        return score_attack(attack, forgotten, unseen, groups.generator)
+
+    def outputs(
+        self, outcome: MethodOutcome, part: str, rows: Index | Tensor | None = None
+    ) -> Outputs:
+        """A model's outputs on a row set, or on the positions ``rows``, [rows], of it."""
+        logits, labels = outcome.logits[part], self.row_groups.labels[part]
         return Outputs(logits, labels) if rows is None else Outputs(logits[rows], labels[rows])
+
+
+def ratio_or_none(ratio: JsRatio) -> float | None:
+    """The ratio; None if the Retrains do not differ, because their distance is the unit."""
+    return ratio.value if ratio.between_retrains else None
+
+
+def js_ratio_to_retrains(
+    outcome: MethodOutcome, comparison: Comparison, part: str, rows: Index | None
+) -> JsRatio:
+    """The JS ratio of a model to the independent Retrains.
+
+    A Retrain is compared with the other Retrains.
+
+    Args:
+        outcome: the model.
+        comparison: all models.
+        part: the row set.
+        rows: [rows], positions in the row set; None for all.
+    """
+
+    def read(each: MethodOutcome) -> Tensor:
+        logits = each.logits[part]
+        return log_softmax(logits if rows is None else logits[rows], dim=1)
+
+    retrains = [each for each in comparison.outcomes if is_independent_retrain(each.name)]
+    ratio = js_ratio(read(outcome), [read(each) for each in retrains])
+    if outcome not in retrains:
+        return ratio
+    others = [js_divergence(read(outcome), read(each)) for each in retrains if each != outcome]
+    return JsRatio(sum(others) / len(others), ratio.between_retrains)

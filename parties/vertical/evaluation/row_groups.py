@@ -1,4 +1,4 @@
-"""The ground of the figures: which rows each of them reads, laid out before anything is run."""
+"""The row groups that metrics read, fixed before any method runs."""
 
 from dataclasses import dataclass
 
@@ -6,50 +6,65 @@ import numpy as np
 from torch import Tensor
 
 from parties.common.errors import PolicyError
-from parties.common.shared_randomness import Index, key, permutation, torch_seed
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.requests import Chosen
-from unlearning.audit.membership import class_matched
+from parties.common.shared_randomness import Index, derive_key, permutation, torch_seed
+from parties.vertical.engine.requests import RequestRows
+from parties.vertical.engine.split_model import SplitModel
+from unlearning.audit.membership import class_matched_rows
 
-MOST_MEMBERS = 5000  # rows of D_r that the attack learns from
+MOST_MEMBERS = 5000  # rows of D_r on which the attack is trained
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """The rows of the figures: labels, and which positions each figure reads."""
+class RowGroups:
+    """The labels of each row set, and the positions in it that metrics read.
 
-    labels: dict[str, Tensor]  # row set -> labels as trained
-    plain: Index  # positions in D_u that are no canaries
-    members: Index  # positions in D_r from which the attack learns
-    canaries: Index  # positions in D_u
-    taught: Index  # positions in test from which the attack learns
-    matched: Index  # positions in the other half of test, in D_u's class mix
+    Attributes:
+        labels: for each row set, [rows], the labels that training used.
+        forgotten: [forgotten], positions in D_u without canaries.
+        members: [members], positions in D_r on which the membership attack is trained.
+        canaries: [canaries], positions of canaries in D_u.
+        non_members: [non-members], positions in test on which the membership attack is trained.
+        matched: [matched], positions in the other half of test, in the class mix of D_u.
+        seed: seed of the generator.
+    """
+
+    labels: dict[str, Tensor]
+    forgotten: Index
+    members: Index
+    canaries: Index
+    non_members: Index
+    matched: Index
     seed: int
 
     @property
     def generator(self) -> np.random.Generator:
-        """A fresh generator: every figure is drawn alike for every model."""
+        """A generator that starts anew, so that each metric draws the same rows for every model."""
         return np.random.default_rng(self.seed)
 
 
-def ground(federation: Federation, chosen: Chosen, planted: Index) -> Ground:
-    """Lay out the rows for one request; ``planted`` are the canaries of all requests.
+def select_row_groups(split_model: SplitModel, chosen: RequestRows, planted: Index) -> RowGroups:
+    """Select the row groups of one request.
+
+    Args:
+        split_model: the model.
+        chosen: the request and its rows.
+        planted: [canaries], the canaries of all requests.
 
     Raises:
-        PolicyError: a class of D_u has no held-out row to be compared with.
+        PolicyError: a class of D_u has no test row for comparison.
     """
-    rows, labels, seed = federation.rows, federation.labels, federation.agreement.seed
-    halves = permutation(key(seed, "attack"), len(rows.test))
+    rows, labels, seed = split_model.rows, split_model.labels, split_model.agreement.seed
+    halves = permutation(derive_key(seed, "attack"), len(rows.test))
     middle = len(halves) // 2
     generator = np.random.default_rng(torch_seed(seed, "figures", chosen.request.name))
-    plain = np.flatnonzero(~np.isin(rows.forgotten, planted))
+    unplanted = np.flatnonzero(~np.isin(rows.forgotten, planted))
     clean = np.flatnonzero(~np.isin(rows.retain, planted))
     pool = labels[rows.test[halves[middle:]]]
     try:
-        matched = class_matched(labels[rows.forgotten[plain]], pool, generator)
+        matched = class_matched_rows(labels[rows.forgotten[unplanted]], pool, generator)
     except ValueError as error:
         raise PolicyError(
-            f"request {chosen.request.name!r}: a class of its rows is not among the test rows",
+            f"request {chosen.request.name!r}: the test rows lack a class of its rows",
             "enlarge split.test",
         ) from error
     parts = {
@@ -58,12 +73,12 @@ def ground(federation: Federation, chosen: Chosen, planted: Index) -> Ground:
         "validation": rows.validation,
         "test": rows.test,
     }
-    return Ground(
+    return RowGroups(
         labels={name: labels[part] for name, part in parts.items()},
-        plain=plain,
+        forgotten=unplanted,
         members=generator.permutation(clean)[:MOST_MEMBERS],
         canaries=np.flatnonzero(np.isin(rows.forgotten, chosen.canaries)),
-        taught=halves[:middle],
+        non_members=halves[:middle],
         matched=halves[middle:][matched],
         seed=torch_seed(seed, "figures"),
     )

@@ -1,1 +1,1 @@
-"""The ways to unlearn, one file each, and what they have in common."""
+"""Unlearning methods of the vertical mode, one file each."""

@@ -1,8 +1,8 @@
-"""CVFU between the parties, a baseline for a sum of votes: descent at a cached sum without D_u.
+"""CVFU, a baseline for a sum of votes: descent at a cached sum without D_u.
 
 Letters of CVFU (Wang & Wang, arXiv 2502.17081): Ĥ = the confidence matrix, the cached sum of the
-parties' votes h_k; η = learning rate. In their code the gradient on D_u is added to the first
-descent step, which learns D_u once more; here it is subtracted.
+parties' votes h_k; η = learning rate. The authors' code adds the gradient on D_u to the first
+descent step, which trains on D_u once more. Here it is subtracted.
 """
 
 import math
@@ -17,159 +17,179 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from models.tops import SumHead
 from parties.common.shared_randomness import torch_seed
-from parties.vertical.engine.active_network import ActiveNetwork
-from parties.vertical.engine.batch import Answered, Batch, Use
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import HOLD, SOUND
-from parties.vertical.methods.method import ORIGINAL, Facts
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.networks import ActiveNetwork
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import HOLD, LAST_FINITE
+from parties.vertical.engine.training_loop import BatchLoss, SentGradients, TrainingBatch
+from parties.vertical.methods.method import MethodResult
 from protocol import vfl_pb2
-from unlearning.confidence import Watcher, estimated_change, online_shares
+from unlearning.cvfu import EarlyStopping, estimate_full_change, online_shares
 from unlearning.guarantee import Guarantee
 
 TASK = vfl_pb2.CVFU
 
 
 @dataclass(frozen=True, slots=True)
-class Unlearned:
-    """How it went."""
+class CvfuResult:
+    """The progress of CVFU.
 
-    losses: list[float]  # after every epoch, at Ĥ
-    gradients: list[float]  # norms, by Ĥ
-    kept: int  # the epoch whose model was kept; 0 is the original
-    answered: Answered  # the last gradients of D_u
+    Attributes:
+        losses: the loss at Ĥ after each epoch.
+        gradients: the norm of the loss's gradient by Ĥ after each epoch.
+        kept: the epoch whose model was kept; 0 for the original.
+        sent_gradients: the last gradients of D_u that were sent.
+    """
+
+    losses: list[float]
+    gradients: list[float]
+    kept: int
+    sent_gradients: SentGradients
 
 
 @dataclass(frozen=True, slots=True)
-class Cvfu:
-    """Its (ε, δ) claim needs strong convexity and bounded gradients, so here it is a heuristic."""
+class CvfuMethod:
+    """CVFU as a heuristic: its (ε, δ) claim needs strong convexity and bounded gradients."""
 
     name: str = "cvfu"
     guarantee: Guarantee = Guarantee.HEURISTIC
 
-    def run(self, federation: Federation) -> Facts:
-        """Cache the sum, then descend at it."""
-        federation.restore(ORIGINAL, self.name, TASK)
-        went = federation.once("cvfu", Unlearned, lambda: unlearn(federation))
-        figures = {"losses": went.losses, "gradients": went.gradients, "kept": went.kept}
-        return Facts(figures, answered=went.answered)
+    def run(self, split_model: SplitModel) -> MethodResult:
+        """Cache the sum of votes, then descend on D_r at the cached sum."""
+        split_model.restore_copy(ORIGINAL, self.name, TASK)
+        result = split_model.once("cvfu", CvfuResult, lambda: run_cvfu(split_model))
+        figures = {"losses": result.losses, "gradients": result.gradients, "kept": result.kept}
+        return MethodResult(figures, sent_gradients=result.sent_gradients)
 
 
-def unlearn(federation: Federation) -> Unlearned:
-    """Run it from the present model; at worst end there again."""
-    return _Run(federation).run()
+def run_cvfu(split_model: SplitModel) -> CvfuResult:
+    """Run CVFU on the present model; if numbers are not finite, restore the last finite model."""
+    return _Run(split_model).run()
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
-    """What Ĥ amounts to on D_r; the active party knows it without asking."""
+class _Progress:
+    """Loss and gradient at Ĥ on D_r, which the active party computes without messages.
 
-    loss: float  # mean cross entropy
-    gradient: float  # norm of its gradient by Ĥ
+    Attributes:
+        loss: mean cross entropy.
+        gradient: norm of its gradient by Ĥ.
+    """
+
+    loss: float
+    gradient: float
 
 
 class _Run:
-    """One run of CVFU: Ĥ, and with what it is estimated."""
+    """One run of CVFU."""
 
-    def __init__(self, federation: Federation) -> None:
-        self._federation, self._plan = federation, federation.agreement.unlearning.cvfu
+    def __init__(self, split_model: SplitModel) -> None:
+        self._split_model, self._plan = split_model, split_model.agreement.unlearning.cvfu
         offline = frozenset(self._plan.offline)
-        self._present = federation.passes.without(offline)  # passes over those who take part
-        read = federation.passes.read(vfl_pb2.LEARN, TASK)  # the cache: all have been there
-        parties = federation.agreement.feature_parties
-        each = dict(
-            zip(parties, torch.split(read.embeddings, read.logits.shape[1], dim=1), strict=True)
-        )
-        self._confidence = read.logits  # Ĥ, [rows of D, classes]
-        self._stay = np.searchsorted(federation.rows.learn, federation.rows.retain)
-        self._shares = online_shares(each, offline)[self._stay]  # [rows of D_r, classes]
+        self._online_loop = split_model.loop.without_parties(offline)
+        outputs = split_model.loop.read(vfl_pb2.TRAIN_ROWS, TASK)  # of all parties
+        parties = split_model.agreement.feature_parties
+        votes = torch.split(outputs.embeddings, outputs.logits.shape[1], dim=1)
+        each = dict(zip(parties, votes, strict=True))  # h_k, [train_rows, classes]
+        self._confidence = outputs.logits  # Ĥ, [train_rows, classes]
+        self._retained = np.searchsorted(split_model.rows.train, split_model.rows.retain)
+        self._shares = online_shares(each, offline)[self._retained]  # [retained, classes]
         online = [each[name] for name in parties if name not in offline]
-        self._votes = torch.stack(online).sum(dim=0)[self._stay]  # [rows of D_r, classes]
+        self._votes = torch.stack(online).sum(dim=0)[self._retained]  # [retained, classes]
         self._bias = self._top_bias()
 
-    def run(self) -> Unlearned:
-        """Hold the gradient on D_u, then pass over D_r until nothing gets better."""
-        federation, watcher = self._federation, Watcher(patience=self._plan.patience)
-        federation.party.watch.phase("cvfu", self._plan.epochs)
-        federation.keep(SOUND, TASK)
-        self._hold()
-        answered, epochs, kept = self._present.answered, list[_Figures](), 0
+    def run(self) -> CvfuResult:
+        """Hold the gradient on D_u, then train on D_r until the loss stops falling."""
+        split_model, stopping = self._split_model, EarlyStopping(patience=self._plan.patience)
+        split_model.party.progress.phase("cvfu", self._plan.epochs)
+        split_model.keep_copy(LAST_FINITE, TASK)
+        self._hold_forget_gradient()
+        sent_gradients, epochs, kept = self._online_loop.sent_gradients, list[_Progress](), 0
         for number in range(1, self._plan.epochs + 1):
-            if self._present.diverged or watcher.ends:
+            if self._online_loop.diverged or stopping.should_stop:
                 break
-            self._pass(number)
-            self._follow()
-            epochs.append(self._figures())
-            watcher = watcher.see(epochs[-1].loss, epochs[-1].gradient)
-            if watcher.progressed and not self._present.diverged:
-                federation.keep(SOUND, TASK)
+            self._run_epoch(number)
+            self._update_confidence()
+            # After the epoch, not before it: the kept model is the judged one (decision 101).
+            epochs.append(self._progress())
+            stopping = stopping.after_epoch(epochs[-1].loss, epochs[-1].gradient)
+            if stopping.progressed and not self._online_loop.diverged:
+                split_model.keep_copy(LAST_FINITE, TASK)
                 kept = number
-        federation.restore(SOUND, federation.stream, TASK)
-        federation.drop(SOUND, TASK)
+        split_model.restore_copy(LAST_FINITE, split_model.stream, TASK)
+        split_model.drop_copy(LAST_FINITE, TASK)
         losses, gradients = ([each.loss for each in epochs], [each.gradient for each in epochs])
-        return Unlearned(losses, gradients, kept, answered)
+        return CvfuResult(losses, gradients, kept, sent_gradients)
 
-    def _hold(self) -> None:
-        """Have the parties that take part hold their gradients of the mean loss on D_u, at Ĥ."""
-        count = len(self._federation.rows.forgotten)
+    def _hold_forget_gradient(self) -> None:
+        """Let the online parties hold their gradients of the mean loss on D_u, at Ĥ."""
+        count = len(self._split_model.rows.forgotten)
 
-        def climb(batch: Batch) -> Use:
+        def forget_loss(batch: TrainingBatch) -> BatchLoss:
             total = cross_entropy(self._at_confidence(batch), batch.labels, reduction="sum")
-            return Use(total / count, HOLD)
+            return BatchLoss(total / count, HOLD)
 
-        self._present.sweep(TASK, self._present.parts(vfl_pb2.FORGOTTEN), climb)
+        self._online_loop.run_batches(
+            TASK, self._online_loop.pass_requests(vfl_pb2.FORGOTTEN), forget_loss
+        )
 
-    def _pass(self, number: int) -> None:
-        """One epoch over D_r at a fixed Ĥ."""
+    def _run_epoch(self, number: int) -> None:
+        """Run one epoch over D_r at a fixed Ĥ."""
 
-        def descend(batch: Batch) -> Use:
+        def descend(batch: TrainingBatch) -> BatchLoss:
             loss = cross_entropy(self._at_confidence(batch), batch.labels)
             if self._plan.noise:
                 loss = loss + (self._noise(number, batch) * batch.logits).sum()
-            return Use(loss, vfl_pb2.Gradient(primal=self._order(number, batch)))
+            return BatchLoss(loss, vfl_pb2.Gradient(primal_step=self._step(number, batch)))
 
-        self._present.sweep(TASK, self._asks(), descend)
+        self._online_loop.run_batches(TASK, self._requests(), descend)
 
-    def _figures(self) -> _Figures:
-        logits, rows = self._confidence[self._stay], self._federation.rows.retain
-        labels = self._federation.labels[rows]
+    def _progress(self) -> _Progress:
+        logits, rows = self._confidence[self._retained], self._split_model.rows.retain
+        labels = self._split_model.labels[rows]
         residual = logits.softmax(dim=1) - one_hot(labels, logits.shape[1])
+        # Instead of the norm of first-layer weights: it takes no message (decision 100).
         gradient = residual.square().sum().sqrt().item() / len(rows)
-        return _Figures(cross_entropy(logits, labels).item(), gradient)
+        return _Progress(cross_entropy(logits, labels).item(), gradient)
 
-    def _asks(self) -> Iterator[vfl_pb2.Ask]:
+    def _requests(self) -> Iterator[vfl_pb2.BatchRequest]:
         size = self._plan.batch
-        for index in range(math.ceil(len(self._stay) / size)):
-            yield vfl_pb2.Ask(rows=vfl_pb2.RETAIN, order=vfl_pb2.BY_INDEX, size=size, index=index)
+        for index in range(math.ceil(len(self._retained) / size)):
+            yield vfl_pb2.BatchRequest(
+                rows=vfl_pb2.RETAIN, order=vfl_pb2.BY_INDEX, size=size, index=index
+            )
 
-    def _order(self, number: int, batch: Batch) -> vfl_pb2.Primal:
-        """Descend on D_r; the first step of all also climbs the loss on D_u."""
-        # CVFU with its sign put right: θ ← θ − η_t (∇L_r − a ∇CE(D_u)), a = 0 after the first
-        # step, and η_t = η / √t in epoch t.
-        first = number == 1 and batch.ask.index == 0
+    def _step(self, number: int, batch: TrainingBatch) -> vfl_pb2.PrimalStep:
+        """A step down on D_r; the first step of all also goes up on D_u."""
+        # CVFU with the corrected sign: θ ← θ − η_t (∇L_r − a ∇CE(D_u)), with a = 0 after the
+        # first step, and η_t = η / √t in epoch t.
+        first = number == 1 and batch.request.index == 0
         rate = self._plan.learning_rate / math.sqrt(number)
-        return vfl_pb2.Primal(step_size=rate, price=self._plan.ascent if first else 0.0)
+        return vfl_pb2.PrimalStep(step_size=rate, multiplier=self._plan.ascent if first else 0.0)
 
-    def _follow(self) -> None:
-        """Take the change of the votes into Ĥ, an estimate of the offline parties' included."""
-        read = self._present.read(vfl_pb2.RETAIN, TASK)
-        votes = torch.stack(torch.split(read.embeddings, read.logits.shape[1], dim=1)).sum(dim=0)
+    def _update_confidence(self) -> None:
+        """Add the change of the votes to Ĥ; the offline parties' changes are estimated."""
+        outputs = self._online_loop.read(vfl_pb2.RETAIN, TASK)
+        votes = torch.stack(torch.split(outputs.embeddings, outputs.logits.shape[1], dim=1)).sum(
+            dim=0
+        )
         bias = self._top_bias()
-        change = estimated_change(votes - self._votes, self._shares) + bias - self._bias
-        self._confidence[self._stay] += change
+        change = estimate_full_change(votes - self._votes, self._shares) + bias - self._bias
+        self._confidence[self._retained] += change
         self._votes, self._bias = votes, bias
 
-    def _at_confidence(self, batch: Batch) -> Tensor:
-        """Ĥ of a batch, with the derivatives of the fresh sum."""
-        places = np.searchsorted(self._federation.rows.learn, batch.rows)
+    def _at_confidence(self, batch: TrainingBatch) -> Tensor:
+        """Ĥ of a batch, [batch, classes], with the derivatives of the present sum."""
+        places = np.searchsorted(self._split_model.rows.train, batch.rows)
         return self._confidence[places] + (batch.logits - batch.logits.detach())
 
-    def _noise(self, number: int, batch: Batch) -> Tensor:
-        """Gaussian noise for the gradient by Ĥ of a batch."""
-        seed = self._federation.agreement.seed
-        drawn = torch_seed(seed, "cvfu noise", number, batch.ask.index)
+    def _noise(self, number: int, batch: TrainingBatch) -> Tensor:
+        """Gaussian noise for the gradient by Ĥ, [batch, classes]."""
+        seed = self._split_model.agreement.seed
+        drawn = torch_seed(seed, "cvfu noise", number, batch.request.index)
         like, generator = batch.logits, torch.Generator().manual_seed(drawn)
         return self._plan.noise * torch.randn(like.shape, generator=generator, dtype=like.dtype)
 
     def _top_bias(self) -> Tensor:
-        top = cast(ActiveNetwork, self._federation.half.model.network).top
+        top = cast(ActiveNetwork, self._split_model.local_model.model.network).top
         return cast(SumHead, top).bias.detach().clone()

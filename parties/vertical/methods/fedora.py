@@ -1,7 +1,8 @@
-"""FedORA between the parties: the active party keeps the dual and the step sizes (Alg. 1, 2).
+"""FedORA between the parties: the active party computes the dual and the step sizes (Alg. 1, 2).
 
-Letters of the paper: S_u = mean forgetting score on D_u, g_u = its gradient, γ = threshold,
-Ω = price, τ and σ = primal and dual step size, L_r = loss on retained rows, ρ = proximal weight.
+Letters of the paper (arXiv 2512.23171): S_u = mean forgetting score on D_u, g_u = its gradient, γ =
+threshold, Ω = dual, τ and σ = primal and dual step size, L_r = loss on retained rows, ρ = weight of
+the proximal term, δ = share of D_r per iteration.
 """
 
 import math
@@ -9,233 +10,344 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from parties.vertical.engine.batch import Answered, Batch, Use
-from parties.vertical.engine.local_model import EARLY, NEXT
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import HOLD, SOUND, right
-from parties.vertical.methods.calibrate import calibrate
-from parties.vertical.methods.form import form, step_sizes
-from parties.vertical.methods.iteration import Iteration, Unlearned, Walk
+from configs.agreement import MlpTop, TrainingSettings
+from configs.unlearning import FedoraSettings
+from models.tops import ConcatHead
+from parties.common.errors import PolicyError
+from parties.vertical.engine.local_model import EARLY, NEXT, ORIGINAL
+from parties.vertical.engine.networks import ActiveNetwork
+from parties.vertical.engine.split_model import FRESH_TOP, ShrinkShares, SplitModel
+from parties.vertical.engine.train import (
+    HOLD,
+    LAST_FINITE,
+    TrainingPlan,
+    share_correct,
+    train_epochs,
+)
+from parties.vertical.engine.training_loop import BatchLoss, SentGradients, TrainingBatch
 from parties.vertical.methods.kkt import ANCHOR, kkt_report
-from parties.vertical.methods.method import ORIGINAL, Facts
-from parties.vertical.methods.shrink_perturb import shrink_of
-from parties.vertical.methods.threshold import Threshold, held_out_level, threshold
-from parties.vertical.methods.top_only import FRESH_TOP
+from parties.vertical.methods.method import MethodResult, Threshold
 from protocol import vfl_pb2
+from unlearning import thresholds
+from unlearning.calibration import calibration_factor
 from unlearning.guarantee import Guarantee
 from unlearning.objectives import forgetting_scores
-from unlearning.primal_dual import Dual, extrapolated, retain_steps
-from unlearning.stopping import Limits, Progress, decide
-from unlearning.thresholds import no_pressure
+from unlearning.primal_dual import Dual, extrapolated_score, retain_steps
+from unlearning.step_sizes import StepRule, StepSizes
+from unlearning.stopping import Decision, IterationProgress, StoppingLimits, stopping_decision
+from unlearning.thresholds import lowest_threshold
 
-WENT_BACK = (
-    "all went back to the last sound model, which may still know the rows; a smaller "
-    "unlearning.fedora.primal_step or more iterations may help"
+ROLLED_BACK = (
+    "all parties restored the last model that passed validation, which may still contain the "
+    "forgotten rows; try a smaller unlearning.fedora.primal_step or more iterations"
 )
-START = "start of fedora"  # the stream that draws what a start of its own is fresh with
+START = "start of fedora"  # random stream of the fresh parameters of a start model
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """What FedORA starts from: γ, and the original's accuracy on the validation rows."""
+class FedOraStart:
+    """What FedORA computes before its first iteration.
+
+    Attributes:
+        threshold: γ.
+        accuracy: the original model's accuracy on the validation rows.
+        original: [validation_rows, classes], the original model's logits.
+    """
 
     threshold: Threshold
     accuracy: float
-    original: Tensor  # logits on the validation rows
+    original: Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class FedOra:
-    """Forgets until the score on D_u reaches γ, while the rows that stay hold on."""
+class FedOraIteration:
+    """The record of one outer iteration.
+
+    Attributes:
+        iteration: its number, from 0.
+        forgetting: S_u.
+        price: Ω; None for the literal dual, which has one Ω for each parameter.
+        threshold: γ.
+        primal_step: τ of the first sub-step.
+        dual_step: σ.
+        dual_bound: upper bound of σ; None without a gradient.
+        gradient_norm: ‖g_u‖.
+        retain_loss: mean L_r over the sub-steps; None for δ = 0.
+        change: ‖ΔΘ‖, recorded one iteration later.
+        validation_accuracy: None if the model was not validated.
+    """
+
+    iteration: int
+    forgetting: float
+    price: float | None
+    threshold: float
+    primal_step: float
+    dual_step: float
+    dual_bound: float | None
+    gradient_norm: float
+    retain_loss: float | None
+    change: float | None = None
+    validation_accuracy: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FedOraResult:
+    """The result of a FedORA run.
+
+    Attributes:
+        iterations: the records of all iterations.
+        decision: why the run stopped.
+        sent_gradients: the last gradients of S_u in the first iteration, as they were sent.
+        gamma: γ at the end.
+    """
+
+    iterations: list[FedOraIteration]
+    decision: Decision
+    sent_gradients: SentGradients
+    gamma: float
+
+    @property
+    def price(self) -> float | None:
+        """Ω at the end; None for the literal dual, or without a finite iteration."""
+        return self.iterations[-1].price if self.iterations else None
+
+
+@dataclass(frozen=True, slots=True)
+class FedOraState:
+    """The state after an iteration: with the parameters, everything that the next iteration needs.
+
+    Attributes:
+        dual: Ω and γ.
+        steps: τ and σ.
+        retain_batches: number of batches of D_r until now.
+        iterations: number of records until now.
+        newest: the last two records; the change of the older one was added in this iteration.
+        decision: whether and why to stop.
+        validated: whether this iteration validated the model.
+        passed: whether the model passed its last validation; a fresh start must recover first.
+        sent_gradients: the gradients of S_u as they were sent; None after the first iteration.
+    """
+
+    dual: Dual
+    steps: StepSizes
+    retain_batches: int
+    iterations: int
+    newest: list[FedOraIteration]
+    decision: Decision
+    validated: bool
+    passed: bool
+    sent_gradients: SentGradients | None
+
+
+@dataclass(frozen=True, slots=True)
+class FedOraMethod:
+    """FedORA: raise the forgetting score on D_u to γ, and keep the loss on D_r low."""
 
     name: str = "fedora"
     guarantee: Guarantee = Guarantee.HEURISTIC
 
-    def run(self, federation: Federation) -> Facts:
-        """Find γ, then iterate."""
-        start = federation.once("start of fedora", Start, lambda: _start(federation))
-        federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
-        went = unlearn(federation, start.threshold.gamma, start.accuracy)
-        factor = calibrate(federation, start.original)
-        return Facts(
-            form(federation.agreement.unlearning.fedora) | {"calibration": factor},
-            iterations=[asdict(each) for each in went.iterations],
-            stopped=went.decision.value,
-            threshold=replace(start.threshold, gamma=went.gamma),
-            answered=went.answered,
-            audit=partial(_audit, federation, went.gamma, went.price),
+    def run(self, split_model: SplitModel) -> MethodResult:
+        """Compute γ, then iterate."""
+        start = split_model.once("start of fedora", FedOraStart, lambda: _start(split_model))
+        split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+        result = run_fedora(split_model, start.threshold.gamma, start.accuracy)
+        factor = calibrate_top(split_model, start.original)
+        return MethodResult(
+            fedora_variant(split_model.agreement.unlearning.fedora) | {"calibration": factor},
+            iterations=[asdict(each) for each in result.iterations],
+            stopped=result.decision.value,
+            threshold=replace(start.threshold, gamma=result.gamma),
+            sent_gradients=result.sent_gradients,
+            audit=partial(_audit, split_model, result.gamma, result.price),
         )
 
 
-def _audit(federation: Federation, gamma: float, price: float | None) -> dict[str, Any]:
-    """The KKT report, which is no part of the cost: nothing is learned from it."""
-    return {"kkt": kkt_report(federation, gamma, price)}
+def _audit(split_model: SplitModel, gamma: float, price: float | None) -> dict[str, Any]:
+    """The KKT report; it is not part of the cost, because it changes nothing."""
+    return {"kkt": kkt_report(split_model, gamma, price)}
 
 
-def _start(federation: Federation) -> Start:
-    read = partial(federation.logits, vfl_pb2.VALIDATION)
-    original = federation.once("original on validation rows", Tensor, read, durable=False)
-    return Start(threshold(federation, original), _utility(federation, original), original)
+def _start(split_model: SplitModel) -> FedOraStart:
+    read = partial(split_model.logits, vfl_pb2.VALIDATION)
+    original = split_model.once("original on validation rows", Tensor, read, durable=False)
+    return FedOraStart(
+        choose_threshold(split_model, original), _utility(split_model, original), original
+    )
 
 
-def _utility(federation: Federation, logits: Tensor) -> float:
-    """Accuracy on the validation rows of classes that stay, from all their ``logits``.
+def _utility(split_model: SplitModel, logits: Tensor) -> float:
+    """Accuracy on the validation rows of classes that remain in D_r.
 
-    Of a class that goes altogether no row may count: to be wrong there is the aim.
+    ``logits``, [validation_rows, classes], are of all validation rows. Rows of a class that is
+    forgotten as a whole do not count, because the model should not predict them.
     """
-    rows, labels = federation.rows, federation.labels
+    rows, labels = split_model.rows, split_model.labels
     truth = labels[rows.validation]
-    stays = torch.isin(truth, torch.unique(labels[rows.retain]))
-    kept = stays if bool(stays.any()) else torch.ones_like(stays)
-    return right(logits[kept], truth[kept])
+    remaining = torch.isin(truth, torch.unique(labels[rows.retain]))
+    counted = remaining if bool(remaining.any()) else torch.ones_like(remaining)
+    return share_correct(logits[counted], truth[counted])
 
 
-def unlearn(federation: Federation, gamma: float, accuracy: float) -> Unlearned:
-    """Run FedORA on the present model; ``accuracy`` is the model's own on validation rows."""
-    return _Run(federation, gamma, accuracy).run()
+def run_fedora(split_model: SplitModel, gamma: float, accuracy: float) -> FedOraResult:
+    """Run FedORA on the present model.
+
+    Args:
+        split_model: the model.
+        gamma: γ.
+        accuracy: the original model's accuracy on the validation rows.
+    """
+    return _Run(split_model, gamma, accuracy).run()
 
 
 class _Run:
-    """One run of FedORA and what it keeps between iterations."""
+    """One run of FedORA, with its state between iterations."""
 
-    def __init__(self, federation: Federation, gamma: float, accuracy: float) -> None:
-        self._federation, self._plan = federation, federation.agreement.unlearning.fedora
-        cap = self._plan.price_cap if self._plan.score else 0.0
-        self._highest, classes = gamma, len(federation.agreement.labels.classes)
-        if self._plan.policy == "present":  # until the first look
-            gamma = no_pressure(classes, self._plan.weight)
-        self._dual = Dual(threshold=gamma, cap=cap)
-        self._steps = step_sizes(self._plan, federation.agreement.training)
+    def __init__(self, split_model: SplitModel, gamma: float, accuracy: float) -> None:
+        self._split_model, self._plan = split_model, split_model.agreement.unlearning.fedora
+        maximum = self._plan.max_multiplier if self._plan.score else 0.0
+        self._largest_gamma, classes = gamma, len(split_model.agreement.labels.classes)
+        if self._plan.policy == "present":  # until the first validation
+            gamma = lowest_threshold(classes, self._plan.weight)
+        self._dual = Dual(threshold=gamma, maximum=maximum)
+        self._steps = fedora_step_sizes(self._plan, split_model.agreement.training)
         floor = accuracy - self._plan.utility_loss
-        self._limits = Limits(
+        self._limits = StoppingLimits(
             iterations=self._plan.iterations,
             utility_floor=max(0.0, floor),
-            slack=self._plan.tolerance,
-            still=self._plan.tolerance,
+            shortfall=self._plan.tolerance,
+            change=self._plan.tolerance,
         )
-        retained = len(federation.rows.retain)
-        self._batch = self._plan.batch or federation.agreement.training.batch
+        retained = len(split_model.rows.retain)
+        self._batch = self._plan.batch or split_model.agreement.training.batch
         self._per_epoch = math.ceil(retained / self._batch)
         share = self._plan.retain_share
         self._sub_steps = retain_steps(share, retained, self._batch) if share else 0
-        self._iterations: list[Iteration] = []
-        self._answered = Answered(federation.rows.forgotten[:0], {})
-        self._asked = 0  # batches of D_r so far
-        self._sound = self._plan.start == "original"
+        self._iterations: list[FedOraIteration] = []
+        self._sent_gradients = SentGradients(split_model.rows.forgotten[:0], {})
+        self._retain_batches = 0  # until now
+        self._passed = self._plan.start == "original"
 
-    def run(self) -> Unlearned:
-        """Iterate until ``decide`` says stop; at worst end at the last model that passed a look."""
-        federation = self._federation
-        federation.party.watch.phase("fedora", self._plan.iterations * (self._sub_steps + 1))
-        federation.keep(SOUND, vfl_pb2.UNLEARN)
-        self._begin()
+    def run(self) -> FedOraResult:
+        """Iterate until ``stopping_decision`` stops; after a failure restore a good model."""
+        split_model = self._split_model
+        split_model.party.progress.phase("fedora", self._plan.iterations * (self._sub_steps + 1))
+        split_model.keep_copy(LAST_FINITE, vfl_pb2.UNLEARN)
+        self._move_to_start()
         if self._plan.proximal:
-            federation.keep(ANCHOR, vfl_pb2.UNLEARN)
-        early = math.ceil(self._plan.early * self._plan.iterations)
+            split_model.keep_copy(ANCHOR, vfl_pb2.UNLEARN)
+        early = math.ceil(self._plan.rewind * self._plan.iterations)
         for k in range(self._plan.iterations):
-            walk = federation.once(f"fedora, iteration {k + 1}", Walk, partial(self._walk, k))
-            self._arrive(walk)
-            if self._plan.start == "early" and k + 1 == early:
-                federation.keep(NEXT, vfl_pb2.UNLEARN)
-            if walk.looked and walk.sound:
-                federation.keep(SOUND, vfl_pb2.UNLEARN)
-            if walk.decision.stops:
+            state = split_model.once(
+                f"fedora, iteration {k + 1}", FedOraState, partial(self._run_iteration, k)
+            )
+            self._set_state(state)
+            if self._plan.start == "rewind" and k + 1 == early:
+                split_model.keep_copy(NEXT, vfl_pb2.UNLEARN)
+            if state.validated and state.passed:
+                split_model.keep_copy(LAST_FINITE, vfl_pb2.UNLEARN)
+            if state.decision.stops:
                 break
-        if walk.decision.rolls_back:
-            federation.restore(SOUND, federation.stream, vfl_pb2.UNLEARN)
-            said = f"FedORA ended with {walk.decision.value!r}"
-            federation.party.watch.warn(f"{said}: {WENT_BACK}")
-        if self._plan.start == "early" and k + 1 < early:
-            federation.keep(NEXT, vfl_pb2.UNLEARN)  # the next request begins somewhere, too
-        federation.drop(SOUND, vfl_pb2.UNLEARN)
+        if state.decision.rolls_back:
+            split_model.restore_copy(LAST_FINITE, split_model.stream, vfl_pb2.UNLEARN)
+            ending = f"FedORA ended with {state.decision.value!r}"
+            split_model.party.progress.warn(f"{ending}: {ROLLED_BACK}")
+        if self._plan.start == "rewind" and k + 1 < early:
+            split_model.keep_copy(NEXT, vfl_pb2.UNLEARN)  # the start of the next request
+        split_model.drop_copy(LAST_FINITE, vfl_pb2.UNLEARN)
         gamma = self._dual.threshold
-        return Unlearned(self._iterations, walk.decision, self._answered, gamma)
+        return FedOraResult(self._iterations, state.decision, self._sent_gradients, gamma)
 
-    def _begin(self) -> None:
-        """Move to where the first iteration starts, which is θ₀ of the proximal term as well."""
+    def _move_to_start(self) -> None:
+        """Restore or make the start model, which is also θ₀ of the proximal term."""
         match self._plan.start:
-            case "early":
-                federation = self._federation
-                federation.restore(EARLY, federation.stream, vfl_pb2.UNLEARN)
+            case "rewind":
+                split_model = self._split_model
+                split_model.restore_copy(EARLY, split_model.stream, vfl_pb2.UNLEARN)
             case "fresh-top":
-                self._federation.shrink(FRESH_TOP, START, vfl_pb2.UNLEARN)
+                self._split_model.shrink(FRESH_TOP, START, vfl_pb2.UNLEARN)
             case "shrink":
-                how = shrink_of(self._plan.shrink, self._plan.shrink_top)
-                self._federation.shrink(how, START, vfl_pb2.UNLEARN)
+                shares = ShrinkShares.agreed(self._plan.shrink, self._plan.shrink_top)
+                self._split_model.shrink(shares, START, vfl_pb2.UNLEARN)
 
-    def _walk(self, k: int) -> Walk:
-        """One iteration, and a look at the validation rows where one is due."""
+    def _run_iteration(self, k: int) -> FedOraState:
+        """Run one iteration, and validate the model if it is due."""
         progress = self._iterate(k)
-        decision = decide(progress, self._limits)
+        decision = stopping_decision(progress, self._limits)
         last = decision.stops or (k + 1) % self._plan.check_every == 0
         looked = progress.finite and last
         if looked:
-            seen = self._look(progress)
-            decision = decide(seen, self._limits)
-            self._sound = not decision.rolls_back and self._is_useful(seen)
-        return Walk(
+            validated = self._validate(progress)
+            decision = stopping_decision(validated, self._limits)
+            self._passed = not decision.rolls_back and self._is_useful(validated)
+        return FedOraState(
             dual=self._dual,
             steps=self._steps,
-            asked=self._asked,
+            retain_batches=self._retain_batches,
             iterations=len(self._iterations),
             newest=self._iterations[-2:],
             decision=decision,
-            looked=looked,
-            sound=self._sound,
-            answered=None if k else self._answered,
+            validated=looked,
+            passed=self._passed,
+            sent_gradients=None if k else self._sent_gradients,
         )
 
-    def _arrive(self, walk: Walk) -> None:
-        """Stand where ``walk`` ended, whether it was walked now or before a crash."""
-        self._dual, self._steps, self._asked = walk.dual, walk.steps, walk.asked
-        self._sound = walk.sound
-        self._answered = walk.answered or self._answered
-        older = self._iterations[: walk.iterations - len(walk.newest)]
-        self._iterations = [*older, *walk.newest]
+    def _set_state(self, state: FedOraState) -> None:
+        """Use the state after an iteration, which ran now or before a crash."""
+        self._dual, self._steps, self._retain_batches = (
+            state.dual,
+            state.steps,
+            state.retain_batches,
+        )
+        self._passed = state.passed
+        self._sent_gradients = state.sent_gradients or self._sent_gradients
+        older = self._iterations[: state.iterations - len(state.newest)]
+        self._iterations = [*older, *state.newest]
 
-    def _iterate(self, k: int) -> Progress:
-        """One outer iteration: hold g_u on all of D_u, ascend the dual, walk the sub-steps."""
-        federation, score, losses = self._federation, [0.0], list[float]()
+    def _iterate(self, k: int) -> IterationProgress:
+        """One outer iteration: hold g_u, ascend the dual, and take the primal sub-steps."""
+        split_model, score, losses = self._split_model, [0.0], list[float]()
 
-        def act(batch: Batch) -> Use:
-            if batch.ask.rows == vfl_pb2.FORGOTTEN:
-                return self._hold(batch, score)
+        def act(batch: TrainingBatch) -> BatchLoss:
+            if batch.request.rows == vfl_pb2.FORGOTTEN:
+                return self._score_loss(batch, score)
             first = not losses
             if first:
-                self._ascend(k, score[0], batch.reports)
+                self._update_dual(k, score[0], batch.reports)
             loss = cross_entropy(batch.logits, batch.labels)
-            order = self._order(k, len(losses))
+            order = self._primal_step(k, len(losses))
             losses.append(loss.item())
-            return Use(loss, vfl_pb2.Gradient(primal=order))
+            return BatchLoss(loss, vfl_pb2.Gradient(primal_step=order))
 
-        federation.passes.sweep(
-            vfl_pb2.UNLEARN, chain(self._forget_asks(k), self._retain_asks()), act
+        split_model.loop.run_batches(
+            vfl_pb2.UNLEARN, chain(self._forget_requests(k), self._retain_requests()), act
         )
-        if not self._sub_steps and not federation.diverged:  # δ = 0
-            self._ascend(k, score[0], federation.weigh(vfl_pb2.UNLEARN))
-            federation.primal(self._order(k, 0), vfl_pb2.UNLEARN)
+        if not self._sub_steps and not split_model.diverged:  # δ = 0
+            self._update_dual(k, score[0], split_model.report_norms(vfl_pb2.UNLEARN))
+            split_model.primal_step(self._primal_step(k, 0), vfl_pb2.UNLEARN)
         return self._progress(k, score[0], losses)
 
-    def _forget_asks(self, k: int) -> Iterator[vfl_pb2.Ask]:
-        """All of D_u, or a fresh mini-batch of it."""
+    def _forget_requests(self, k: int) -> Iterator[vfl_pb2.BatchRequest]:
+        """Requests for all of D_u, or for one fresh mini-batch of it."""
         size = self._plan.score_rows
-        if size is None or size >= len(self._federation.rows.forgotten):
-            yield from self._federation.passes.parts(vfl_pb2.FORGOTTEN)
+        if size is None or size >= len(self._split_model.rows.forgotten):
+            yield from self._split_model.loop.pass_requests(vfl_pb2.FORGOTTEN)
         else:
-            yield from islice(self._federation.passes.batches(vfl_pb2.FORGOTTEN, k + 1, size), 1)
+            yield from islice(
+                self._split_model.loop.epoch_requests(vfl_pb2.FORGOTTEN, k + 1, size), 1
+            )
 
-    def _retain_asks(self) -> Iterator[vfl_pb2.Ask]:
-        """The next sub-steps' batches; they go through D_r epoch after epoch."""
+    def _retain_requests(self) -> Iterator[vfl_pb2.BatchRequest]:
+        """Requests for the batches of the next sub-steps; they pass over D_r epoch after epoch."""
         for _ in range(self._sub_steps):
-            epoch, index = divmod(self._asked, self._per_epoch)
-            self._asked += 1
-            yield vfl_pb2.Ask(
+            epoch, index = divmod(self._retain_batches, self._per_epoch)
+            self._retain_batches += 1
+            yield vfl_pb2.BatchRequest(
                 rows=vfl_pb2.RETAIN,
                 order=vfl_pb2.SHUFFLED,
                 epoch=epoch + 1,
@@ -243,36 +355,36 @@ class _Run:
                 index=index,
             )
 
-    def _hold(self, batch: Batch, score: list[float]) -> Use:
-        """Hold the gradient of S_u, a mean over all of D_u or over the mini-batch."""
-        whole = batch.ask.order == vfl_pb2.BY_INDEX
-        count = len(self._federation.rows.forgotten) if whole else len(batch.rows)
+    def _score_loss(self, batch: TrainingBatch, score: list[float]) -> BatchLoss:
+        """S_u, whose gradient is held: a mean over D_u or over the mini-batch."""
+        whole = batch.request.order == vfl_pb2.BY_INDEX
+        count = len(self._split_model.rows.forgotten) if whole else len(batch.rows)
         mean = forgetting_scores(batch.logits, self._plan.weight).sum() / count
         score[0] += mean.item()
-        return Use(mean, HOLD)
+        return BatchLoss(mean, HOLD)
 
-    def _ascend(self, k: int, score: float, reports: list[vfl_pb2.Report]) -> None:
+    def _update_dual(self, k: int, score: float, reports: list[vfl_pb2.BlockReport]) -> None:
         """Dual ascent and step sizes from the norms of all blocks (Eq. 20, 30-33)."""
-        reports = [*reports, self._federation.half.report()]
+        reports = [*reports, self._split_model.local_model.report()]
         if k == 0:
-            self._answered = self._federation.passes.answered
+            self._sent_gradients = self._split_model.loop.sent_gradients
         else:
-            moved = sum(report.moved_square for report in reports)
-            self._iterations[-1] = replace(self._iterations[-1], change=math.sqrt(moved))
-            self._steps = self._steps.adapt(moved)
+            change = sum(report.change_square for report in reports)
+            self._iterations[-1] = replace(self._iterations[-1], change=math.sqrt(change))
+            self._steps = self._steps.adapt(change)
         held = sum(report.held_square for report in reports)
-        self._steps = self._steps.meet(held)
-        before = self._iterations[-1].forgetting if self._iterations else None
-        ahead = extrapolated(score, before) if self._plan.extrapolate else score
-        self._dual = self._dual.ascend(ahead, self._steps.dual)
+        self._steps = self._steps.with_gradient(held)
+        previous = self._iterations[-1].forgetting if self._iterations else None
+        extrapolated = extrapolated_score(score, previous) if self._plan.extrapolate else score
+        self._dual = self._dual.ascend(extrapolated, self._steps.dual)
         bound = self._steps.dual_bound
         self._iterations.append(
-            Iteration(
+            FedOraIteration(
                 iteration=k,
                 forgetting=score,
-                price=self._dual.price if self._plan.dual == "scalar" else None,
+                price=self._dual.multiplier if self._plan.dual == "scalar" else None,
                 threshold=self._dual.threshold,
-                primal_step=self._order(k, 0).step_size,
+                primal_step=self._primal_step(k, 0).step_size,
                 dual_step=self._steps.dual,
                 dual_bound=bound if math.isfinite(bound) else None,
                 gradient_norm=math.sqrt(held),
@@ -280,41 +392,175 @@ class _Run:
             )
         )
 
-    def _order(self, k: int, place: int) -> vfl_pb2.Primal:
-        """τ of one sub-step, and Ω or what a party needs to move its own Ω."""
+    def _primal_step(self, k: int, place: int) -> vfl_pb2.PrimalStep:
+        """τ of one sub-step, with Ω, or with what a party needs to compute its literal dual."""
         step, count = self._steps.primal, max(1, self._sub_steps)
         if self._plan.anneal:
             step *= self._plan.anneal.factor((k * count + place) / (self._plan.iterations * count))
         if self._plan.dual == "scalar":
-            return vfl_pb2.Primal(step_size=step, price=self._dual.price)
+            return vfl_pb2.PrimalStep(step_size=step, multiplier=self._dual.multiplier)
         literal = vfl_pb2.LiteralDual(
             step_size=None if place else self._steps.dual,
             threshold=self._dual.threshold,
-            cap=self._plan.price_cap,
+            max=self._plan.max_multiplier,
         )
-        return vfl_pb2.Primal(step_size=step, literal=literal)
+        return vfl_pb2.PrimalStep(step_size=step, literal=literal)
 
-    def _progress(self, k: int, score: float, losses: list[float]) -> Progress:
-        """What ``decide`` needs to know of an iteration."""
-        finite = not self._federation.diverged and all(map(math.isfinite, [score, *losses]))
+    def _progress(self, k: int, score: float, losses: list[float]) -> IterationProgress:
+        """What ``stopping_decision`` needs to know about an iteration."""
+        finite = not self._split_model.diverged and all(map(math.isfinite, [score, *losses]))
         change = self._iterations[-2].change if len(self._iterations) > 1 else None
         if finite and losses:
             mean = sum(losses) / len(losses)
             self._iterations[-1] = replace(self._iterations[-1], retain_loss=mean)
         shortfall = self._dual.threshold - score
-        return Progress(iteration=k, finite=finite, shortfall=shortfall, change=change or 0.0)
+        return IterationProgress(
+            iteration=k, finite=finite, shortfall=shortfall, change=change or 0.0
+        )
 
-    def _look(self, progress: Progress) -> Progress:
-        """Look at the validation rows, which also shows whether all numbers are still finite."""
-        federation = self._federation
-        logits = federation.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
-        accuracy = _utility(federation, logits)
+    def _validate(self, progress: IterationProgress) -> IterationProgress:
+        """Validate the model, which also shows whether all numbers are finite."""
+        split_model = self._split_model
+        logits = split_model.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
+        accuracy = _utility(split_model, logits)
         self._iterations[-1] = replace(self._iterations[-1], validation_accuracy=accuracy)
-        finite = not federation.diverged
+        finite = not split_model.diverged
         if finite and self._plan.policy == "present":
-            level = min(self._highest, held_out_level(federation, logits))
+            level = min(self._largest_gamma, heldout_gamma(split_model, logits))
             self._dual = replace(self._dual, threshold=level)
-        return replace(progress, finite=finite, utility=accuracy, recovering=not self._sound)
+        return replace(progress, finite=finite, utility=accuracy, recovering=not self._passed)
 
-    def _is_useful(self, progress: Progress) -> bool:
+    def _is_useful(self, progress: IterationProgress) -> bool:
         return progress.utility is not None and progress.utility >= self._limits.utility_floor
+
+
+def fedora_variant(plan: FedoraSettings) -> dict[str, Any]:
+    """The variant of FedORA that runs, for the report."""
+    return {
+        "dual": plan.dual,
+        "start": plan.start,
+        "score": plan.score,
+        "primal": plan.primal,
+        "anneal": plan.anneal is not None,
+        "adaptive": plan.adaptive is not None,
+        "extrapolate": plan.extrapolate,
+        "retain_share": plan.retain_share,
+    }
+
+
+def fedora_step_sizes(plan: FedoraSettings, training: TrainingSettings) -> StepSizes:
+    """The initial step sizes and their rule; without ``adaptive`` the step sizes are constant."""
+    rule, primal = plan.adaptive, plan.first_step(training.learning_rate)
+    if rule is None:
+        constant = StepRule(
+            primal_range=(primal, primal),
+            dual_range=(plan.dual_step, plan.dual_step),
+        )
+        return StepSizes(primal=primal, dual=plan.dual_step, rule=constant)
+    adaptive = StepRule(
+        beta=rule.beta,
+        alpha=rule.alpha,
+        grow=rule.growth,
+        shrink=rule.decay,
+        primal_range=(primal * rule.smallest, primal * rule.largest),
+        dual_range=(plan.dual_step * rule.smallest, plan.dual_step * rule.largest),
+    )
+    return StepSizes(primal=primal, dual=plan.dual_step, rule=adaptive)
+
+
+def choose_threshold(split_model: SplitModel, original: Tensor) -> Threshold:
+    """γ by the agreed policy.
+
+    Args:
+        split_model: the model.
+        original: [validation_rows, classes], the original model's logits.
+
+    Raises:
+        PolicyError: the policy needs validation rows of D_u's classes, and there are none.
+    """
+    plan, classes = (
+        split_model.agreement.unlearning.fedora,
+        len(split_model.agreement.labels.classes),
+    )
+    if plan.policy == "uniform":
+        return Threshold(thresholds.uniform_threshold(classes, plan.weight), "uniform")
+    if plan.policy == "proxy":
+        logits = _reference(split_model)
+        if not split_model.diverged:
+            scores = forgetting_scores(logits, plan.weight)
+            # On a tenth of the rows a model is less sure of D_u than Retrain is (decision 16).
+            gamma = thresholds.proxy_threshold(scores, classes, plan.weight, plan.entropy_factor)
+            return Threshold(gamma, "proxy")
+        split_model.party.progress.warn("the reference model diverged; the threshold is 'heldout'")
+    level = heldout_gamma(split_model, original)
+    return Threshold(level, "present" if plan.policy == "present" else "heldout")
+
+
+def _reference(split_model: SplitModel) -> Tensor:
+    """Logits on D_u, [forgotten, classes], of a model trained on a fixed sample of D_r."""
+    split_model.initialise("reference", vfl_pb2.REFERENCE_SAMPLE, vfl_pb2.REFERENCE)
+    plan = split_model.agreement.unlearning.fedora
+    shares = (plan.reference_epochs, plan.reference_batch)
+    train_epochs(
+        split_model, TrainingPlan("reference", vfl_pb2.REFERENCE, vfl_pb2.REFERENCE_SAMPLE, *shares)
+    )
+    return split_model.logits(vfl_pb2.FORGOTTEN, vfl_pb2.REFERENCE)
+
+
+def heldout_gamma(split_model: SplitModel, logits: Tensor) -> float:
+    """γ from ``logits``, [validation_rows, classes], in the class mix of D_u.
+
+    Raises:
+        PolicyError: no validation row has a class of D_u.
+    """
+    rows, labels = split_model.rows, split_model.labels
+    plan, classes = (
+        split_model.agreement.unlearning.fedora,
+        len(split_model.agreement.labels.classes),
+    )
+    compared = min(len(rows.forgotten), plan.score_rows or len(rows.forgotten))
+    scores = forgetting_scores(logits, plan.weight)
+    try:
+        level = thresholds.class_matched_level(
+            scores, labels[rows.validation], labels[rows.forgotten], compared
+        )
+    except ValueError as error:
+        raise PolicyError(
+            "no validation row has a class of D_u", "enlarge split.validation"
+        ) from error
+    return thresholds.heldout_threshold(level, classes, plan.weight, plan.margin)
+
+
+def calibrate_top(split_model: SplitModel, original: Tensor) -> float | None:
+    """Scale the logits to the original model's confidence on held-out rows.
+
+    Only rows of classes without forgotten rows count, because Retrain is less confident on the
+    other classes.
+
+    Args:
+        split_model: the model.
+        original: [validation_rows, classes], the original model's logits.
+
+    Returns:
+        The factor of the logits. None without such rows, without ``fedora.calibrate``, or for a sum
+        of votes, whose logits the top model cannot scale.
+    """
+    plan, rows = split_model.agreement.unlearning.fedora, split_model.rows
+    labels = split_model.labels
+    unaffected = ~torch.isin(labels[rows.validation], torch.unique(labels[rows.forgotten]))
+    is_mlp = isinstance(split_model.agreement.top, MlpTop)
+    if not (plan.calibrate and unaffected.any() and is_mlp):
+        return None
+    work = partial(_calibrate, split_model, original, unaffected)
+    return split_model.once("calibration", float, work)
+
+
+def _calibrate(split_model: SplitModel, original: Tensor, chosen: Tensor) -> float:
+    present = split_model.logits(vfl_pb2.VALIDATION, vfl_pb2.UNLEARN)
+    if split_model.diverged:
+        return 1.0
+    margin = split_model.agreement.unlearning.fedora.margin
+    factor = calibration_factor(present[chosen], original[chosen], margin)
+    top = cast(ActiveNetwork, split_model.local_model.model.network).top
+    cast(ConcatHead, top).scale_logits(factor)
+    return factor

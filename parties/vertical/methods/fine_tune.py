@@ -1,25 +1,27 @@
-"""Fine-tune, a baseline: train the original on the rows that stay."""
+"""Fine-tune, a baseline: continue to train the original model on D_r."""
 
 from dataclasses import asdict, dataclass
 
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import Plan, learn
-from parties.vertical.methods.method import ORIGINAL, Facts
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import TrainingPlan, train_epochs
+from parties.vertical.methods.method import MethodResult
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class FineTune:
-    """D_u is left out and nothing pushes it out: a row that every table needs."""
+class FineTuneMethod:
+    """Fine-tuning without D_u: a trivial baseline, without a term that removes D_u."""
 
     name: str = "fine-tune"
     guarantee: Guarantee = Guarantee.HEURISTIC
 
-    def run(self, federation: Federation) -> Facts:
-        """Go on with a new optimiser and a batch order of its own."""
-        federation.restore(ORIGINAL, self.name, vfl_pb2.FINE_TUNE)
-        epochs = federation.agreement.unlearning.fine_tune.epochs
-        batch = federation.agreement.training.batch
-        went = learn(federation, Plan(self.name, vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, epochs, batch))
-        return Facts({"epochs": [asdict(epoch) for epoch in went]})
+    def run(self, split_model: SplitModel) -> MethodResult:
+        """Train on D_r with a new optimiser and a batch order of its own."""
+        split_model.restore_copy(ORIGINAL, self.name, vfl_pb2.FINE_TUNE)
+        epochs = split_model.agreement.unlearning.fine_tune.epochs
+        batch = split_model.agreement.training.batch
+        plan = TrainingPlan(self.name, vfl_pb2.FINE_TUNE, vfl_pb2.RETAIN, epochs, batch)
+        results = train_epochs(split_model, plan)
+        return MethodResult({"epochs": [asdict(epoch) for epoch in results]})

@@ -1,59 +1,66 @@
-"""Gradient ascent, a baseline: climb the loss on D_u until it is that of a uniform guess."""
+"""Gradient ascent, a baseline: raise the loss on D_u until it is that of a uniform guess."""
 
 from dataclasses import dataclass
 
-from parties.vertical.engine.batch import Answered
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import SOUND, hold, validate
-from parties.vertical.methods.method import ORIGINAL, Facts
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import LAST_FINITE, hold_forget_gradient, validation_metrics
+from parties.vertical.engine.training_loop import SentGradients
+from parties.vertical.methods.method import MethodResult
 from protocol import vfl_pb2
-from unlearning.ascent import clip_factor, knows_nothing
+from unlearning.baselines import clip_factor, reaches_uniform_loss
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class Ascended:
-    """How the ascent went."""
+class AscentResult:
+    """The progress of gradient ascent.
 
-    losses: list[float]  # mean cross entropy on D_u
-    answered: Answered  # the last gradients of the first step
+    Attributes:
+        losses: mean cross entropy on D_u before each step.
+        sent_gradients: the last gradients of the first step, as they were sent.
+    """
+
+    losses: list[float]
+    sent_gradients: SentGradients
 
 
 @dataclass(frozen=True, slots=True)
-class GradientAscent:
-    """Every party climbs with its own block; the clip is on the joint norm."""
+class GradientAscentMethod:
+    """Gradient ascent on D_u by all parties; the gradient is clipped by its joint norm."""
 
     name: str = "gradient-ascent"
     guarantee: Guarantee = Guarantee.HEURISTIC
 
-    def run(self, federation: Federation) -> Facts:
-        """Climb; at worst end at the last model that was sound."""
-        federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.ASCEND)
-        went = federation.once("ascent", Ascended, lambda: ascend(federation))
-        return Facts({"losses": went.losses}, answered=went.answered)
+    def run(self, split_model: SplitModel) -> MethodResult:
+        """Take ascent steps; if numbers are not finite, restore the last finite model."""
+        split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.GRADIENT_ASCENT)
+        result = split_model.once("ascent", AscentResult, lambda: run_gradient_ascent(split_model))
+        return MethodResult({"losses": result.losses}, sent_gradients=result.sent_gradients)
 
 
-def ascend(federation: Federation) -> Ascended:
-    """Climb the loss on D_u from the present model."""
-    plan = federation.agreement.unlearning.ascent
-    federation.party.watch.phase("gradient ascent", plan.steps)
+def run_gradient_ascent(split_model: SplitModel) -> AscentResult:
+    """Run gradient ascent on the present model."""
+    plan = split_model.agreement.unlearning.ascent
+    split_model.party.progress.phase("gradient ascent", plan.steps)
     losses: list[float] = []
-    answered = Answered(federation.rows.forgotten[:0], {})
-    federation.keep(SOUND, vfl_pb2.ASCEND)
+    sent_gradients = SentGradients(split_model.rows.forgotten[:0], {})
+    split_model.keep_copy(LAST_FINITE, vfl_pb2.GRADIENT_ASCENT)
     for _ in range(plan.steps):
-        loss = hold(federation, vfl_pb2.ASCEND)
-        if federation.diverged:
+        loss = hold_forget_gradient(split_model, vfl_pb2.GRADIENT_ASCENT)
+        if split_model.diverged:
             break
-        answered = answered if losses else federation.passes.answered
+        sent_gradients = sent_gradients if losses else split_model.loop.sent_gradients
         losses.append(loss)
-        if knows_nothing(loss, len(federation.agreement.labels.classes)):
+        if reaches_uniform_loss(loss, len(split_model.agreement.labels.classes)):
             break
-        federation.keep(SOUND, vfl_pb2.ASCEND)  # this pass has shown that it is
-        reports = [*federation.weigh(vfl_pb2.ASCEND), federation.half.report()]
+        split_model.keep_copy(LAST_FINITE, vfl_pb2.GRADIENT_ASCENT)  # this pass was finite
+        reports = split_model.report_norms(vfl_pb2.GRADIENT_ASCENT)
+        reports.append(split_model.local_model.report())
         factor = clip_factor(sum(report.held_square for report in reports), plan.clip)
-        federation.climb(plan.learning_rate * factor, vfl_pb2.ASCEND)
-    validate(federation, vfl_pb2.ASCEND)
-    if federation.diverged:
-        federation.restore(SOUND, federation.stream, vfl_pb2.ASCEND)
-    federation.drop(SOUND, vfl_pb2.ASCEND)
-    return Ascended(losses, answered)
+        split_model.ascent_step(plan.learning_rate * factor, vfl_pb2.GRADIENT_ASCENT)
+    validation_metrics(split_model, vfl_pb2.GRADIENT_ASCENT)
+    if split_model.diverged:
+        split_model.restore_copy(LAST_FINITE, split_model.stream, vfl_pb2.GRADIENT_ASCENT)
+    split_model.drop_copy(LAST_FINITE, vfl_pb2.GRADIENT_ASCENT)
+    return AscentResult(losses, sent_gradients)

@@ -1,4 +1,8 @@
-"""ICO-like, a baseline: take an estimated contribution of D_u back, then correct on some of D_r."""
+"""ICO-like, a baseline: subtract an estimated contribution of D_u, then correct on a part of D_r.
+
+It follows the description of ICO (Li et al., J. Supercomputing 81:845, 2025), whose code is not
+public. K = number of correction steps.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,89 +10,112 @@ from itertools import count, islice
 
 from torch.nn.functional import cross_entropy
 
-from parties.vertical.engine.batch import Answered, Batch, Use
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import DESCEND, SOUND, hold, validate
-from parties.vertical.methods.method import ORIGINAL, Facts
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import (
+    DESCEND,
+    LAST_FINITE,
+    hold_forget_gradient,
+    validation_metrics,
+)
+from parties.vertical.engine.training_loop import BatchLoss, SentGradients, TrainingBatch
+from parties.vertical.methods.method import MethodResult
 from protocol import vfl_pb2
-from unlearning.contribution import Contribution
+from unlearning.baselines import Contribution
 from unlearning.guarantee import Guarantee
 
 TASK = vfl_pb2.CORRECT
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected:
-    """How it went."""
+class IcoLikeResult:
+    """The progress of ICO-like.
 
-    contribution: float  # what the gradient on D_u was multiplied by before it was added
-    losses: list[float]  # of every correction step
-    sound: bool  # else every party went back to the original
-    answered: Answered  # the last gradients of D_u
+    Attributes:
+        contribution: factor of the gradient on D_u when it was added to the parameters.
+        losses: the loss of each correction step.
+        finite: whether all numbers were finite; otherwise the original model was restored.
+        sent_gradients: the last gradients of D_u, as they were sent.
+    """
+
+    contribution: float
+    losses: list[float]
+    finite: bool
+    sent_gradients: SentGradients
 
 
 @dataclass(frozen=True, slots=True)
-class IcoLike:
-    """One pass over D_u, then K steps of SGD; the clip is on the joint norm."""
+class IcoLikeMethod:
+    """ICO-like: one pass over D_u, then K steps of SGD.
+
+    The contribution is clipped by its joint norm over all parties.
+    """
 
     name: str = "ico-like"
     guarantee: Guarantee = Guarantee.HEURISTIC
 
-    def run(self, federation: Federation) -> Facts:
-        """Take back, then correct."""
-        federation.restore(ORIGINAL, self.name, TASK)
-        went = federation.once("ico-like", Corrected, lambda: correct(federation))
-        figures = {"contribution": went.contribution, "losses": went.losses}
-        return Facts(figures, stopped=None if went.sound else "not finite", answered=went.answered)
+    def run(self, split_model: SplitModel) -> MethodResult:
+        """Subtract the contribution of D_u, then correct on D_r."""
+        split_model.restore_copy(ORIGINAL, self.name, TASK)
+        result = split_model.once("ico-like", IcoLikeResult, lambda: run_ico_like(split_model))
+        figures = {"contribution": result.contribution, "losses": result.losses}
+        return MethodResult(
+            figures,
+            stopped=None if result.finite else "not finite",
+            sent_gradients=result.sent_gradients,
+        )
 
 
-def correct(federation: Federation) -> Corrected:
-    """Run it from the present model; at worst end there again."""
-    plan = federation.agreement.unlearning.ico_like
-    federation.party.watch.phase("ico-like", plan.steps + 1)
-    federation.keep(SOUND, TASK)
-    hold(federation, TASK)
-    answered = federation.passes.answered
-    factor = 0.0 if federation.diverged else _take_back(federation)
-    losses = [] if federation.diverged else _descend(federation)
-    if not federation.diverged:
-        validate(federation, TASK)
-    sound = not federation.diverged
-    if not sound:
-        federation.restore(SOUND, federation.stream, TASK)
-    federation.drop(SOUND, TASK)
-    return Corrected(factor, losses, sound, answered)
+def run_ico_like(split_model: SplitModel) -> IcoLikeResult:
+    """Run ICO-like on the present model; if numbers are not finite, restore that model."""
+    plan = split_model.agreement.unlearning.ico_like
+    split_model.party.progress.phase("ico-like", plan.steps + 1)
+    split_model.keep_copy(LAST_FINITE, TASK)
+    hold_forget_gradient(split_model, TASK)
+    sent_gradients = split_model.loop.sent_gradients
+    factor = 0.0 if split_model.diverged else _subtract_contribution(split_model)
+    losses = [] if split_model.diverged else _correct(split_model)
+    if not split_model.diverged:
+        validation_metrics(split_model, TASK)
+    finite = not split_model.diverged
+    if not finite:
+        split_model.restore_copy(LAST_FINITE, split_model.stream, TASK)
+    split_model.drop_copy(LAST_FINITE, TASK)
+    return IcoLikeResult(factor, losses, finite, sent_gradients)
 
 
-def _take_back(federation: Federation) -> float:
-    """Add the contribution to all blocks; what the gradient was multiplied by."""
-    plan, rows = federation.agreement.unlearning.ico_like, federation.rows
-    share = len(rows.forgotten) / len(rows.learn)
-    reports = [*federation.weigh(TASK), federation.half.weigh()]
+def _subtract_contribution(split_model: SplitModel) -> float:
+    """Subtract the estimated contribution at all parties; return the factor of the gradient."""
+    plan, rows = split_model.agreement.unlearning.ico_like, split_model.rows
+    share = len(rows.forgotten) / len(rows.train)
+    reports = [*split_model.report_norms(TASK), split_model.local_model.report_norms()]
     factor = Contribution(step=plan.step, share=share, limit=plan.limit).factor(
         sum(report.held_square for report in reports),
         sum(report.norm_square for report in reports),
     )
-    federation.climb(factor, TASK)
+    split_model.ascent_step(factor, TASK)
     return factor
 
 
-def _descend(federation: Federation) -> list[float]:
-    """K steps on a fixed part of D_r; the losses."""
+def _correct(split_model: SplitModel) -> list[float]:
+    """Take K steps on a fixed sample of D_r; return their losses."""
     losses: list[float] = []
 
-    def descend(batch: Batch) -> Use:
+    def descend(batch: TrainingBatch) -> BatchLoss:
         loss = cross_entropy(batch.logits, batch.labels)
         losses.append(loss.item())
-        return Use(loss, DESCEND)
+        return BatchLoss(loss, DESCEND)
 
-    federation.passes.sweep(TASK, _asks(federation), descend)
+    split_model.loop.run_batches(TASK, _requests(split_model), descend)
     return losses
 
 
-def _asks(federation: Federation) -> Iterator[vfl_pb2.Ask]:
-    """The K batches, epoch after epoch."""
-    plan = federation.agreement
+def _requests(split_model: SplitModel) -> Iterator[vfl_pb2.BatchRequest]:
+    """Requests for the K batches, epoch after epoch."""
+    plan = split_model.agreement
     steps, size = plan.unlearning.ico_like.steps, plan.training.batch
-    epochs = (federation.passes.batches(vfl_pb2.PORTION, epoch, size) for epoch in count(1))
-    yield from islice((ask for epoch in epochs for ask in epoch), steps)
+    epochs = (
+        split_model.loop.epoch_requests(vfl_pb2.CORRECTION_SAMPLE, epoch, size)
+        for epoch in count(1)
+    )
+    yield from islice((request for epoch in epochs for request in epoch), steps)

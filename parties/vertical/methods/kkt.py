@@ -1,61 +1,71 @@
-"""The KKT report of FedORA: full-batch gradients of the model that it ended with."""
+"""FedORA's KKT report: residuals of the final model, from full-batch gradients."""
 
 from dataclasses import asdict
 from typing import Any
 
 from torch.nn.functional import cross_entropy
 
-from parties.vertical.engine.batch import Batch, Use
-from parties.vertical.engine.split_model import Federation
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import HOLD
-from parties.vertical.methods.method import ORIGINAL
+from parties.vertical.engine.training_loop import BatchLoss, TrainingBatch
 from protocol import vfl_pb2
-from unlearning.kkt import Gradients, kkt
+from unlearning.kkt import KktGradients, kkt_residuals
 from unlearning.objectives import forgetting_scores
 
-ANCHOR = "start of fedora"  # the copy that the proximal term holds on to, where there is one
-_ADD = vfl_pb2.Gradient(add=vfl_pb2.Add())
+ANCHOR = "start of fedora"  # slot of θ₀, if FedORA has a proximal term
+_ADD = vfl_pb2.Gradient(add_to_held=vfl_pb2.AddToHeld())
 
 
-def kkt_report(federation: Federation, gamma: float, price: float | None) -> dict[str, Any] | None:
-    """The residuals of the present model; None with the literal dual, which has no such problem.
+def kkt_report(split_model: SplitModel, gamma: float, dual: float | None) -> dict[str, Any] | None:
+    """The KKT residuals of the present model.
 
-    Also None where there is no price yet, or numbers are no longer finite. It costs a pass over
-    D_r and one over D_u.
+    They cost one pass over D_r and one over D_u.
+
+    Args:
+        split_model: the model.
+        gamma: the threshold γ.
+        dual: Ω; None for the literal dual, or if there was no iteration.
+
+    Returns:
+        None if ``dual`` is None, or if numbers are not finite.
     """
-    if price is None:
+    if dual is None:
         return None
-    plan, score = federation.agreement.unlearning.fedora, [0.0]
-    count = {part: len(federation.rows.of(part)) for part in (vfl_pb2.RETAIN, vfl_pb2.FORGOTTEN)}
+    plan, score = split_model.agreement.unlearning.fedora, [0.0]
+    count = {
+        part: len(split_model.rows.select(part)) for part in (vfl_pb2.RETAIN, vfl_pb2.FORGOTTEN)
+    }
 
-    def retain(batch: Batch) -> Use:
+    def retain(batch: TrainingBatch) -> BatchLoss:
         loss = cross_entropy(batch.logits, batch.labels, reduction="sum")
-        return Use(loss / count[vfl_pb2.RETAIN], HOLD)
+        return BatchLoss(loss / count[vfl_pb2.RETAIN], HOLD)
 
-    def forget(batch: Batch) -> Use:
+    def forget(batch: TrainingBatch) -> BatchLoss:
         mean = forgetting_scores(batch.logits, plan.weight).sum() / count[vfl_pb2.FORGOTTEN]
         score[0] += mean.item()
-        return Use(-price * mean, _ADD)
+        return BatchLoss(-dual * mean, _ADD)
 
-    passes = federation.passes
-    passes.sweep(vfl_pb2.UNLEARN, passes.parts(vfl_pb2.RETAIN), retain)
-    retained = sum(each.held_square for each in _weigh(federation))
-    passes.sweep(vfl_pb2.UNLEARN, passes.parts(vfl_pb2.FORGOTTEN), forget)
-    pulled = sum(each.pulled_square for each in _weigh(federation))
-    if federation.diverged:
+    loop = split_model.loop
+    loop.run_batches(vfl_pb2.UNLEARN, loop.pass_requests(vfl_pb2.RETAIN), retain)
+    retained = sum(each.held_square for each in _report_norms(split_model))
+    loop.run_batches(vfl_pb2.UNLEARN, loop.pass_requests(vfl_pb2.FORGOTTEN), forget)
+    lagrangian = sum(each.proximal_square for each in _report_norms(split_model))
+    if split_model.diverged:
         return None
-    found = kkt(
-        Gradients(retain=retained, lagrangian=pulled),
-        price=price,
+    residuals = kkt_residuals(
+        KktGradients(retain=retained, lagrangian=lagrangian),
+        dual=dual,
         threshold=gamma,
         forgetting=score[0],
         tolerance=plan.tolerance,
     )
-    return asdict(found)
+    return asdict(residuals)
 
 
-def _weigh(federation: Federation) -> list[vfl_pb2.Report]:
-    """What all parties hold, also with the pull to where FedORA began; without ρ that is none."""
-    anchor = ANCHOR if federation.agreement.unlearning.fedora.proximal else ORIGINAL
-    weigh = vfl_pb2.Arrange(weigh=vfl_pb2.Weigh(anchor=anchor))
-    return list(federation.everybody(vfl_pb2.UNLEARN, weigh).values())
+def _report_norms(split_model: SplitModel) -> list[vfl_pb2.BlockReport]:
+    """All parties' norms of the held gradient, with and without the proximal term."""
+    # Without a proximal term ρ is 0, and the anchor does not matter.
+    anchor = ANCHOR if split_model.agreement.unlearning.fedora.proximal else ORIGINAL
+    command = vfl_pb2.ModelCommand(report_norms=vfl_pb2.ReportNorms(anchor=anchor))
+    return list(split_model.command_all(vfl_pb2.UNLEARN, command).values())

@@ -1,50 +1,63 @@
-"""What a way to unlearn is to the driver: a name, a guarantee, a run from the original model."""
+"""The interface of an unlearning method: a name, a guarantee, and a run from the original model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from parties.vertical.engine.batch import Answered
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.methods.threshold import Threshold
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.training_loop import SentGradients
 from unlearning.guarantee import Guarantee
 
-ORIGINAL = "original"  # the slot of the model to unlearn from, and its stream
+PAIRED: Final = "retrain-paired"  # Retrain with the weights and the batch order of the original
+NEWTON_CG: Final = "newton-cg"
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a run tells of itself: plain JSON for the report, gradients for the audits alone.
+class Threshold:
+    """FedORA's threshold γ on the forgetting score.
 
     Attributes:
-        figures: of its row in the report.
-        iterations: its course, where the report draws one.
-        stopped: why it ended, where there are several ways.
-        threshold: what was forgotten enough, where it has one.
-        answered: gradients by D_u that passive parties got first; None where none did.
-        guarantee: what this run promises, where that is not what its method always does.
-        audit: further figures, found once the cost is noted.
+        gamma: γ; with the policy ``present``, the largest γ that validation may set.
+        policy: the policy that gave γ; ``heldout`` also replaces a ``proxy`` whose model diverged.
+    """
+
+    gamma: float
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class MethodResult:
+    """What a method returns besides the model: values for the report, gradients for the audits.
+
+    Attributes:
+        figures: JSON values for the method's row in the report.
+        iterations: one entry per iteration, for the report's plot.
+        stopped: why the method ended, if it can end in several ways.
+        threshold: FedORA's threshold; None for other methods.
+        sent_gradients: the first gradients of D_u that were sent; None if none were sent.
+        guarantee: the guarantee of this run, if it differs from the method's.
+        audit: computes further values after the cost was measured.
     """
 
     figures: dict[str, Any] = field(default_factory=dict)
     iterations: Sequence[dict[str, Any]] = ()
     stopped: str | None = None
     threshold: Threshold | None = None
-    answered: Answered | None = None
+    sent_gradients: SentGradients | None = None
     guarantee: Guarantee | None = None
     audit: Callable[[], dict[str, Any]] | None = None
 
 
-class Method(Protocol):
-    """One way to unlearn, as a conversation between the parties."""
+class VerticalMethod(Protocol):
+    """An unlearning method between the parties."""
 
     @property
     def name(self) -> str:
-        """As the config and the report have it."""
+        """The name in the config and the report."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """What it promises."""
+        """The guarantee of the method."""
 
-    def run(self, federation: Federation) -> Facts:
-        """Leave the unlearned model with all parties; the original is in slot ``ORIGINAL``."""
+    def run(self, split_model: SplitModel) -> MethodResult:
+        """Unlearn D_u from the original model in the slot ``ORIGINAL``, at all parties."""

@@ -1,27 +1,65 @@
-"""Retrain, what all others are measured by: a fresh model on the rows that stay."""
+"""Retrain, the reference of all metrics: a fresh model, trained on D_r only."""
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.methods.method import ORIGINAL, Facts
-from parties.vertical.methods.newton_cg import optimum
-from parties.vertical.training_run import train
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import (
+    NewtonRun,
+    add_release_noise,
+    distance_to_copy,
+    kept_points,
+    run_newton,
+    train_model,
+)
+from parties.vertical.methods.method import NEWTON_CG, MethodResult
 from protocol import vfl_pb2
+from unlearning.certificate import distance_bound
 from unlearning.guarantee import Guarantee
+
+CLOSER = 1e-3  # part of the agreed bound: from this point the true distances are measured
 
 
 @dataclass(frozen=True, slots=True)
-class Retrain:
-    """A model of its own ``stream``; preprocessing is fitted anew, without D_u."""
+class RetrainMethod:
+    """Training from scratch on D_r, with preprocessing fitted on D_r.
+
+    Attributes:
+        name: name in the config and the report.
+        stream: random stream of the weights and the batch order.
+        guarantee: the guarantee of the method.
+    """
 
     name: str
-    stream: str  # weights and batch order
+    stream: str
     guarantee: Guarantee = Guarantee.EXACT
 
-    def run(self, federation: Federation) -> Facts:
-        """Train from scratch as the original was; a paired head of Newton steps to the optimum."""
-        solved = federation.agreement.training.optimiser == "newton-cg"
+    def run(self, split_model: SplitModel) -> MethodResult:
+        """Train as the original model was trained; solve a paired convex head to its optimum."""
+        solved = split_model.agreement.training.optimiser == "newton-cg"
         if solved and self.stream == ORIGINAL:
-            return optimum(federation, self.stream, self.name)
-        epochs = train(federation, vfl_pb2.RETAIN, self.stream, self.name)
-        return Facts({"epochs": [asdict(epoch) for epoch in epochs]})
+            return _retrain_to_optimum(split_model, self.stream, self.name)
+        epochs = train_model(split_model, vfl_pb2.RETAIN, self.stream, self.name)
+        return MethodResult({"epochs": [asdict(epoch) for epoch in epochs]})
+
+
+def _retrain_to_optimum(split_model: SplitModel, stream: str, name: str) -> MethodResult:
+    """Retrain closer to the optimum than ``newton.bound``, and measure distances from there."""
+    plan = split_model.agreement.newton
+    split_model.initialise(stream, vfl_pb2.RETAIN, vfl_pb2.TRAIN)
+    closer = max(CLOSER * plan.bound, 10 * distance_bound(0.0, plan.weight))
+    run = NewtonRun(name, vfl_pb2.TRAIN, vfl_pb2.RETAIN, closer)
+    points = run_newton(split_model, run)
+    distances = split_model.once(f"distances from {name}", list, lambda: _distances(split_model))
+    add_release_noise(split_model, run, points[-1].bound)
+    epochs = [asdict(each.epoch) for each in points]
+    return MethodResult({"epochs": epochs, "bound": points[-1].bound, "distances": distances})
+
+
+def _distances(split_model: SplitModel) -> list[dict[str, Any]]:
+    """Distances from the present model to the points that the Newton-CG method kept."""
+    return [
+        {"step": step, "distance": distance_to_copy(split_model, slot)}
+        for step, slot in kept_points(split_model, NEWTON_CG).items()
+    ]

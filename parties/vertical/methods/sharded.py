@@ -1,11 +1,12 @@
-"""Sharded, the exact way: fresh models for the shards that D_u taught, all others as they were."""
+"""Sharded, exact unlearning: retrain the shards that contain rows of D_u, keep the others."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.methods.method import ORIGINAL, Facts
-from parties.vertical.training_run import train_shards
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import train_shards
+from parties.vertical.methods.method import MethodResult
 from protocol import vfl_pb2
 from unlearning import sharding
 from unlearning.guarantee import Guarantee
@@ -14,39 +15,39 @@ Digests: TypeAlias = dict[str, dict[str, str]]  # shard -> party -> SHA-256
 
 
 @dataclass(frozen=True, slots=True)
-class Sharded:
-    """Bit for bit the model of a run that never had the rows."""
+class ShardedMethod:
+    """Sharded retraining: bit for bit the model of a run that never had the rows."""
 
     name: str = "sharded"
     guarantee: Guarantee = Guarantee.EXACT
 
-    def run(self, federation: Federation) -> Facts:
-        """Train the touched shards again from the original's own streams."""
-        federation.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
-        members = dict(enumerate(federation.members))
-        before = federation.once("digests before", dict, lambda: _digests(federation, members))
-        touched = sharding.touched(federation.state.shards, federation.rows.forgotten)
-        fresh, _ = train_shards(federation, vfl_pb2.RETAIN, ORIGINAL, self.name, touched)
+    def run(self, split_model: SplitModel) -> MethodResult:
+        """Retrain the affected shards from the original random streams."""
+        split_model.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+        members = dict(enumerate(split_model.ensemble))
+        before = split_model.once("digests before", dict, lambda: _digests(split_model, members))
+        affected = sharding.affected_shards(split_model.state.shards, split_model.rows.forgotten)
+        fresh, _ = train_shards(split_model, vfl_pb2.RETAIN, ORIGINAL, self.name, affected)
         members |= fresh
-        federation.assemble(list(members.values()))
-        after = federation.once("digests after", dict, lambda: _digests(federation, members))
-        return Facts({"sharding": _figures(touched, before, after)})
+        split_model.use_ensemble(list(members.values()))
+        after = split_model.once("digests after", dict, lambda: _digests(split_model, members))
+        return MethodResult({"sharding": _record(affected, before, after)})
 
 
-def _digests(federation: Federation, members: dict[int, str]) -> Digests:
-    """The SHA-256 of every party's part of every member."""
+def _digests(split_model: SplitModel, members: dict[int, str]) -> Digests:
+    """The SHA-256 digest of each party's part of each shard's model."""
     found = {}
     for shard, slot in members.items():
-        arrange = vfl_pb2.Arrange(digest=vfl_pb2.Digest(slot=slot))
-        reports = federation.everybody(vfl_pb2.EVALUATE, arrange)
+        command = vfl_pb2.ModelCommand(report_digest=vfl_pb2.ReportDigest(slot=slot))
+        reports = split_model.command_all(vfl_pb2.EVALUATE, command)
         found[str(shard)] = {name: each.digest.hex() for name, each in reports.items()}
     return found
 
 
-def _figures(touched: list[int], before: Digests, after: Digests) -> dict[str, Any]:
+def _record(affected: list[int], before: Digests, after: Digests) -> dict[str, Any]:
     return {
         "shards": len(after),
-        "touched": touched,
+        "touched": affected,
         "digests": [
             {"shard": int(shard), "before": before[shard], "after": after[shard]} for shard in after
         ],

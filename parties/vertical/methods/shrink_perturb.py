@@ -1,38 +1,30 @@
-"""Shrink and perturb, a baseline: move the halves towards fresh ones, then train on D_r."""
+"""Shrink and perturb, a baseline: move parameters towards fresh ones, then train on D_r."""
 
 from dataclasses import asdict, dataclass
 
-from configs.unlearning import Top
-from parties.vertical.engine.split_model import Federation, Shrink
-from parties.vertical.engine.train import Plan, learn
-from parties.vertical.methods.method import ORIGINAL, Facts
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import ShrinkShares, SplitModel
+from parties.vertical.engine.train import TrainingPlan, train_epochs
+from parties.vertical.methods.method import MethodResult
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class ShrinkPerturb:
-    """A part of what the model knows is lost at random, and what D_r still teaches comes back."""
+class ShrinkPerturbMethod:
+    """Shrink and perturb: a random change removes a part of D_u; training restores the utility."""
 
     name: str = "shrink-perturb"
     guarantee: Guarantee = Guarantee.HEURISTIC
 
-    def run(self, federation: Federation) -> Facts:
-        """Every party moves its own half; only then do rows cross."""
-        plan = federation.agreement.unlearning.shrink_perturb
+    def run(self, split_model: SplitModel) -> MethodResult:
+        """Shrink all parameters, then train on D_r."""
+        plan = split_model.agreement.unlearning.shrink_perturb
         task = vfl_pb2.SHRINK_PERTURB
-        federation.restore(ORIGINAL, self.name, task)
-        federation.shrink(shrink_of(plan.share, plan.top), self.name, task)
-        batch = federation.agreement.training.batch
-        went = learn(federation, Plan(self.name, task, vfl_pb2.RETAIN, plan.epochs, batch))
-        return Facts({"epochs": [asdict(epoch) for epoch in went]})
-
-
-def shrink_of(share: float, top: Top) -> Shrink:
-    """What an agreed share and word for the top mean."""
-    return Shrink(share, share_of_top(share, top))
-
-
-def share_of_top(share: float, top: Top) -> float:
-    """What becomes of the top while bottoms shrink by ``share``."""
-    return {"keep": 0.0, "shrink": share, "fresh": 1.0}[top]
+        split_model.restore_copy(ORIGINAL, self.name, task)
+        split_model.shrink(ShrinkShares.agreed(plan.share, plan.top), self.name, task)
+        batch = split_model.agreement.training.batch
+        epochs = train_epochs(
+            split_model, TrainingPlan(self.name, task, vfl_pb2.RETAIN, plan.epochs, batch)
+        )
+        return MethodResult({"epochs": [asdict(epoch) for epoch in epochs]})

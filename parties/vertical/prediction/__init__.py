@@ -1,1 +1,1 @@
-"""Prediction after training, with all parties online: for a file of IDs, or as a service."""
+"""Prediction with a trained vertical model and all parties online: for a file, or as a service."""

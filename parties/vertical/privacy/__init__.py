@@ -1,3 +1,1 @@
-"""Noise on what a party sends, the ledger of it, and what may be claimed for it."""
-
-NONE = "no formal privacy"
+"""Privacy: noise on what a party sends, the ledger of its releases, and the privacy claims."""

@@ -1,35 +1,40 @@
-"""Claims: which (ε, δ) a run may print, for what, and why it may print none for the rest."""
+"""Privacy claims: the (ε, δ) that a run may claim for each party, and reasons where it may not."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 from configs.privacy import EmbedOnce
-from parties.vertical.privacy import NONE
-from parties.vertical.privacy.accounting import ACCOUNTANT, SENSITIVITY, at_most, epsilon_of
-from parties.vertical.privacy.ledger import Spent
+from parties.report.sentences import NO_FORMAL_PRIVACY
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.privacy.accounting import ACCOUNTANT, SENSITIVITY, epsilon_of, epsilon_text
+from parties.vertical.privacy.ledger import PrivacySpending, spending_from_message
+from protocol import vfl_pb2
 
 _RELATIONS = {
-    "replace_one": "replace-one: they become any others",
-    "zero_out": "zero-out: they become nothing",
+    "replace_one": "replace-one: any other features take their place",
+    "zero_out": "zero-out: no features take their place",
 }
 _BEYOND = (
     "not covered: which rows are common, time and failures, releases that are not in the ledger "
-    "of this folder, settings and preprocessing that were chosen by looking at these rows"
+    "of this folder, settings and preprocessing that were chosen with these rows"
 )
 _UNREAD = "the run ended before the ledger was read"
-_OTHERS = "earlier releases in this folder had noise without a bound"
+_OTHERS = "earlier releases in this folder had noise without a bound on the embedding"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """One sentence about the features or the labels of one party.
+class PrivacyClaim:
+    """The claim, or the refusal of a claim, for the features or the labels of one party.
 
     Attributes:
-        epsilon: None where nothing may be claimed.
-        delta: 0 for a pure ε.
-        text: the whole of it, as the report prints it.
+        party: the party.
+        covers: "features" or "labels".
+        epsilon: None without a claim.
+        delta: 0 for pure ε; None without a claim.
+        text: the sentence for the report.
     """
 
     party: str
@@ -39,22 +44,26 @@ class Claim:
     text: str
 
 
-def claims(agreement: Agreement, spent: Mapping[str, Spent]) -> list[Claim]:
-    """A claim or a refusal for the features of each party, and for the labels.
+def privacy_claims(
+    agreement: VerticalAgreement, spent: Mapping[str, PrivacySpending]
+) -> list[PrivacyClaim]:
+    """The claims for the features of each party and for the labels.
 
-    ``spent`` is what the ledgers say, by party; a party may be absent.
+    ``spent`` has each party's spending according to its ledger; parties may be missing.
     """
     found = [_features(agreement, name, spent.get(name)) for name in agreement.feature_parties]
     return [*found, _labels(agreement, spent.get(agreement.active))]
 
 
-def summary(found: list[Claim]) -> str:
-    """All claims in a few words."""
+def claims_summary(found: list[PrivacyClaim]) -> str:
+    """All claims in one phrase."""
     held = [f"{each.covers} of {each.party}" for each in found if each.epsilon is not None]
-    return f"formal privacy for the {', '.join(held)} alone" if held else NONE
+    return f"formal privacy for the {', '.join(held)} alone" if held else NO_FORMAL_PRIVACY
 
 
-def _features(agreement: Agreement, name: str, spent: Spent | None) -> Claim:
+def _features(
+    agreement: VerticalAgreement, name: str, spent: PrivacySpending | None
+) -> PrivacyClaim:
     plan = agreement.privacy
     if name == agreement.active:
         sent = "control messages" if plan.embed_once else "the gradients that it sends"
@@ -65,58 +74,77 @@ def _features(agreement: Agreement, name: str, spent: Spent | None) -> Claim:
         return _refused(
             name,
             "features",
-            "its bottom is trained on the raw rows, without DP-SGD, so each row moves the "
-            "embeddings of all rows that follow, whatever noise they bear",
+            "its bottom model is trained on the raw rows without DP-SGD, so each row changes the "
+            "embeddings of all later rows, and the noise does not hide that change",
         )
     return _refused(name, "features", "no noise is added to its embeddings")
 
 
-def _released_once(name: str, plan: EmbedOnce, spent: Spent | None) -> Claim:
+def _released_once(name: str, plan: EmbedOnce, spent: PrivacySpending | None) -> PrivacyClaim:
     if spent is None:
         return _refused(name, "features", _UNREAD)
     epsilon = epsilon_of(spent.square, plan.relation, plan.delta)
     if math.isinf(epsilon):
         return _refused(name, "features", _OTHERS)
     text = (
-        f"{name}: (ε, δ) = ({at_most(epsilon)}, {plan.delta:g}) for the features of each row "
+        f"{name}: (ε, δ) = ({epsilon_text(epsilon)}, {plan.delta:g}) for the features of each row "
         f"against the active party ({_RELATIONS[plan.relation]}, sensitivity "
         f"{SENSITIVITY[plan.relation]:g} C); T = {spent.releases} at most releases of a row, "
         f"z = σ/C = {plan.noise_multiplier:g} in this run; accountant: {ACCOUNTANT}; covered: "
         f"every embedding that {name} sent from this folder; {_BEYOND}"
     )
-    return Claim(name, "features", epsilon, plan.delta, text)
+    return PrivacyClaim(name, "features", epsilon, plan.delta, text)
 
 
-def _labels(agreement: Agreement, spent: Spent | None) -> Claim:
+def _labels(agreement: VerticalAgreement, spent: PrivacySpending | None) -> PrivacyClaim:
     name, plan = agreement.active, agreement.privacy
     if plan.label_dp:
         if spent is None:
             return _refused(name, "labels", _UNREAD)
         text = (
-            f"{name}: ε = {at_most(spent.epsilon)} (pure, δ = 0) for the label of each training "
-            f"and validation row against the passive parties (replace-one: it becomes any other); "
+            f"{name}: ε = {epsilon_text(spent.epsilon)} (pure, δ = 0) for the label of each "
+            f"training and validation row against the passive parties (replace-one: any other "
+            f"label takes its place); "
             f"T = {spent.releases} at most releases of a label by randomised response; accountant: "
-            "the sum of their ε, in closed form; covered: all that was sent, since every use is of "
-            "the flipped labels; test labels are used for the report alone; not covered: what "
-            f"features tell of labels, which rows a file of IDs names; {_BEYOND}"
+            "the sum of their ε, in closed form; covered: everything that was sent, because only "
+            "flipped labels are used; test labels are used for the report only; not covered: what "
+            f"features reveal of labels, which rows a file of IDs names; {_BEYOND}"
         )
-        return Claim(name, "labels", spent.epsilon, 0.0, text)
+        return PrivacyClaim(name, "labels", spent.epsilon, 0.0, text)
     if plan.grad_noise:
         return _refused(
             name,
             "labels",
-            "the top model learns from every label, so each label moves all gradients that "
-            "follow, whatever noise they bear; the label attack says what was measured",
+            "the top model is trained on every label, so each label changes all later gradients, "
+            "and the noise does not hide that change; the label attack measures the leak",
         )
     if plan.embed_once:
         return _refused(
             name,
             "labels",
-            "no gradient is sent, but when training ends and which rows a request names "
-            "depend on them",
+            "no gradient is sent, but the number of epochs and the rows of a request depend on "
+            "the labels",
         )
     return _refused(name, "labels", "no noise is added to its gradients")
 
 
-def _refused(name: str, covers: str, reason: str) -> Claim:
-    return Claim(name, covers, None, None, f"{name}: {NONE} for its {covers}: {reason}")
+def _refused(name: str, covers: str, reason: str) -> PrivacyClaim:
+    return PrivacyClaim(
+        name, covers, None, None, f"{name}: {NO_FORMAL_PRIVACY} for its {covers}: {reason}"
+    )
+
+
+def collect_spending(split_model: SplitModel) -> dict[str, PrivacySpending]:
+    """Every party's spending until now, for the claims that the agreement makes possible."""
+    spent = split_model.used_labels.spent
+    found = {} if spent is None else {split_model.party.name: spent}
+    if split_model.agreement.privacy.embed_once is None:
+        return found
+    request = partial(_request_spending, split_model)
+    return found | split_model.once("privacy", dict[str, PrivacySpending], request, durable=False)
+
+
+def _request_spending(split_model: SplitModel) -> dict[str, PrivacySpending]:
+    command = vfl_pb2.ModelCommand(report_privacy_spent=vfl_pb2.ReportPrivacySpent())
+    replies = split_model.send_to_passive(vfl_pb2.CLOSE, command)
+    return {name: spending_from_message(each.spent) for name, each in replies.items()}

@@ -1,102 +1,161 @@
-"""What of a passive party's embeddings leaves it: as they are, with noise, or released once."""
+"""Release of a passive party's embeddings in training and prediction: plain, noisy or one-time."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from models.arithmetic import all_within
+from parties.common.device import embed
 from parties.common.shared_randomness import Index
-from parties.session.party import Party
-from parties.vertical.engine.party_state import State
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party_state import PartyState
 from parties.vertical.privacy.ledger import PrivacyLedger
-from parties.vertical.privacy.one_time_release import Frozen, OnceReleased
-from parties.vertical.privacy.visits import Visits, Way, keystream
+from parties.vertical.privacy.one_time_release import FrozenBottom, OneTimeEmbeddings
+from parties.vertical.privacy.visit_noise import VisitNoise, VisitNoiseSettings, noise_keystream
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
-FROZEN = "frozen"  # the stream of a bottom that is never trained: the same for every model
+FROZEN = "frozen"  # random stream of a bottom model that is never trained, equal in every model
 
 
-class Outgoing:
-    """A passive party's release of embeddings in one session, by the modes that are on."""
+class EmbeddingRelease:
+    """The embeddings that a passive party releases in one session, in the agreed privacy modes."""
 
-    def __init__(self, party: Party, session: bytes, state: State) -> None:
+    def __init__(self, party: VerticalParty, session: bytes, state: PartyState) -> None:
         self._party, self._session, self._state = party, session, state
-        self._released: OnceReleased | None = None
+        self._released: OneTimeEmbeddings | None = None
         self._live = np.empty(0, np.int64)
-        self._visits = self._noise()
+        self._visit_noise = self._make_visit_noise()
 
     @property
-    def once(self) -> bool:
-        """Whether embeddings are released once, and gradients are not taken."""
+    def is_one_time(self) -> bool:
+        """Whether embeddings are released once, without training of the bottom model."""
         return self._party.agreement.privacy.embed_once is not None
 
-    def refuse_to_learn(self) -> None:
-        """Refuse a question whose gradient would follow, where nothing may be learnt from it."""
-        if self.once:
+    def require_trainable(self) -> None:
+        """Refuse requests that train the bottom model, if embeddings are released once.
+
+        Raises:
+            RemoteProtocolError: ``privacy.embed_once`` is on.
+        """
+        if self.is_one_time:
             raise RemoteProtocolError(
-                "asks for embeddings to learn from; with privacy.embed_once the bottoms are frozen"
+                "requests embeddings for training; with privacy.embed_once bottom models are frozen"
             )
 
-    def visit(self, ask: vfl_pb2.Ask, embedding: Tensor) -> Tensor:
-        """What is sent in place of ``embedding``, with noise of its own where that is agreed."""
-        if self._visits is None:
+    def with_noise(self, request: vfl_pb2.BatchRequest, embedding: Tensor) -> Tensor:
+        """Add the agreed noise to the embeddings of a batch, both [batch, width].
+
+        Raises:
+            PolicyError: a row would be released more often than agreed.
+        """
+        if self._visit_noise is None:
             return embedding
         batches = self._state.batches
-        return self._visits.noised(batches.of(ask), batches.rows.of(ask.rows), embedding)
+        return self._visit_noise.with_noise(
+            batches.rows_of(request), batches.rows.select(request.rows), embedding
+        )
 
-    def released(self, ask: vfl_pb2.Ask) -> Tensor:
-        """The released embeddings of a batch; all rows are released at the first question."""
-        released = self._all()  # first: it fills the map of rows
-        return released.values[np.searchsorted(self._live, self._state.batches.of(ask))]
+    def released(self, request: vfl_pb2.BatchRequest) -> Tensor:
+        """The one-time embeddings of a batch, [batch, width]; the first request releases all rows.
+
+        Raises:
+            PolicyError: the privacy settings forbid the release.
+        """
+        released = self._one_time_embeddings()  # first: it fills the map of rows
+        return released.values[np.searchsorted(self._live, self._state.batches.rows_of(request))]
 
     def forget(self, rows: Index) -> list[str]:
-        """Remove what was released of ``rows``; says what it was."""
-        if not self.once:
+        """Delete the released embeddings of ``rows``, [rows]; return what was deleted."""
+        if not self.is_one_time:
             return []
-        released = self._all()  # first: it fills the map of rows
+        released = self._one_time_embeddings()  # first: it fills the map of rows
         released.forget(np.searchsorted(self._live, rows))
         return [f"released embeddings of {len(rows)} rows"]
 
-    def remains(self, rows: Index) -> list[str]:
-        """Where released embeddings of ``rows`` still are."""
+    def residues(self, rows: Index) -> list[str]:
+        """The places that still hold released embeddings of ``rows``, [rows]."""
         if self._released is None:
             return []
-        kept = self._released.remains(np.searchsorted(self._live, rows))
-        return ["released embeddings"] if kept else []
+        remaining = self._released.residues(np.searchsorted(self._live, rows))
+        return ["released embeddings"] if remaining else []
 
-    def account(self) -> vfl_pb2.Spent:
-        """What our releases have cost so far."""
-        spent = self._all().spent
+    def spending(self) -> vfl_pb2.PrivacySpent:
+        """The privacy spending of this party until now."""
+        spent = self._one_time_embeddings().spent
         bounded = math.isfinite(spent.square)
-        return vfl_pb2.Spent(releases=spent.releases, square=spent.square if bounded else None)
+        return vfl_pb2.PrivacySpent(
+            releases=spent.releases, square=spent.square if bounded else None
+        )
 
-    def _all(self) -> OnceReleased:
+    def _one_time_embeddings(self) -> OneTimeEmbeddings:
         if self._released is None:
             self._released = self._release()
         return self._released
 
-    def _release(self) -> OnceReleased:
-        plan, model = self._party.agreement.privacy.embed_once, self._state.half.model
+    def _release(self) -> OneTimeEmbeddings:
+        plan, model = self._party.agreement.privacy.embed_once, self._state.local_model.model
         if plan is None or model.inputs is None:
-            raise LookupError("embeddings are released once with privacy.embed_once alone")
+            raise LookupError("one-time embeddings need privacy.embed_once and features")
         row_map = self._state.features.rows
         self._live = np.flatnonzero(row_map >= 0)
         ids = [self._party.holding.ids[row] for row in row_map[self._live].tolist()]
         inputs = model.inputs.values[torch.from_numpy(self._live)]
-        frozen = Frozen(model.network, inputs, ids)
-        return OnceReleased(self._party, plan, self._session, frozen)
+        frozen = FrozenBottom(model.network, inputs, ids)
+        return OneTimeEmbeddings(self._party, plan, self._session, frozen)
 
-    def _noise(self) -> Visits | None:
+    def _make_visit_noise(self) -> VisitNoise | None:
         plan = self._party.agreement.privacy.embed_train
         if plan is None:
             return None
-        way = Way(plan, self._party.agreement.limits.magnitude)
+        settings = VisitNoiseSettings(plan, self._party.agreement.limits.magnitude)
         ledger = PrivacyLedger(self._party.state, self._party.entropy)
-        return Visits(way, ledger, self._ids(), keystream(self._party, self._session, "visits"))
+        return VisitNoise(
+            settings,
+            ledger,
+            self._state.features.ids(),
+            noise_keystream(self._party, self._session, "visits"),
+        )
 
-    def _ids(self) -> list[bytes]:
-        """Of all common rows; nothing stands for rows that are forgotten."""
-        rows = self._state.features.rows.tolist()
-        return [self._party.holding.ids[row] if row >= 0 else b"" for row in rows]
+
+Embed = Callable[[Index], tuple[Tensor, bool]]
+
+
+def prediction_release(party: VerticalParty, session: bytes, frozen: FrozenBottom) -> Embed:
+    """Make the function that releases embeddings in prediction.
+
+    The function maps row indices, [rows], to the embeddings to send, [rows, width], and to whether
+    they are within ``limits.magnitude``. With ``embed_once`` the function repeats the bytes of a
+    row that was released before, and releases other rows anew. It then always returns true, because
+    false would reveal features.
+
+    Raises:
+        PolicyError: the privacy settings forbid the release.
+    """
+    plan, magnitude = party.agreement.privacy, party.agreement.limits.magnitude
+    if plan.embed_once:
+        once = OneTimeEmbeddings(party, plan.embed_once, session, frozen)
+        return lambda rows: (once.values[rows], True)
+    visit_noise: VisitNoise | None = None
+    if plan.embed_train:
+        ledger, settings = (
+            PrivacyLedger(party.state, party.entropy),
+            VisitNoiseSettings(plan.embed_train, magnitude),
+        )
+        visit_noise = VisitNoise(
+            settings, ledger, frozen.ids, noise_keystream(party, session, "predictions")
+        )
+
+    @torch.no_grad()
+    def sent(rows: Index) -> tuple[Tensor, bool]:
+        embedding = embed(frozen.network, frozen.inputs[rows])
+        if not all_within([embedding], magnitude):
+            return torch.zeros_like(embedding), False
+        return embedding if visit_noise is None else visit_noise.with_noise(
+            rows, rows, embedding
+        ), True
+
+    return sent

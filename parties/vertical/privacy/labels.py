@@ -1,54 +1,54 @@
-"""The labels that the active party uses: its own, or with training and validation rows flipped."""
+"""The labels that training uses: the true ones, or randomly flipped ones under label privacy."""
 
 import numpy as np
 import torch
 
 from parties.common.shared_randomness import Index
-from parties.session.party import Party
-from parties.vertical.engine.features import labels
-from parties.vertical.engine.party_state import State
-from parties.vertical.privacy.ledger import Spent
-from parties.vertical.privacy.one_time_release import OnceFlipped
+from parties.vertical.engine.features import read_labels
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party_state import PartyState
+from parties.vertical.privacy.ledger import PrivacySpending
+from parties.vertical.privacy.one_time_release import OneTimeLabels
 
 
 class UsedLabels:
     """The labels of all common rows.
 
-    Those of training and validation rows decide on what is sent, so with `label_dp` they are
-    flipped before anything else sees them. Those of test rows enter the report alone, and stay.
+    Labels of training and validation rows influence what is sent. So with ``label_dp`` they are
+    flipped at random before any use. Labels of test rows only enter the report, and stay true.
 
     Attributes:
-        values: [common rows].
+        values: [common_rows].
     """
 
-    def __init__(self, party: Party, state: State) -> None:
+    def __init__(self, party: VerticalParty, state: PartyState) -> None:
         row_map, plan = state.features.rows, party.agreement.privacy.label_dp
-        self.values = labels(party, np.maximum(row_map, 0))
-        self._flipped: OnceFlipped | None = None
+        self.values = read_labels(party, np.maximum(row_map, 0))
+        self._flipped: OneTimeLabels | None = None
         if plan is not None:
-            used = np.union1d(state.rows.drawn, state.rows.validation)
+            used = np.union1d(state.rows.initial_train, state.rows.validation)
             self._used = used[row_map[used] >= 0]
             ids = [party.holding.ids[row] for row in row_map[self._used].tolist()]
             chosen = torch.from_numpy(self._used)
-            self._flipped = OnceFlipped(party, plan, ids, self.values[chosen])
+            self._flipped = OneTimeLabels(party, plan, ids, self.values[chosen])
             self.values[chosen] = self._flipped.values
 
     @property
-    def spent(self) -> Spent | None:
-        """What flipping has cost; None where nothing was flipped."""
+    def spent(self) -> PrivacySpending | None:
+        """The spending of the flipped labels; None if no label was flipped."""
         return None if self._flipped is None else self._flipped.spent
 
     def forget(self, rows: Index) -> list[str]:
-        """Remove what is kept of the flipped labels of ``rows``; says what it was."""
+        """Delete the stored flipped labels of ``rows``, [rows]; return what was deleted."""
         if self._flipped is None:
             return []
         gone = np.flatnonzero(np.isin(self._used, rows))
         self._flipped.forget(gone)
         return [f"flipped labels of {len(gone)} rows"]
 
-    def remains(self, rows: Index) -> list[str]:
-        """Where flipped labels of ``rows`` still are."""
+    def residues(self, rows: Index) -> list[str]:
+        """The places that still hold flipped labels of ``rows``, [rows]."""
         if self._flipped is None:
             return []
         gone = np.flatnonzero(np.isin(self._used, rows))
-        return ["flipped labels"] if self._flipped.remains(gone) else []
+        return ["flipped labels"] if self._flipped.residues(gone) else []

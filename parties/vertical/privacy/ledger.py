@@ -1,10 +1,10 @@
-"""The privacy ledger: how often each row was released, and how; written before anything is sent.
+"""The privacy ledger: how often each row was released, and by which mechanism.
 
-    privacy/key     32 bytes that only this party has: rows stand in the ledger under tags
-    privacy/ledger  a tag per row, and for every mechanism how often it released the row
+    privacy/key     32 secret bytes of this party: the ledger identifies rows by keyed tags
+    privacy/ledger  one tag per row, and for each mechanism the number of releases of the row
 
-It is no part of a checkpoint and outlives every run in this folder: what was sent cannot be taken
-back, neither by a crash, nor by beginning anew, nor by forgetting the row.
+A release is written before anything is sent. The ledger is not part of a checkpoint and outlives
+every run in its folder: a crash, a fresh start or a request to forget undo no release.
 """
 
 import json
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from parties.common.atomic_file import write
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError
 from parties.common.json_codec import Tensors
 from parties.common.shared_randomness import Index
@@ -27,22 +27,22 @@ from protocol import vfl_pb2
 
 TAG = 16  # bytes
 FOLDER = "privacy"
-_LOST = "restore the folder from a backup: without it nobody knows what these rows have spent"
+_LOST = "restore the folder from a backup: only it records what these rows have spent"
 Tags = Sequence[bytes]
-# The releases that count together with one of each kind: noise without a bound spoils an ε.
+# Kinds that count together: a release with unbounded noise makes an ε of the same row infinite.
 TOGETHER = {"once": ("once", "visit"), "visit": ("visit",), "response": ("response",)}
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """One way to release a row.
+    """A way to release a row.
 
     Attributes:
-        kind: ``once`` has an (ε, δ), ``response`` an ε; ``visit`` has neither.
-        peer: who gets it, where peers get different things.
+        kind: ``once`` gives an (ε, δ), ``response`` gives an ε, ``visit`` gives neither.
+        peer: the receiver, if receivers get different releases.
         sigma: standard deviation of the noise; 0 for randomised response.
-        clip: largest norm of a row; None where there is none.
-        epsilon: of randomised response.
+        clip: largest norm of a row; None without clipping.
+        epsilon: ε of one randomised response.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Mechanism:
 
     @property
     def square(self) -> float:
-        """(C/σ)² of one release; infinite where nothing bounds it."""
+        """(C/σ)² of one release; infinite if the row is not bounded."""
         if self.kind == "response":
             return 0.0
         bounded = self.kind == "once" and self.clip is not None
@@ -61,13 +61,13 @@ class Mechanism:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What the row released most has spent.
+class PrivacySpending:
+    """The spending of the row that was released most.
 
     Attributes:
-        releases: how often a row was released.
-        square: the sum of (C/σ)² over them; infinite where one of them is bounded by nothing.
-        epsilon: the sum over randomised responses.
+        releases: number of releases.
+        square: sum of (C/σ)² over the releases; infinite if one of them is not bounded.
+        epsilon: sum of ε over randomised responses.
     """
 
     releases: int = 0
@@ -75,9 +75,11 @@ class Spent:
     epsilon: float = 0.0
 
 
-def spent_of(said: vfl_pb2.Spent) -> Spent:
-    """What a party says that it has spent."""
-    return Spent(said.releases, said.square if said.HasField("square") else math.inf)
+def spending_from_message(message: vfl_pb2.PrivacySpent) -> PrivacySpending:
+    """The spending that a party's message contains."""
+    return PrivacySpending(
+        message.releases, message.square if message.HasField("square") else math.inf
+    )
 
 
 class PrivacyLedger:
@@ -86,89 +88,99 @@ class PrivacyLedger:
     def __init__(self, state: Path, entropy: Callable[[int], bytes]) -> None:
         self._path, self._key_path = state / FOLDER / "ledger", state / FOLDER / "key"
         self._entropy = entropy
-        self._place: dict[bytes, int] = {}
+        self._index: dict[bytes, int] = {}
         self._counts: dict[str, NDArray[np.int32]] = {}
-        found = read_sealed(self._path, _LOST)
-        self._key = self._read_key(known=found is not None)
-        if found is not None:
-            self._load(found)
+        content = read_sealed(self._path, _LOST)
+        self._key = self._read_key(known=content is not None)
+        if content is not None:
+            self._load(content)
 
     def tags(self, ids: Sequence[bytes]) -> list[bytes]:
-        """The names of rows here: who lacks our key cannot tell whose they are."""
+        """Keyed tags of rows; without the key, a tag reveals no ID."""
         return [hmac(self._key, b"row" + identifier, "sha256")[:TAG] for identifier in ids]
 
-    def prints(self, rows: Sequence[bytes]) -> list[bytes]:
-        """Digests of what rows hold, by which a changed row is noticed."""
+    def digests(self, rows: Sequence[bytes]) -> list[bytes]:
+        """Keyed digests of the contents of rows, which show whether a row changed."""
         return [hmac(self._key, b"value" + content, "sha256")[:TAG] for content in rows]
 
     def charge(
-        self, tags: Tags, how: Mechanism, times: Index, allow: Callable[[Spent], None]
+        self,
+        tags: Tags,
+        mechanism: Mechanism,
+        times: Index,
+        allow: Callable[[PrivacySpending], None],
     ) -> None:
-        """Write down that rows are released ``times`` more often; ``allow`` may refuse it.
+        """Record further releases before they are made.
+
+        Args:
+            tags: the rows.
+            mechanism: how they are released.
+            times: [rows], the number of further releases of each row.
+            allow: receives the spending that would result; it raises an exception to refuse.
 
         Raises:
-            Whatever ``allow`` raises, which is shown what would then be spent; nothing is written.
+            Whatever ``allow`` raises; then nothing is recorded.
         """
-        before = len(self._place)
+        before = len(self._index)
         for tag in tags:
-            self._place.setdefault(tag, len(self._place))
-        grown = {name: self._grown(counts) for name, counts in self._counts.items()}
-        name = json.dumps(asdict(how), sort_keys=True)
-        counts = grown.setdefault(name, np.zeros(len(self._place), np.int32))
+            self._index.setdefault(tag, len(self._index))
+        updated = {name: self._padded(counts) for name, counts in self._counts.items()}
+        name = json.dumps(asdict(mechanism), sort_keys=True)
+        counts = updated.setdefault(name, np.zeros(len(self._index), np.int32))
         counts[self._places(tags)] += times.astype(np.int32)
         try:
-            allow(self._sum(grown, self._places(tags), how.kind))
+            allow(self._sum(updated, self._places(tags), mechanism.kind))
         except BaseException:
-            for tag in list(self._place)[before:]:
-                del self._place[tag]
+            for tag in list(self._index)[before:]:
+                del self._index[tag]
             raise
-        write_sealed(self._path, self._tensors(grown))
-        self._counts = grown
+        write_sealed(self._path, self._tensors(updated))
+        self._counts = updated
 
-    def spent(self, tags: Tags, kind: str) -> Spent:
-        """What the row of these that was released most in ways of this kind has spent."""
-        known = [tag for tag in tags if tag in self._place]
-        return self._sum(self._counts, self._places(known), kind)
+    def spent(self, tags: Tags, kind: str) -> PrivacySpending:
+        """The largest spending among these rows, over the mechanisms that count with ``kind``."""
+        recorded = [tag for tag in tags if tag in self._index]
+        return self._sum(self._counts, self._places(recorded), kind)
 
-    def _sum(self, counts: dict[str, NDArray[np.int32]], places: Index, kind: str) -> Spent:
+    def _sum(
+        self, counts: dict[str, NDArray[np.int32]], places: Index, kind: str
+    ) -> PrivacySpending:
         releases, square, epsilon = (np.zeros(len(places) + 1) for _ in range(3))
         for name, each in counts.items():
-            how, times = Mechanism(**json.loads(name)), each[places]
-            if how.kind not in TOGETHER[kind]:
+            mechanism, times = Mechanism(**json.loads(name)), each[places]
+            if mechanism.kind not in TOGETHER[kind]:
                 continue
             releases[1:] += times
-            epsilon[1:] += times * how.epsilon
-            square[1:][times > 0] += times[times > 0] * how.square
-        return Spent(int(releases.max()), float(square.max()), float(epsilon.max()))
+            epsilon[1:] += times * mechanism.epsilon
+            square[1:][times > 0] += times[times > 0] * mechanism.square
+        return PrivacySpending(int(releases.max()), float(square.max()), float(epsilon.max()))
 
     def _places(self, tags: Tags) -> Index:
-        return np.array([self._place[tag] for tag in tags], np.int64)
+        return np.array([self._index[tag] for tag in tags], np.int64)
 
-    def _grown(self, counts: NDArray[np.int32]) -> NDArray[np.int32]:
-        return np.pad(counts, (0, len(self._place) - len(counts)))
+    def _padded(self, counts: NDArray[np.int32]) -> NDArray[np.int32]:
+        return np.pad(counts, (0, len(self._index) - len(counts)))
 
     def _tensors(self, counts: dict[str, NDArray[np.int32]]) -> Tensors:
-        tags = np.frombuffer(b"".join(self._place), np.uint8).reshape(-1, TAG)
-        found = {f"count {name}": torch.from_numpy(each) for name, each in counts.items()}
-        return {"tags": torch.from_numpy(tags.copy()), **found}
+        tags = np.frombuffer(b"".join(self._index), np.uint8).reshape(-1, TAG)
+        content = {f"count {name}": torch.from_numpy(each) for name, each in counts.items()}
+        return {"tags": torch.from_numpy(tags.copy()), **content}
 
-    def _load(self, found: Tensors) -> None:
-        whole = found.pop("tags").numpy().tobytes()
-        tags = [whole[start : start + TAG] for start in range(0, len(whole), TAG)]
-        self._place = {tag: place for place, tag in enumerate(tags)}
-        self._counts = {name.removeprefix("count "): each.numpy() for name, each in found.items()}
+    def _load(self, content: Tensors) -> None:
+        joined = content.pop("tags").numpy().tobytes()
+        tags = [joined[start : start + TAG] for start in range(0, len(joined), TAG)]
+        self._index = {tag: place for place, tag in enumerate(tags)}
+        self._counts = {name.removeprefix("count "): each.numpy() for name, each in content.items()}
 
-    def _read_key(self, *, known: bool) -> bytes:
+    def _read_key(self, *, recorded: bool) -> bytes:
         if self._key_path.exists():
             key = self._key_path.read_bytes()
             if len(key) == 32:
                 return key
             raise IntegrityError(f"{self._key_path} is damaged", _LOST)
-        if known:
-            raise IntegrityError(
-                f"{self._key_path} is gone, and the ledger beside it is not", _LOST
-            )
+        if recorded:
+            raise IntegrityError(f"{self._key_path} is missing, but its ledger exists", _LOST)
         self._key_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = self._entropy(32)
-        write(self._key_path, key)
+        write_atomically(self._key_path, key)
         return key

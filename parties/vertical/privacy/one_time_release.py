@@ -1,4 +1,4 @@
-"""Releases that are made once: a passive party's embeddings, and the active party's labels."""
+"""One-time releases: embeddings of a passive party, and labels of the active party."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,146 +11,166 @@ import torch
 from torch import Tensor, nn
 
 from configs.privacy import EmbedOnce, LabelDp
-from models.independence import mixes_rows
+from models.independence import find_row_mixing
 from models.noise import gaussian_mechanism, randomised_response
 from parties.common.device import embed
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index
-from parties.session.party import Party
-from parties.vertical.privacy.accounting import at_most, epsilon_of
-from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, Spent
-from parties.vertical.privacy.release_cache import Kept, Named
-from parties.vertical.privacy.visits import keystream
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.privacy.accounting import epsilon_of, epsilon_text
+from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, PrivacySpending
+from parties.vertical.privacy.release_cache import ReleaseCache, TaggedRows
+from parties.vertical.privacy.visit_noise import noise_keystream
 
-EMBEDDINGS, LABELS = "embeddings", "labels"  # files of what was released
+EMBEDDINGS, LABELS = "embeddings", "labels"  # files of the released values
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
-    """A bottom that nothing was learnt with, the features of some rows, and their IDs."""
+class FrozenBottom:
+    """A bottom model that is not trained on any data, and the rows to release.
+
+    Attributes:
+        network: the bottom model.
+        inputs: [rows, ...], the features of the rows.
+        ids: the IDs of the rows.
+    """
 
     network: nn.Module
-    inputs: Tensor  # [rows, ...]
+    inputs: Tensor
     ids: Sequence[bytes]
 
 
-class OnceReleased:
-    """The embeddings of a passive party as they are sent: clipped, noised, always the same."""
+class OneTimeEmbeddings:
+    """A passive party's embeddings as they are sent: clipped, with noise, the same every time.
 
-    def __init__(self, party: Party, plan: EmbedOnce, session: bytes, frozen: Frozen) -> None:
-        """Release what was not released yet, the ledger first.
+    Attributes:
+        values: [rows, width].
+        spent: the privacy spending after the release.
+    """
+
+    def __init__(
+        self, party: VerticalParty, plan: EmbedOnce, session: bytes, frozen: FrozenBottom
+    ) -> None:
+        """Release the rows that were not released before; record them in the ledger first.
 
         Raises:
-            PolicyError: δ is too large for so many rows, rows influence each other, or the budget
-                does not allow it.
+            PolicyError: δ is too large for so many rows, the network mixes rows, or the budget is
+                exceeded.
         """
         _refuse(party, plan, frozen)
         ledger = PrivacyLedger(party.state, party.entropy)
-        how = Mechanism("once", sigma=plan.noise_multiplier * plan.clip, clip=plan.clip)
-        self._kept = Kept(party.state, EMBEDDINGS, _settings(how, frozen.network))
+        mechanism = Mechanism("once", sigma=plan.noise_multiplier * plan.clip, clip=plan.clip)
+        self._cache = ReleaseCache(party.state, EMBEDDINGS, _settings(mechanism, frozen.network))
         contents = [row.numpy().tobytes() for row in frozen.inputs]
-        self._rows = Named(ledger.tags(frozen.ids), ledger.prints(contents))
-        charge = partial(_charge, ledger, how, self._rows, partial(_within, plan))
-        noise, limit = keystream(party, session, EMBEDDINGS), party.agreement.limits.magnitude
+        self._rows = TaggedRows(ledger.tags(frozen.ids), ledger.digests(contents))
+        charge = partial(_charge, ledger, mechanism, self._rows, partial(_within, plan))
+        noise, limit = noise_keystream(party, session, EMBEDDINGS), party.agreement.limits.magnitude
 
         @torch.no_grad()
         def release(rows: Index) -> Tensor:
             embedding = embed(frozen.network, frozen.inputs[rows])
-            noised = gaussian_mechanism(embedding, plan.clip, how.sigma, noise)
+            noised = gaussian_mechanism(embedding, plan.clip, mechanism.sigma, noise)
             return torch.clamp(noised, -limit, limit)
 
-        self.values = self._kept.once(self._rows, charge, release)  # [rows, width]
-        self.spent = ledger.spent(self._rows.tags, how.kind)
+        self.values = self._cache.release_once(self._rows, charge, release)  # [rows, width]
+        self.spent = ledger.spent(self._rows.tags, mechanism.kind)
 
     def forget(self, rows: Index) -> None:
-        """Remove what was released of ``rows``; the ledger goes on knowing that it was."""
-        self._kept.forget([self._rows.tags[row] for row in rows.tolist()])
+        """Delete the released embeddings of ``rows``, [rows]; the ledger keeps their releases."""
+        self._cache.forget([self._rows.tags[row] for row in rows.tolist()])
         self.values[rows] = 0
 
-    def remains(self, rows: Index) -> bool:
-        """Whether anything that was released of ``rows`` is still kept."""
-        return self._kept.holds([self._rows.tags[row] for row in rows.tolist()])
+    def residues(self, rows: Index) -> bool:
+        """Whether released embeddings of ``rows``, [rows], are still stored."""
+        return self._cache.contains([self._rows.tags[row] for row in rows.tolist()])
 
 
-class OnceFlipped:
-    """Labels as they are used: flipped by chance once, and the same in every run in this folder."""
+class OneTimeLabels:
+    """Labels as training uses them: flipped at random once, the same in every run in this folder.
 
-    def __init__(self, party: Party, plan: LabelDp, ids: Sequence[bytes], labels: Tensor) -> None:
-        """Flip what was not flipped yet, the ledger first.
+    Attributes:
+        values: [rows].
+        spent: the privacy spending after the flips.
+    """
+
+    def __init__(
+        self, party: VerticalParty, plan: LabelDp, ids: Sequence[bytes], labels: Tensor
+    ) -> None:
+        """Flip ``labels``, [rows], that were not flipped before; record them in the ledger first.
 
         Raises:
-            PolicyError: the budget does not allow it.
+            PolicyError: the budget is exceeded.
         """
         classes = len(party.agreement.labels.classes)
         ledger = PrivacyLedger(party.state, party.entropy)
-        how = Mechanism("response", epsilon=plan.epsilon)
-        self._kept = Kept(party.state, LABELS, f"{how} {classes}".encode())
-        held = [b"%d" % label for label in labels.tolist()]
-        self._rows = Named(ledger.tags(ids), ledger.prints(held))
-        noise = keystream(party, b"", LABELS)
+        mechanism = Mechanism("response", epsilon=plan.epsilon)
+        self._cache = ReleaseCache(party.state, LABELS, f"{mechanism} {classes}".encode())
+        contents = [b"%d" % label for label in labels.tolist()]
+        self._rows = TaggedRows(ledger.tags(ids), ledger.digests(contents))
+        noise = noise_keystream(party, b"", LABELS)
 
-        def allow(spent: Spent) -> None:
+        def allow(spent: PrivacySpending) -> None:
             if plan.budget is not None and spent.epsilon > plan.budget:
-                raise _over(at_most(spent.epsilon), plan.budget)
+                raise _over(epsilon_text(spent.epsilon), plan.budget)
 
         def release(new: Index) -> Tensor:
             return randomised_response(labels[new], classes, plan.epsilon, noise)[:, None]
 
-        charge = partial(_charge, ledger, how, self._rows, allow)
-        self.values = self._kept.once(self._rows, charge, release)[:, 0]  # [rows]
-        self.spent = ledger.spent(self._rows.tags, how.kind)
+        charge = partial(_charge, ledger, mechanism, self._rows, allow)
+        self.values = self._cache.release_once(self._rows, charge, release)[:, 0]  # [rows]
+        self.spent = ledger.spent(self._rows.tags, mechanism.kind)
 
     def forget(self, rows: Index) -> None:
-        """Remove the flipped labels of ``rows``; the ledger goes on knowing of them."""
-        self._kept.forget([self._rows.tags[row] for row in rows.tolist()])
+        """Delete the flipped labels of ``rows``, [rows]; the ledger keeps their releases."""
+        self._cache.forget([self._rows.tags[row] for row in rows.tolist()])
 
-    def remains(self, rows: Index) -> bool:
-        """Whether a flipped label of ``rows`` is still kept."""
-        return self._kept.holds([self._rows.tags[row] for row in rows.tolist()])
+    def residues(self, rows: Index) -> bool:
+        """Whether flipped labels of ``rows``, [rows], are still stored."""
+        return self._cache.contains([self._rows.tags[row] for row in rows.tolist()])
 
 
 def _charge(
     ledger: PrivacyLedger,
-    how: Mechanism,
-    rows: Named,
-    allow: Callable[[Spent], None],
+    mechanism: Mechanism,
+    rows: TaggedRows,
+    allow: Callable[[PrivacySpending], None],
     new: Index,
 ) -> None:
-    tags = [rows.tags[at] for at in new.tolist()]
-    ledger.charge(tags, how, np.ones(len(tags), np.int64), allow)
+    tags = [rows.tags[index] for index in new.tolist()]
+    ledger.charge(tags, mechanism, np.ones(len(tags), np.int64), allow)
 
 
-def _within(plan: EmbedOnce, spent: Spent) -> None:
+def _within(plan: EmbedOnce, spent: PrivacySpending) -> None:
     epsilon = epsilon_of(spent.square, plan.relation, plan.delta)
     if plan.budget is not None and epsilon > plan.budget:
-        raise _over("without bound" if math.isinf(epsilon) else at_most(epsilon), plan.budget)
+        raise _over("without bound" if math.isinf(epsilon) else epsilon_text(epsilon), plan.budget)
 
 
 def _over(spent: str, budget: float) -> PolicyError:
     return PolicyError(
-        f"privacy: ε would be {spent}, and the budget is {budget:g}",
-        "the ledger outlives a run; add noise, or agree on a larger budget",
+        f"privacy: ε would be {spent}, but the budget is {budget:g}",
+        "add noise, or agree on a larger budget; the ledger counts earlier runs in this folder too",
     )
 
 
-def _refuse(party: Party, plan: EmbedOnce, frozen: Frozen) -> None:
+def _refuse(party: VerticalParty, plan: EmbedOnce, frozen: FrozenBottom) -> None:
     count = len(frozen.ids)
     if plan.delta * count >= 1:
         raise PolicyError(
             f"privacy.embed_once.delta = {plan.delta:g} is not below 1 / {count}, the common rows",
-            f"choose less than {1 / count:.2g}: with δ that large one row may be shown openly",
+            f"choose less than {1 / count:.2g}: a larger δ permits publishing one row in full",
         )
-    found = mixes_rows(frozen.network, tuple(frozen.inputs.shape[1:]), frozen.inputs.dtype)
-    if found:
+    problem = find_row_mixing(frozen.network, tuple(frozen.inputs.shape[1:]), frozen.inputs.dtype)
+    if problem:
         raise PolicyError(
-            f"the bottom of {party.name} has {found}: no row has privacy of its own there",
-            "GroupNorm or LayerNorm in place of BatchNorm; each row by itself",
+            f"the bottom model of {party.name} has {problem}: embeddings depend on other rows",
+            "use GroupNorm or LayerNorm in place of BatchNorm",
         )
 
 
-def _settings(how: Mechanism, network: nn.Module) -> bytes:
-    """What a release depends on besides the row."""
-    digest = sha256(repr(how).encode())
+def _settings(mechanism: Mechanism, network: nn.Module) -> bytes:
+    """A digest of everything but the row that determines a release."""
+    digest = sha256(repr(mechanism).encode())
     for name, parameter in network.state_dict().items():
         digest.update(name.encode() + parameter.detach().cpu().contiguous().numpy().tobytes())
     return digest.digest()

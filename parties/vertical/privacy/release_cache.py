@@ -1,4 +1,4 @@
-"""What was released once, kept: a row that is asked for again is answered with the same bytes."""
+"""The release cache: released values, so that a repeated request gets the same bytes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,73 +13,86 @@ from parties.common.shared_randomness import Index
 from parties.vertical.privacy.ledger import FOLDER, TAG
 from parties.vertical.privacy.sealed import read_sealed, write_sealed
 
-_LOST = "remove it: its rows are then released anew, and the ledger charges them again"
+_LOST = "remove the file: its rows are then released again, and the ledger charges them again"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """Rows by their tags, and digests of what they hold."""
+class TaggedRows:
+    """Rows, identified by tags.
+
+    Attributes:
+        tags: keyed tags of the row IDs.
+        digests: keyed digests of the rows' contents.
+    """
 
     tags: Sequence[bytes]
-    prints: Sequence[bytes]
+    digests: Sequence[bytes]
 
 
-class Kept:
-    """Released rows, [rows, width], in the file ``name`` of the party's folder.
+class ReleaseCache:
+    """Released values of rows, [rows, width], in the file ``name`` of the party's privacy folder.
 
-    ``settings`` say how they were released; what was released otherwise is not used.
+    ``settings`` determine the release; values from other settings are not used.
     """
 
     def __init__(self, state: Path, name: str, settings: bytes) -> None:
         self._path = state / FOLDER / name
         self._settings = sha256(settings).digest()
-        self._known: dict[bytes, tuple[bytes, Tensor]] = {}  # tag -> print, values
-        found = read_sealed(self._path, _LOST)
-        if found is not None and found["settings"].numpy().tobytes() == self._settings:
-            tags, prints = (_cut(found[part]) for part in ("tags", "prints"))
-            values = zip(prints, found["values"], strict=True)
-            self._known = dict(zip(tags, values, strict=True))
+        self._entries: dict[bytes, tuple[bytes, Tensor]] = {}  # tag -> print, values
+        content = read_sealed(self._path, _LOST)
+        if content is not None and content["settings"].numpy().tobytes() == self._settings:
+            tags, prints = (_cut(content[part]) for part in ("tags", "prints"))
+            values = zip(prints, content["values"], strict=True)
+            self._entries = dict(zip(tags, values, strict=True))
 
-    def once(
+    def release_once(
         self,
-        rows: Named,
+        rows: TaggedRows,
         charge: Callable[[Index], None],
         release: Callable[[Index], Tensor],
     ) -> Tensor:
-        """What is sent for ``rows``, [rows, width]; only what is new is charged, then released.
+        """The released values of ``rows``, [rows, width].
 
-        A row is new when it was never released, or holds other values than it did then.
+        A row is new if it was never released, or if its content changed since. New rows are charged
+        first and then released.
+
+        Args:
+            rows: the rows.
+            charge: receives the positions of the new rows, [new_rows].
+            release: maps positions, [new_rows], to released values, [new_rows, width].
         """
-        pairs = enumerate(zip(rows.tags, rows.prints, strict=True))
-        new = np.array([at for at, (tag, now) in pairs if self._changed(tag, now)], np.int64)
+        entries = enumerate(zip(rows.tags, rows.digests, strict=True))
+        new = np.array(
+            [index for index, (tag, digest) in entries if self._changed(tag, digest)], np.int64
+        )
         if len(new):
             charge(new)
-            for at, value in zip(new.tolist(), release(new), strict=True):
-                self._known[rows.tags[at]] = (rows.prints[at], value)
+            for index, value in zip(new.tolist(), release(new), strict=True):
+                self._entries[rows.tags[index]] = (rows.digests[index], value)
             self._write()
-        return torch.stack([self._known[tag][1] for tag in rows.tags])
+        return torch.stack([self._entries[tag][1] for tag in rows.tags])
 
     def forget(self, tags: Sequence[bytes]) -> None:
-        """Remove rows; the ledger goes on knowing that they were released."""
+        """Delete rows; the ledger keeps their releases."""
         for tag in tags:
-            self._known.pop(tag, None)
+            self._entries.pop(tag, None)
         self._write()
 
-    def holds(self, tags: Sequence[bytes]) -> bool:
-        """Whether any of these rows is kept."""
-        return any(tag in self._known for tag in tags)
+    def contains(self, tags: Sequence[bytes]) -> bool:
+        """Whether one of these rows is stored."""
+        return any(tag in self._entries for tag in tags)
 
-    def _changed(self, tag: bytes, now: bytes) -> bool:
-        return tag not in self._known or self._known[tag][0] != now
+    def _changed(self, tag: bytes, digest: bytes) -> bool:
+        return tag not in self._entries or self._entries[tag][0] != digest
 
     def _write(self) -> None:
-        if not self._known:
+        if not self._entries:
             self._path.unlink(missing_ok=True)
             return
-        prints, values = zip(*self._known.values(), strict=True)
+        prints, values = zip(*self._entries.values(), strict=True)
         settings = torch.frombuffer(bytearray(self._settings), dtype=torch.uint8)
         tensors = {"settings": settings, "values": torch.stack(values)}
-        tensors |= {"tags": _joined(list(self._known)), "prints": _joined(prints)}
+        tensors |= {"tags": _joined(list(self._entries)), "prints": _joined(prints)}
         write_sealed(self._path, tensors)
 
 

@@ -1,4 +1,4 @@
-"""A sealed file: tensors under a digest, old or new at every moment, and never half believed."""
+"""Sealed files: tensors with a digest, written atomically and verified when they are read."""
 
 from hashlib import sha256
 from hmac import compare_digest
@@ -7,7 +7,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from parties.common.atomic_file import write
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import IntegrityError, StorageError
 from parties.common.json_codec import Tensors
 
@@ -15,20 +15,25 @@ _SEAL = 32  # bytes
 
 
 def write_sealed(path: Path, tensors: Tensors) -> None:
-    """Write ``tensors`` whole; raises ``StorageError`` where the file system refuses."""
+    """Write named tensors of any shape.
+
+    Raises:
+        StorageError: the file system refused.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StorageError(f"cannot use {path.parent}: {error.strerror}") from error
     content = save(tensors)
-    write(path, sha256(content).digest() + content)
+    write_atomically(path, sha256(content).digest() + content)
 
 
 def read_sealed(path: Path, hint: str) -> Tensors | None:
-    """What was written; None where nothing was.
+    """Read named tensors of any shape; None if the file does not exist.
 
     Raises:
-        IntegrityError: it is not what was written; ``hint`` says what to do.
+        StorageError: the file cannot be read.
+        IntegrityError: the file is damaged; ``hint`` is the error's hint.
     """
     try:
         whole = path.read_bytes()

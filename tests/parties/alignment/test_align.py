@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from trio import federation
+from three_parties import open_split_model
 from whole_run import run
 
 from parties.common.errors import PolicyError
@@ -13,8 +13,8 @@ from protocol.errors import ProtocolError
 
 
 def test_every_party_ends_with_the_same_order_of_its_own_rows(tmp_path: Path) -> None:
-    with federation(tmp_path) as (leading, answerers):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+    with open_split_model(tmp_path) as (leading, answerers):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         named = {
             name: [each._party.holding.ids[row] for row in each._state.features.rows]
             for name, each in answerers.items()
@@ -31,21 +31,21 @@ def common_ids(folder: Path) -> set[str]:
 
 def test_more_rows_than_agreed_are_refused(tmp_path: Path) -> None:
     limits = {"join_seconds": 20.0, "step_seconds": 10.0, "idle_seconds": 20.0, "rows": 200}
-    with pytest.raises(PolicyError, match=r"hub brings 240 rows; limits\.rows = 200"):
+    with pytest.raises(PolicyError, match=r"hub has 240 rows; limits\.rows = 200"):
         run(tmp_path, limits=limits)
 
 
 def test_a_share_whose_signature_covers_something_else_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    covered = common_rows._covered
+    covered = common_rows._signed_fields
 
     def other(party, session, sender, rows, share):
         wrong = b"x" * 32 if party.name == sender == "left" else share
         return covered(party, session, sender, rows, wrong)
 
-    monkeypatch.setattr(common_rows, "_covered", other)
-    with pytest.raises(ProtocolError, match="the signature of left for 'psi-share' does not hold"):
+    monkeypatch.setattr(common_rows, "_signed_fields", other)
+    with pytest.raises(ProtocolError, match="the signature of left for 'psi-share' is invalid"):
         run(tmp_path)
 
 
@@ -59,7 +59,7 @@ def test_parties_that_hold_other_common_rows_notice(
         return alignment(party, own, [places[0][left_out:]], session)
 
     monkeypatch.setattr(common_rows, "_alignment", shorter)
-    with pytest.raises(ProtocolError, match="holds other common rows"):
+    with pytest.raises(ProtocolError, match="computed another alignment"):
         run(tmp_path)
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import psi_process
 import pytest
-from trio import agreement
+from three_parties import agreement
 from whole_run import run
 
 from parties.common.errors import PolicyError
-from parties.vertical.alignment.psi_input import Brought, claimed
-from psi.alignment import inverse
+from parties.vertical.alignment.psi_input import PsiInput, check_claimed_rows
+from psi.alignment import inverse_permutation
 from psi.errors import PsiError
 from psi.id_list import IdList
-from psi.ids import bound, session_hashes
+from psi.ids import bind_to_session, session_hashes
 
 SESSION = b"a session of tests"
 
@@ -28,8 +28,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def brought(folder: Path, ids: list[bytes]) -> Brought:
-    return Brought(psi_process.take_part(folder, "p1", 2, ids))
+def brought(folder: Path, ids: list[bytes]) -> PsiInput:
+    return PsiInput(psi_process.take_part(folder, "p1", 2, ids))
 
 
 def people(count: int) -> list[bytes]:
@@ -41,36 +41,36 @@ def test_buckets_hold_all_rows_and_their_hashes(
 ) -> None:
     own = brought(folder, people(3000))
     own.begin(4, 0)
-    own.lay_out()
+    own.hash_ids()
     places = [np.arange(len(own.hashes(b, SESSION)), dtype=np.uint32) for b in range(4)]
     rows = own.rows(places)
     assert sorted(rows.tolist()) == list(range(3000))
     monkeypatch.setattr("parties.vertical.alignment.psi_input.RANKS_AT_ONCE", 700)
     order = np.random.default_rng(1).permutation(3000)
-    prints = np.concatenate(list(own.prints(places, inverse(order))))
+    prints = np.concatenate(list(own.fingerprints(places, inverse_permutation(order))))
     expected = session_hashes(people(3000), SESSION, own._party.digest)
-    assert np.array_equal(bound(prints, SESSION), expected[rows[order]])
+    assert np.array_equal(bind_to_session(prints, SESSION), expected[rows[order]])
     own.remove()
 
 
 def test_small_sets_leave_no_file(folder: Path) -> None:
     own = brought(folder, people(30))
     own.begin(1, 0)
-    own.lay_out()
-    own.keep(0, np.zeros((3, 12), np.uint8))
+    own.hash_ids()
+    own.write_result(0, np.zeros((3, 12), np.uint8))
     assert not (folder / "p1" / "psi").exists()
-    assert own.kept(0, 12).shape == (3, 12)
+    assert own.read_result(0, 12).shape == (3, 12)
 
 
 def test_completed_buckets_are_valid_for_the_same_rows_only(folder: Path) -> None:
     own = brought(folder, people(30))
     own.begin(3, 0)
-    own.keep(0, np.zeros((1, 12), np.uint8))
-    assert brought(folder, people(30)).done == 1
-    assert brought(folder, people(31)).done == 0
-    assert brought(folder, people(30)[::-1]).done == 0
+    own.write_result(0, np.zeros((1, 12), np.uint8))
+    assert brought(folder, people(30)).completed == 1
+    assert brought(folder, people(31)).completed == 0
+    assert brought(folder, people(30)[::-1]).completed == 0
     own.remove()
-    assert brought(folder, people(30)).done == 0
+    assert brought(folder, people(30)).completed == 0
 
 
 @pytest.mark.parametrize("buckets", [1, 5])
@@ -78,7 +78,7 @@ def test_duplicates_are_refused_by_row(folder: Path, buckets: int) -> None:
     own = brought(folder, [*people(2000), b"17"])
     own.begin(buckets, 0)
     with pytest.raises(PsiError, match=r"p1: duplicate IDs in rows 17 and 2000 \("):
-        own.lay_out()
+        own.hash_ids()
     own.remove()
 
 
@@ -101,9 +101,9 @@ def claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[tuple[str, int]]]:
 
     def noting(party, who, rows):
         heard.add((who, rows))
-        return claimed(party, who, rows)
+        return check_claimed_rows(party, who, rows)
 
-    monkeypatch.setattr("parties.vertical.alignment.align.claimed", noting)
+    monkeypatch.setattr("parties.vertical.alignment.align.check_claimed_rows", noting)
     yield heard
 
 
@@ -120,7 +120,7 @@ def test_peers_learn_the_declared_sizes_only(
 
 
 def test_more_rows_than_declared_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="hub brings more rows than its declared_rows = 100"):
+    with pytest.raises(PolicyError, match="hub has more rows than its declared_rows = 100"):
         run(tmp_path, **declaring(hub=100))
 
 
@@ -128,7 +128,7 @@ def test_a_peer_that_claims_another_size_than_declared_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("parties.vertical.alignment.psi_input._declared", lambda party, rows: rows)
-    with pytest.raises(PolicyError, match="left brings 230 rows; its declared_rows = 400"):
+    with pytest.raises(PolicyError, match="left has 230 rows; its declared_rows = 400"):
         run(tmp_path, **declaring(left=400))
 
 

@@ -20,8 +20,8 @@ PARTIES, COUNT, BUCKET, BUCKETS = 3, 80_000, 2048, 39
 
 @pytest.fixture
 def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psi.buckets.SMALLEST", 20)
-    monkeypatch.setattr("psi.buckets.UNCUT", 40)
+    monkeypatch.setattr("psi.buckets.MIN_BUCKET_IDS", 20)
+    monkeypatch.setattr("psi.buckets.MAX_UNCUT_IDS", 40)
 
 
 def test_buckets_change_nothing_in_the_result(
@@ -29,8 +29,8 @@ def test_buckets_change_nothing_in_the_result(
 ) -> None:
     found = []
     for name, bucket in (("whole", 1000), ("cut", 20)):
-        monkeypatch.setattr("psi.buckets.SMALLEST", bucket)
-        monkeypatch.setattr("psi.buckets.UNCUT", 2 * bucket)
+        monkeypatch.setattr("psi.buckets.MIN_BUCKET_IDS", bucket)
+        monkeypatch.setattr("psi.buckets.MAX_UNCUT_IDS", 2 * bucket)
         monkeypatch.setattr(bucket_run, "TAGS_AT_ONCE", 50)  # so that tags need several messages
         (tmp_path / name).mkdir()
         metrics = run(tmp_path / name)
@@ -59,12 +59,12 @@ def test_a_leader_that_skips_buckets_which_are_not_complete_is_refused(
     broadcast = Hub.broadcast
 
     def skipping(self, body, *tensors):
-        if isinstance(body, vfl_pb2.Shares):
-            body.done = 1
+        if isinstance(body, vfl_pb2.KeyShares):
+            body.first_bucket = 1
         broadcast(self, body, *tensors)
 
     monkeypatch.setattr(Hub, "broadcast", skipping)
-    with pytest.raises(ProtocolError, match=r"begins with bucket 1; .* completed 0 of 12"):
+    with pytest.raises(ProtocolError, match=r"starts with bucket 1; .* completed 0 of 12"):
         run(tmp_path)
 
 
@@ -81,7 +81,7 @@ def test_tags_before_the_last_bucket_are_refused(
 
     monkeypatch.setattr(bucket_run, "_collect", hasty)
     monkeypatch.setattr(bucket_run, "LOOK_AHEAD", 0)
-    with pytest.raises(ProtocolError, match=r"gave up: .*Matches instead of Matrix"):
+    with pytest.raises(ProtocolError, match=r"aborted: .*sent MatchTags; expected OprfMatrix"):
         run(tmp_path)
 
 

@@ -5,14 +5,14 @@ import stat
 from pathlib import Path
 
 import pytest
-from trio import agreement, certify, party, write_data
+from three_parties import agreement, certify, party, write_data
 
 from parties.common.errors import PolicyError, StorageError
-from parties.session.party import Party
 from parties.vertical.alignment.differencing import SIZES, refuse_small_change
+from parties.vertical.engine.party import VerticalParty
 
 
-def seated(folder: Path, least: int = 5) -> Party:
+def party_of(folder: Path, least: int = 5) -> VerticalParty:
     write_data(folder)
     if not (folder / "certs").exists():
         certify(folder)
@@ -20,7 +20,7 @@ def seated(folder: Path, least: int = 5) -> Party:
 
 
 def test_sizes_that_are_too_near_to_any_earlier_one_are_refused(tmp_path: Path) -> None:
-    left = seated(tmp_path)
+    left = party_of(tmp_path)
     for rows in (100, 100, 105, 110, 95):
         refuse_small_change(left, rows)
     for rows in (99, 101, 104, 109, 114, 91):
@@ -32,20 +32,20 @@ def test_sizes_that_are_too_near_to_any_earlier_one_are_refused(tmp_path: Path) 
 
 
 def test_other_parties_are_another_matter(tmp_path: Path) -> None:
-    left = seated(tmp_path)
+    left = party_of(tmp_path)
     (left.state / SIZES).write_text(json.dumps([{"parties": ["hub", "left"], "rows": 100}]))
     refuse_small_change(left, 101)
 
 
 def test_without_a_limit_nothing_is_kept(tmp_path: Path) -> None:
-    left = seated(tmp_path, 0)
+    left = party_of(tmp_path, 0)
     refuse_small_change(left, 100)
     refuse_small_change(left, 101)
     assert not (left.state / SIZES).exists()
 
 
 def test_sizes_are_for_this_account_only(tmp_path: Path) -> None:
-    left = seated(tmp_path)
+    left = party_of(tmp_path)
     refuse_small_change(left, 100)
     assert stat.S_IMODE((left.state / SIZES).stat().st_mode) == 0o600
     assert set(json.loads((left.state / SIZES).read_text())[0]) == {"parties", "rows"}
@@ -53,7 +53,7 @@ def test_sizes_are_for_this_account_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "{}x", "[1]", '[{"rows": "1", "parties": ["a"]}]'])
 def test_damaged_sizes_are_refused(tmp_path: Path, text: str) -> None:
-    left = seated(tmp_path)
+    left = party_of(tmp_path)
     (left.state / SIZES).write_text(text)
     with pytest.raises(StorageError, match="cannot read the sizes of earlier runs"):
         refuse_small_change(left, 100)

@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 from parties.common.errors import StorageError
-from parties.vertical.alignment.bucket_store import InFolder, InMemory, Kept
+from parties.vertical.alignment.bucket_store import (
+    BucketStore,
+    FolderBucketStore,
+    MemoryBucketStore,
+)
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 
@@ -16,75 +20,75 @@ def rows(*numbers: int) -> np.ndarray:
     return np.repeat(np.array(numbers, np.uint8), 4).reshape(-1, 4)
 
 
-def completed(folder: Path, count: int) -> InFolder:
-    kept = InFolder(folder, KEY)
+def completed(folder: Path, count: int) -> FolderBucketStore:
+    kept = FolderBucketStore(folder, KEY)
     kept.begin(0)
     for bucket in range(count):
-        kept.keep(bucket, rows(bucket, bucket))
+        kept.write_result(bucket, rows(bucket, bucket))
     return kept
 
 
 @pytest.fixture(params=["memory", "folder"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
-    return InMemory() if request.param == "memory" else completed(tmp_path / "psi", 0)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> BucketStore:
+    return MemoryBucketStore() if request.param == "memory" else completed(tmp_path / "psi", 0)
 
 
-def test_rows_laid_in_parts_come_back_whole(kept: Kept) -> None:
-    kept.lay(3, rows(1, 2))
-    kept.lay(4, rows(9))
-    kept.lay(3, rows(5))
-    assert np.array_equal(kept.laid(3, 4), rows(1, 2, 5))
-    assert kept.laid(0, 4).shape == (0, 4)
+def test_rows_laid_in_parts_come_back_whole(kept: BucketStore) -> None:
+    kept.add_rows(3, rows(1, 2))
+    kept.add_rows(4, rows(9))
+    kept.add_rows(3, rows(5))
+    assert np.array_equal(kept.read_rows(3, 4), rows(1, 2, 5))
+    assert kept.read_rows(0, 4).shape == (0, 4)
 
 
-def test_results_come_back_and_may_be_empty(kept: Kept) -> None:
-    kept.keep(0, rows(7, 8))
-    kept.keep(1, rows())
-    assert np.array_equal(kept.kept(0, 4), rows(7, 8))
-    assert kept.kept(1, 4).shape == (0, 4)
+def test_results_come_back_and_may_be_empty(kept: BucketStore) -> None:
+    kept.write_result(0, rows(7, 8))
+    kept.write_result(1, rows())
+    assert np.array_equal(kept.read_result(0, 4), rows(7, 8))
+    assert kept.read_result(1, 4).shape == (0, 4)
 
 
 def test_a_new_start_sees_what_was_completed(tmp_path: Path) -> None:
     completed(tmp_path / "psi", 3)
-    again = InFolder(tmp_path / "psi", KEY)
-    assert again.done == 3
+    again = FolderBucketStore(tmp_path / "psi", KEY)
+    assert again.completed == 3
     again.begin(3)
-    assert np.array_equal(again.kept(2, 4), rows(2, 2))
+    assert np.array_equal(again.read_result(2, 4), rows(2, 2))
 
 
 def test_another_agreement_or_other_rows_begin_anew(tmp_path: Path) -> None:
     completed(tmp_path / "psi", 3)
-    other = InFolder(tmp_path / "psi", OTHER)
-    assert other.done == 0
+    other = FolderBucketStore(tmp_path / "psi", OTHER)
+    assert other.completed == 0
     other.begin(0)
-    assert InFolder(tmp_path / "psi", KEY).done == 0
+    assert FolderBucketStore(tmp_path / "psi", KEY).completed == 0
     assert {path.name for path in (tmp_path / "psi").iterdir()} == {"key"}
 
 
 def test_results_beyond_what_all_completed_are_forgotten(tmp_path: Path) -> None:
     completed(tmp_path / "psi", 5)
-    again = InFolder(tmp_path / "psi", KEY)
+    again = FolderBucketStore(tmp_path / "psi", KEY)
     again.begin(2)
-    assert again.done == InFolder(tmp_path / "psi", KEY).done == 2
+    assert again.completed == FolderBucketStore(tmp_path / "psi", KEY).completed == 2
 
 
 def test_rows_of_an_earlier_start_are_laid_out_anew(tmp_path: Path) -> None:
     first = completed(tmp_path / "psi", 1)
-    first.lay(0, rows(1))
-    again = InFolder(tmp_path / "psi", KEY)
+    first.add_rows(0, rows(1))
+    again = FolderBucketStore(tmp_path / "psi", KEY)
     again.begin(1)
-    again.lay(0, rows(2))
-    assert np.array_equal(again.laid(0, 4), rows(2))
+    again.add_rows(0, rows(2))
+    assert np.array_equal(again.read_rows(0, 4), rows(2))
 
 
 def test_a_gap_ends_what_counts_as_completed(tmp_path: Path) -> None:
     completed(tmp_path / "psi", 4)
     (tmp_path / "psi" / "result-00001").unlink()
-    assert InFolder(tmp_path / "psi", KEY).done == 1
+    assert FolderBucketStore(tmp_path / "psi", KEY).completed == 1
 
 
 def test_more_than_was_completed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="lost completed buckets"):
+    with pytest.raises(StorageError, match="completed buckets disappeared"):
         completed(tmp_path / "psi", 1).begin(2)
 
 
@@ -92,11 +96,11 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     kept = completed(tmp_path / "psi", 1)
     (tmp_path / "psi" / "result-00000").write_bytes(b"12345")
     with pytest.raises(StorageError, match="is damaged"):
-        kept.kept(0, 4)
+        kept.read_result(0, 4)
 
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
-    completed(tmp_path / "psi", 1).lay(0, rows(1))
+    completed(tmp_path / "psi", 1).add_rows(0, rows(1))
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "psi").iterdir()}
     assert modes == {0o600}
     assert stat.S_IMODE((tmp_path / "psi").stat().st_mode) == 0o700
@@ -105,10 +109,10 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "psi").write_text("a file")
     with pytest.raises(StorageError, match="cannot use"):
-        InFolder(tmp_path / "psi", KEY).begin(0)
+        FolderBucketStore(tmp_path / "psi", KEY).begin(0)
 
 
 def test_removed_is_gone(tmp_path: Path) -> None:
     completed(tmp_path / "psi", 1).remove()
     assert not (tmp_path / "psi").exists()
-    InFolder(tmp_path / "psi", KEY).remove()
+    FolderBucketStore(tmp_path / "psi", KEY).remove()

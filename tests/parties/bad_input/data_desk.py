@@ -13,7 +13,7 @@ import parties.vertical.active
 import parties.vertical.in_process
 import parties.vertical.run_party  # noqa: F401
 from parties.cli.main import party_app, simulate_app
-from protocol.keyring import issue, make_authority
+from protocol.keyring import issue_certificate, make_authority
 
 torch.use_deterministic_algorithms(mode=True)  # what every party does; its first call is slow
 
@@ -30,7 +30,9 @@ parties.shop = {role = "passive", width = 2, bottom = {kind = "mlp", hidden = []
 limits = {join_seconds = 0.3}
 psi = {minimum = 20}
 """
-TABLE = f'[seats.%s.data]\nkind = "csv"\npath = "%s.csv"\nid = {{columns = ["id"]}}\n# {CANARY}\n'
+TABLE = (
+    f'[settings.%s.data]\nkind = "csv"\npath = "%s.csv"\nid = {{columns = ["id"]}}\n# {CANARY}\n'
+)
 BANK, SHOP = TABLE % ("bank", "bank") + 'label = "y"\n', TABLE % ("shop", "shop")
 NOT_REFUSED = 6  # the data was taken, and then nobody came
 
@@ -39,7 +41,7 @@ def certify(folder: Path) -> Path:
     """A folder with the certificates of both."""
     make_authority(folder, "trial")
     for name in ("bank", "shop"):
-        issue(folder, "trial", name)
+        issue_certificate(folder, "trial", name)
     return folder
 
 
@@ -49,17 +51,17 @@ class Desk:
     def __init__(self, folder: Path, keys: Path) -> None:
         self.folder, self._keys = folder, keys
 
-    def bank(self, code: int, *words: str, text: str | bytes | None = None, **seat: str) -> str:
+    def bank(self, code: int, *words: str, text: str | bytes | None = None, **settings: str) -> str:
         """The active party is run on ``text``."""
         if text is not None:
             content = text if isinstance(text, bytes) else text.encode()
             (self.folder / "bank.csv").write_bytes(content)
-        return self.party("active", "bank", BANK + lines(seat), code, words)
+        return self.party("active", "bank", BANK + lines(settings), code, words)
 
-    def shop(self, code: int, *words: str, text: str, **seat: str) -> str:
+    def shop(self, code: int, *words: str, text: str, **settings: str) -> str:
         """The passive party is run on ``text``."""
         (self.folder / "shop.csv").write_text(text)
-        return self.party("passive", "shop", SHOP + lines(seat), code, words)
+        return self.party("passive", "shop", SHOP + lines(settings), code, words)
 
     def both(self, code: int, *words: str, settings: Iterable[str] = ()) -> str:
         """Both parties meet in one process."""
@@ -67,8 +69,8 @@ class Desk:
         config = self._config(BANK + SHOP)
         return self._said(simulate_app, [config, "--in-process", *changes], code, words)
 
-    def party(self, role: str, seat: str, seats: str, code: int, words: tuple[str, ...]) -> str:
-        options = ["--role", role, "--config", self._config(seats), "--seat", seat]
+    def party(self, role: str, name: str, settings: str, code: int, words: tuple[str, ...]) -> str:
+        options = ["--role", role, "--config", self._config(settings), "--party", name]
         where = ["--hub", f"unix:{self.folder}/hub", "--certificates", str(self._keys)]
         return self._said(party_app, [*options, *where], code, words)
 
@@ -77,8 +79,8 @@ class Desk:
         """The folder of runs, apart from the data."""
         return self.folder.with_name(f"{self.folder.name}-runs")
 
-    def _config(self, seats: str) -> str:
-        (self.folder / "trial.toml").write_text(CONFIG + seats)
+    def _config(self, settings: str) -> str:
+        (self.folder / "trial.toml").write_text(CONFIG + settings)
         return str(self.folder / "trial.toml")
 
     def _said(self, app: Typer, options: list[str], code: int, words: tuple[str, ...]) -> str:
@@ -96,5 +98,5 @@ class Desk:
         return result.output
 
 
-def lines(seat: dict[str, str]) -> str:
-    return "".join(f"{key} = {value}\n" for key, value in seat.items())
+def lines(settings: dict[str, str]) -> str:
+    return "".join(f"{key} = {value}\n" for key, value in settings.items())

@@ -11,7 +11,7 @@ from time import process_time
 from typing import Any
 
 import torch
-from seats import Meeting, meeting, party
+from handshake_parties import Meeting, meeting, party
 from typer import Typer
 from typer.testing import CliRunner
 
@@ -21,8 +21,8 @@ import parties.vertical.in_process
 import parties.vertical.run_party  # noqa: F401
 from parties.cli.main import app, party_app, simulate_app
 from parties.common.errors import exit_code
-from parties.session.handshake import greet, welcome
-from parties.session.party import Party
+from parties.session.handshake import accept_spokes, join_hub
+from parties.vertical.engine.party import VerticalParty
 from tests.conftest import HUB, SPOKE
 
 ROOT = Path(__file__).parents[3]
@@ -52,17 +52,17 @@ batch = 16
 [limits]
 join_seconds = 0.5
 """
-SEATS = f"""
-[seats.bank.data]
+SETTINGS = f"""
+[settings.bank.data]
 kind = "csv"
 path = "bank.csv"
 id = {{ columns = ["id"] }}
 label = "label"
 
-[seats.shop]
+[settings.shop]
 hub = "localhost:1"
 
-[seats.shop.data]
+[settings.shop.data]
 kind = "csv"
 path = "shop.csv"
 id = {{ columns = ["id"] }}
@@ -128,21 +128,21 @@ class Trial:
     def config(self) -> Path:
         return self.folder / "trial.toml"
 
-    def write(self, text: str = AGREEMENT + SEATS, name: str = "trial.toml") -> Path:
+    def write(self, text: str = AGREEMENT + SETTINGS, name: str = "trial.toml") -> Path:
         path = self.folder / name
         path.write_text(text)
         return path
 
-    def words(self, role: str = "passive", seat: str = SPOKE, *more: str) -> list[str]:
+    def words(self, role: str = "passive", name: str = SPOKE, *more: str) -> list[str]:
         """The options that start one party."""
         folders = ["--out", str(self.folder / "runs")]
         if "--certificates" not in more:
             folders += ["--certificates", str(self.keys)]
-        return ["--role", role, "--config", str(self.config), "--seat", seat, *folders, *more]
+        return ["--role", role, "--config", str(self.config), "--party", name, *folders, *more]
 
-    def start(self, role: str = "passive", seat: str = SPOKE, *more: str) -> Said:
+    def start(self, role: str = "passive", name: str = SPOKE, *more: str) -> Said:
         """One party starts; nobody listens where it dials."""
-        return command("vfl-party", *self.words(role, seat, *more))
+        return command("vfl-party", *self.words(role, name, *more))
 
     def reads(self, text: str | bytes) -> Said:
         """A party starts with this text as its config."""
@@ -164,16 +164,16 @@ def made(folder: Path, keys: Path, rows: int = 40) -> Trial:
     return trial
 
 
-def edited(old: str, new: str, text: str = AGREEMENT + SEATS) -> str:
+def edited(old: str, new: str, text: str = AGREEMENT + SETTINGS) -> str:
     assert old in text
     return text.replace(old, new, 1)
 
 
-def outcomes(hub: Party, spoke: Party, at: Meeting) -> tuple[Exception, Exception]:
+def outcomes(hub: VerticalParty, spoke: VerticalParty, at: Meeting) -> tuple[Exception, Exception]:
     """How a greeting fails at both sides."""
     with ThreadPoolExecutor(2) as pool:
-        leading = pool.submit(welcome, hub, at.port)
-        joining = pool.submit(greet, spoke, lambda: at.connect(spoke.name))
+        leading = pool.submit(accept_spokes, hub, at.port)
+        joining = pool.submit(join_hub, spoke, lambda: at.connect(spoke.name))
         errors = leading.exception(20), joining.exception(20)
     found = [error for error in errors if isinstance(error, Exception)]
     assert len(found) == 2

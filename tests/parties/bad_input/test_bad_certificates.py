@@ -12,7 +12,7 @@ from door import CANARIES, Said, Trial, edited, made
 from forge import Authority, Key, Leaf, authority, write
 
 from protocol.credentials import fingerprint
-from protocol.keyring import issue, make_authority
+from protocol.keyring import issue_certificate, make_authority
 from tests.conftest import HUB, SPOKE
 
 
@@ -45,9 +45,9 @@ def with_files(trial: Trial, leaf: tuple[x509.Certificate, Key], *more: str) -> 
 
 OWN: dict[str, tuple[Leaf, str]] = {
     "two URIs": (Leaf(uris=[f"spiffe://trial/party/{n}" for n in (SPOKE, HUB)]), "2 URI names"),
-    "no URI": (Leaf(uris=[]), "0 URI names; a party has exactly one"),
-    "wrong scheme": (Leaf(uris=["https://trial/party/shop"]), "no party of 'trial'"),
-    "other federation": (Leaf(uris=["spiffe://other/party/shop"]), "no party of 'trial'"),
+    "no URI": (Leaf(uris=[]), "0 URI names; expected exactly one"),
+    "wrong scheme": (Leaf(uris=["https://trial/party/shop"]), "of federation 'trial'"),
+    "other federation": (Leaf(uris=["spiffe://other/party/shop"]), "of federation 'trial'"),
     "name of another party": (Leaf(name=HUB), "the certificate of shop names bank"),
     "authority as leaf": (Leaf(ca=True, signs_certificates=True), "an authority's certificate"),
 }
@@ -61,12 +61,12 @@ def test_own_certificate_that_breaks_a_rule_is_refused_at_once(
 
 
 def test_the_authority_s_own_certificate_is_no_party_s(trial: Trial, root: Authority) -> None:
-    with_files(trial, (root.certificate, root.key)).refuses(5, "without alternative names")
+    with_files(trial, (root.certificate, root.key)).refuses(5, "has no alternative names")
 
 
 def test_expired_is_refused_with_dates_and_our_clock(trial: Trial, root: Authority) -> None:
     leaf = Leaf(start=timedelta(days=-9), end=timedelta(days=-2))
-    now = f"here it is {datetime.now(UTC):%Y-%m-%d}"
+    now = f"this machine's time is {datetime.now(UTC):%Y-%m-%d}"
     with_leaf(trial, root, leaf).refuses(5, "a certificate valid from", now, "hint: renew it")
 
 
@@ -81,26 +81,30 @@ def test_certificate_that_ends_soon_is_warned_of_at_the_start(
     trial: Trial, root: Authority, left: float, told: str
 ) -> None:
     said = with_leaf(trial, root, Leaf(end=timedelta(days=left)))
-    said.refuses(6, "warning: our certificate ends within", told, "renew it", "nobody listens")
+    said.refuses(6, "warning: our certificate ends within", told, "renew it", "no process listens")
 
 
 def test_certificate_that_ends_later_is_not_warned_of(trial: Trial) -> None:
-    assert "ends within" not in trial.start().refuses(6, "nobody listens")
+    assert "ends within" not in trial.start().refuses(6, "no process listens")
 
 
-def test_strict_seat_refuses_what_is_else_a_warning(trial: Trial, root: Authority) -> None:
-    trial.write(edited("[seats.shop]", "[seats.shop]\nstrict = true"))
+def test_strict_settings_refuse_what_is_else_a_warning(trial: Trial, root: Authority) -> None:
+    trial.write(edited("[settings.shop]", "[settings.shop]\nstrict = true"))
     said = with_leaf(trial, root, Leaf(end=timedelta(days=20)))
-    said.refuses(5, "our certificate ends within 30 days", "this seat is strict")
-    trial.start().refuses(5, "the agreement pins no keys", "this seat is strict")
+    said.refuses(
+        5, "our certificate ends within 30 days", "this party's settings have strict = true"
+    )
+    trial.start().refuses(
+        5, "the agreement pins no keys", "this party's settings have strict = true"
+    )
 
 
 def test_certificate_of_another_authority_is_refused(trial: Trial, certs: Path) -> None:
     make_authority(certs, "trial")
-    issue(certs, "trial", SPOKE)
+    issue_certificate(certs, "trial", SPOKE)
     (certs / "ca.pem").write_bytes((trial.keys / "ca.pem").read_bytes())
     said = trial.start("passive", SPOKE, "--certificates", str(certs))
-    said.refuses(5, "not issued by the authority of 'trial'", "hint: every party must hold the sam")
+    said.refuses(5, "not issued by the authority of 'trial'", "hint: use the same ca.pem at every party")
 
 
 def test_key_of_another_certificate_is_refused(trial: Trial, root: Authority) -> None:
@@ -117,7 +121,7 @@ def test_key_file_open_to_others_is_refused_with_the_cure(
     write(certs, trial.keys, SPOKE, Leaf().issue(root))
     (certs / "shop.key").chmod(mode)
     said = trial.start("passive", SPOKE, "--certificates", str(certs))
-    said.refuses(5, "shop.key can be read by others (-rw-r--", "hint: chmod 600 /")
+    said.refuses(5, "shop.key can be read by other users (-rw-r--", "hint: chmod 600 /")
 
 
 def test_key_file_of_another_user_is_refused_with_the_cure(
@@ -140,7 +144,7 @@ def test_pipe_in_the_place_of_a_key_is_refused(trial: Trial, root: Authority, ce
     (certs / "shop.key").unlink()
     os.mkfifo(certs / "shop.key", 0o600)
     said = trial.start("passive", SPOKE, "--certificates", str(certs))
-    said.refuses(5, "shop.key is no regular file")
+    said.refuses(5, "shop.key is not a regular file")
 
 
 def test_key_bytes_that_are_no_pem_are_refused_and_not_shown(
@@ -150,7 +154,7 @@ def test_key_bytes_that_are_no_pem_are_refused_and_not_shown(
     text = f"-----BEGIN PRIVATE KEY-----\n{CANARIES[4]}\n-----END PRIVATE KEY-----\n"
     (certs / "shop.key").write_text(text)
     said = trial.start("passive", SPOKE, "--certificates", str(certs), "--debug")
-    said.refuses(5, "a file of shop in", "is not PEM, or its key is of an unknown kind")
+    said.refuses(5, "or shop.key in", "is not PEM, or has an unknown key type")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,7 @@ def test_weak_or_unusual_key_is_refused_with_what_is_allowed(
     trial: Trial, root: Authority, key: Key, kind: str
 ) -> None:
     said = with_leaf(trial, root, Leaf(), key)
-    said.refuses(5, f"must be P-256, and this is {kind}", "hint: make one with: openssl")
+    said.refuses(5, f"must be P-256 (got {kind})", "hint: make a key with: openssl")
 
 
 def signed_anew(
@@ -196,7 +200,7 @@ def test_certificate_signed_with_sha_1_is_refused(trial: Trial, root: Authority)
     assert der.count(sha256) == 2
     old = x509.load_der_x509_certificate(_shorter(der, sha256, sha1))
     said = with_files(trial, (old, key))
-    said.refuses(5, "signed with SHA1; it must be SHA-256, SHA-384 or SHA-512")
+    said.refuses(5, "must be SHA-256, SHA-384 or SHA-512 (got SHA1)")
 
 
 def _shorter(der: bytes, old: bytes, new: bytes) -> bytes:
@@ -236,7 +240,7 @@ def test_weak_authority_is_refused_with_what_is_allowed(trial: Trial, certs: Pat
     write(certs, trial.keys, SPOKE, Leaf().issue(Authority(weak, key)))  # type: ignore[arg-type]
     (certs / "ca.pem").write_bytes(weak.public_bytes(serialization.Encoding.PEM))
     said = trial.start("passive", SPOKE, "--certificates", str(certs))
-    said.refuses(5, "the authority's key is RSA-1024; it must be P-256, P-384, P-521 or RSA-3072")
+    said.refuses(5, "the authority's key must be P-256, P-384, P-521 or RSA-3072 (got RSA-1024)")
 
 
 def test_other_key_than_pinned_is_refused_with_both_and_the_way_to_renew(
@@ -252,8 +256,8 @@ def test_other_key_than_pinned_is_refused_with_both_and_the_way_to_renew(
 def test_revoked_key_is_refused(trial: Trial, root: Authority) -> None:
     leaf, key = Leaf().issue(root)
     pin = fingerprint(leaf)
-    trial.write(edited("[seats.shop]", f'[seats.shop]\ndenied = ["{pin}"]'))
-    with_files(trial, (leaf, key)).refuses(5, f"the key of shop was revoked ({pin})")
+    trial.write(edited("[settings.shop]", f'[settings.shop]\ndenied = ["{pin}"]'))
+    with_files(trial, (leaf, key)).refuses(5, f"the key of shop is denied ({pin})")
 
 
 @pytest.mark.parametrize("text", ["{pin}\n", "# old keys\n\n{pin}  # the shop's, stolen\n"])
@@ -261,30 +265,30 @@ def test_key_in_the_file_of_denied_keys_is_refused(
     trial: Trial, root: Authority, text: str
 ) -> None:
     leaf, key = Leaf().issue(root)
-    trial.write(edited("[seats.shop]", '[seats.shop]\ndenied_file = "denied.txt"'))
+    trial.write(edited("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
     (trial.folder / "denied.txt").write_text(text.format(pin=fingerprint(leaf)))
-    with_files(trial, (leaf, key)).refuses(5, "the key of shop was revoked")
+    with_files(trial, (leaf, key)).refuses(5, "the key of shop is denied")
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (None, "cannot read the denied keys in"),
+        (None, "cannot read the deny list"),
         (b"\xff\xfe", "it is not UTF-8"),
-        (b"# keys\nsha256:12\n", "denied.txt, line 2: no pin"),
-        (CANARIES[5].encode(), "denied.txt, line 1: no pin"),
+        (b"# keys\nsha256:12\n", "denied.txt, line 2: not a pin"),
+        (CANARIES[5].encode(), "denied.txt, line 1: not a pin"),
     ],
 )
 def test_file_of_denied_keys_that_cannot_be_read_is_refused(
     trial: Trial, content: bytes | None, told: str
 ) -> None:
-    trial.write(edited("[seats.shop]", '[seats.shop]\ndenied_file = "denied.txt"'))
+    trial.write(edited("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
     if content is not None:
         (trial.folder / "denied.txt").write_bytes(content)
     trial.start().refuses(5, told, "hint:")
 
 
 def test_pipe_in_the_place_of_denied_keys_is_refused(trial: Trial) -> None:
-    trial.write(edited("[seats.shop]", '[seats.shop]\ndenied_file = "denied.txt"'))
+    trial.write(edited("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
     os.mkfifo(trial.folder / "denied.txt")
-    trial.start().refuses(5, "denied.txt is no regular file")
+    trial.start().refuses(5, "denied.txt must be a regular file")

@@ -58,7 +58,7 @@ def test_unknown_flag_is_refused_with_the_nearest(
 
 
 def test_missing_role_is_refused_with_the_roles(trial: Trial) -> None:
-    said = command("vfl-party", "--config", str(trial.config), "--seat", SPOKE)
+    said = command("vfl-party", "--config", str(trial.config), "--party", SPOKE)
     said.refuses(2, "Missing option '--role'", "active", "passive")
 
 
@@ -74,9 +74,9 @@ def test_role_that_is_not_the_agreement_s_is_refused(trial: Trial) -> None:
 @pytest.mark.parametrize(
     ("flag", "told"),
     [
-        ("--labels", "labels stand in the active party's seat"),
+        ("--labels", "labels are named in the settings of the active party"),
         ("--serve", "only the active party listens"),
-        ("--listen", "it is a setting of the seat"),
+        ("--listen", "it is one of the party settings"),
         ("--unlearn", "setting of the agreement"),
     ],
 )
@@ -107,9 +107,9 @@ def test_seed_of_one_s_own_is_refused_with_what_it_promises(trial: Trial) -> Non
     said.refuses(3, "--seed is a setting of the agreement", "all train one and the same model")
 
 
-def test_local_flag_wins_over_the_seat(trial: Trial) -> None:
+def test_local_flag_wins_over_the_settings(trial: Trial) -> None:
     said = trial.start("passive", SPOKE, "--hub", "localhost:2")
-    said.refuses(6, "nobody listens at localhost:2")
+    said.refuses(6, "no process listens at localhost:2")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_local_flag_wins_over_the_seat(trial: Trial) -> None:
     [
         (["--hub", "a:1", "--hub", "b:1"], "--hub is given twice"),
         (["--hub=a:1", "--hub", "b:1"], "--hub is given twice"),
-        (["--seat", HUB], "--seat is given twice"),
+        (["--party", HUB], "--party is given twice"),
         (["--set", "seed=1", "--set", "seed=2"], "--set seed is given twice"),
     ],
 )
@@ -126,8 +126,8 @@ def test_one_flag_with_two_values_is_refused(trial: Trial, more: list[str], told
 
 
 def test_one_flag_with_the_same_value_twice_is_accepted(trial: Trial) -> None:
-    more = ["--set", "seed=1", "--set", "seed=1", "--set", "split.test=0.3", "--seat", SPOKE]
-    trial.start("passive", SPOKE, *more).refuses(6, "nobody listens")
+    more = ["--set", "seed=1", "--set", "seed=1", "--set", "split.test=0.3", "--party", SPOKE]
+    trial.start("passive", SPOKE, *more).refuses(6, "no process listens")
 
 
 @pytest.mark.parametrize("flag", ["--insecure", "--no-tls", "--plaintext", "--no-verify"])
@@ -156,7 +156,7 @@ def test_bad_number_is_refused_with_the_range(trial: Trial, words: list[str], to
     [
         ("--port=-1", 2, "from 1 to 65535"),
         ("--timeout=0", 2, "[limits], each above 0 seconds"),
-        ("--threads=999", 2, "write threads = ... in [seats.NAME]"),
+        ("--threads=999", 2, "write threads = ... in [settings.NAME]"),
         ("--step-seconds=-1", 3, "limits.step_seconds"),
     ],
 )
@@ -168,8 +168,8 @@ def test_number_that_is_set_elsewhere_is_refused_with_its_place(
 
 @pytest.mark.parametrize("threads", ["0", "-1", "1025", "1.5", "true"])
 def test_threads_out_of_range_are_refused(trial: Trial, threads: str) -> None:
-    trial.write(edited("[seats.shop]", f"[seats.shop]\nthreads = {threads}"))
-    trial.start().refuses(3, "seats.shop.threads: ")
+    trial.write(edited("[settings.shop]", f"[settings.shop]\nthreads = {threads}"))
+    trial.start().refuses(3, "settings.shop.threads: ")
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_secret_on_the_command_line_is_refused_and_not_repeated(
 
 def test_secret_as_a_setting_is_refused_and_not_repeated(trial: Trial) -> None:
     said = trial.start("passive", SPOKE, "--set", f"training.password={CANARIES[7]}")
-    said.refuses(3, "'training.password' looks like a secret", "use a file")
+    said.refuses(3, "'training.password' looks like a secret", "write it into a file")
     trial.start("passive", SPOKE, "--set", CANARIES[7]).refuses(3, "a change without '='")
 
 
@@ -228,14 +228,14 @@ def test_output_inside_the_data_is_refused(trial: Trial) -> None:
     assert not inside.exists()
 
 
-def test_output_inside_the_folder_that_the_seat_names_is_refused(trial: Trial) -> None:
-    trial.write(edited("[seats.shop]", '[seats.shop]\nfolder = "."'))
+def test_output_inside_the_folder_that_the_settings_name_is_refused(trial: Trial) -> None:
+    trial.write(edited("[settings.shop]", '[settings.shop]\nfolder = "."'))
     into(trial, trial.folder / "runs").refuses(7, "runs lies inside the data folder")
 
 
 def test_output_that_climbs_is_refused_with_where_it_leads(trial: Trial) -> None:
     said = into(trial, trial.folder / "a" / ".." / "runs")
-    said.refuses(7, "climbs with ..", f"hint: write where it leads: --out {trial.folder / 'runs'}")
+    said.refuses(7, "contains ..", f"hint: give the resolved path: --out {trial.folder / 'runs'}")
 
 
 def test_certificates_go_into_no_file(trial: Trial) -> None:
@@ -244,23 +244,24 @@ def test_certificates_go_into_no_file(trial: Trial) -> None:
     command("vfl", *words).refuses(7, "cannot write in", "Not a directory")
 
 
-def test_second_process_of_a_seat_is_refused_with_folder_and_process(trial: Trial) -> None:
+def test_second_process_of_a_party_is_refused_with_folder_and_process(trial: Trial) -> None:
     state = trial.folder / "runs" / "trial" / SPOKE
     hold = (
-        "from pathlib import Path; import sys, time\nfrom parties.session.run_folder import alone\n"
+        "from pathlib import Path; import sys, time\n"
+        "from parties.session.run_folder import lock_run_folder\n"
     )
-    hold += "with alone(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+    hold += "with lock_run_folder(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
     holder = subprocess.Popen(
         [sys.executable, "-c", hold, str(state)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        trial.start().refuses(7, f"{state} is held by process {holder.pid}", "hint: one process a")
+        trial.start().refuses(7, f"{state} is in use by process {holder.pid}", "hint: run one process per party")
         assert not (state / "incarnation").exists()
         holder.kill()  # without a chance to tidy up
-    trial.start().refuses(6, "nobody listens")
-    trial.start().refuses(6, "nobody listens")
+    trial.start().refuses(6, "no process listens")
+    trial.start().refuses(6, "no process listens")
     assert (state / "incarnation").read_text() == "2\n"
 
 
@@ -315,5 +316,5 @@ def test_quiet_grpc_is_no_reason_to_refuse(
     trial: Trial, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRPC_VERBOSITY", value)
-    trial.start().refuses(6, "nobody listens")
+    trial.start().refuses(6, "no process listens")
     assert os.environ["GRPC_VERBOSITY"] == value

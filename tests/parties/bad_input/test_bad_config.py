@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from door import AGREEMENT, CANARIES, SEATS, Trial, command, edited, made, process
+from door import AGREEMENT, CANARIES, SETTINGS, Trial, command, edited, made, process
 
 from tests.conftest import SPOKE
 
@@ -17,7 +17,7 @@ def trial(tmp_path: Path, keys: Path) -> Trial:
 
 def test_the_trial_itself_is_good(trial: Trial) -> None:
     """It gets as far as the network: whatever is refused below is refused for its own reason."""
-    said = trial.start().refuses(6, "nobody listens at localhost:1", "hint: start bank first")
+    said = trial.start().refuses(6, "no process listens at localhost:1", "hint: start bank, or")
     assert "error" in said
 
 
@@ -36,8 +36,8 @@ def test_folder_in_its_place_is_refused(trial: Trial) -> None:
 
 
 def test_device_in_its_place_is_refused(trial: Trial) -> None:
-    words = ["--role", "passive", "--seat", SPOKE, "--config", "/dev/zero"]
-    command("vfl-party", *words).refuses(3, "/dev/zero: it is no regular file")
+    words = ["--role", "passive", "--party", SPOKE, "--config", "/dev/zero"]
+    command("vfl-party", *words).refuses(3, "/dev/zero: it is not a regular file")
 
 
 def as_everybody() -> list[str]:
@@ -49,7 +49,7 @@ def as_everybody() -> list[str]:
 def test_unreadable_file_is_refused_with_its_permissions(trial: Trial) -> None:
     trial.config.chmod(0o200)
     said = process("vfl-party", *trial.words(), through=as_everybody())
-    said.refuses(3, "trial.toml: Permission denied; it is --w------- of user", "hint: make it read")
+    said.refuses(3, "trial.toml: Permission denied; its mode is --w-------", "hint: make the file read")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_unreadable_file_is_refused_with_its_permissions(trial: Trial) -> None:
         (b"# \xff\n", "not UTF-8 at byte 2 (line 1)"),
         (AGREEMENT.encode("utf-16"), "not UTF-8 at byte 0"),
         (b"a = 1\nb = '\0'\n", "NUL byte at byte 11 (line 2)"),
-        (b'a = "x\\u0000"\n', "a: text with a NUL character"),
+        (b'a = "x\\u0000"\n', "a: the text contains a NUL character"),
     ],
     ids=["latin", "utf-16", "nul", "escaped nul"],
 )
@@ -69,8 +69,8 @@ def test_bytes_that_are_no_text_are_refused_with_their_offset(
 
 
 def test_byte_order_mark_is_accepted_with_a_notice(trial: Trial) -> None:
-    said = trial.reads(b"\xef\xbb\xbf" + (AGREEMENT + SEATS).encode())
-    said.refuses(6, "warning:", "begins with a byte order mark", "nobody listens")
+    said = trial.reads(b"\xef\xbb\xbf" + (AGREEMENT + SETTINGS).encode())
+    said.refuses(6, "warning:", "begins with a byte order mark", "no process listens")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_bad_syntax_is_refused_with_line_and_column(trial: Trial, text: str, pla
 def test_what_stands_twice_is_refused_with_both_lines(
     trial: Trial, old: str, new: str, lines: tuple[int, int]
 ) -> None:
-    said = trial.reads(edited(old, new)).refuses(3, f"it stands first at line {lines[1]}")
+    said = trial.reads(edited(old, new)).refuses(3, f"the first definition is at line {lines[1]}")
     assert f"at line {lines[0]}, " in said
 
 
@@ -108,8 +108,8 @@ def test_what_stands_twice_is_refused_with_both_lines(
 def test_other_formats_are_refused_with_the_one_that_is_read(trial: Trial, name: str) -> None:
     bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: !!python/object/apply:os.system [id]\non: no\n"
     path = trial.write(bomb, name)
-    words = ["--role", "passive", "--seat", SPOKE, "--config", str(path)]
-    command("vfl-party", *words).refuses(3, f"{name} is a", "hint: a config is a TOML file")
+    words = ["--role", "passive", "--party", SPOKE, "--config", str(path)]
+    command("vfl-party", *words).refuses(3, f"{name} has the name of a", "hint: a config is a TOML file")
 
 
 @pytest.mark.parametrize(
@@ -137,23 +137,23 @@ def test_bombs_are_refused_in_bounds(trial: Trial, text: str, told: str) -> None
         ("epochs = 2", "learnig_rate = 0.1", "'training.learnig_rate'; did you mean 'learning_"),
         ("width = 4", "widht = 4", "'parties.shop.widht'; did you mean 'width'?"),
         ("[labels]", "[lables]", "unknown key 'lables'; did you mean 'labels'?"),
-        ("hub = ", "hubb = ", "'seats.shop.hubb'; did you mean 'hub'?"),
+        ("hub = ", "hubb = ", "'settings.shop.hubb'; did you mean 'hub'?"),
     ],
 )
 def test_unknown_key_is_refused_with_the_nearest(
     trial: Trial, old: str, new: str, told: str
 ) -> None:
-    trial.reads(edited(old, new)).refuses(3, told, "hint: configs/agreement.py")
+    trial.reads(edited(old, new)).refuses(3, told, "hint: docs/configuration.md")
 
 
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ('"ten"', "valid integer, and is text"),
-        ("true", "valid integer, and is true or false"),
+        ('"ten"', "valid integer, not text"),
+        ("true", "valid integer, not true or false"),
         ("1.5", "valid integer"),
-        ("[1]", "valid integer, and is a list"),
-        ("2026-11-21", "a date or time; no setting is one"),
+        ("[1]", "valid integer, not a list"),
+        ("2026-11-21", "a date or time, which no setting is"),
     ],
 )
 def test_wrong_type_is_refused_without_a_cast(trial: Trial, value: str, told: str) -> None:
@@ -208,12 +208,12 @@ def test_no_number_anywhere_may_be_infinite(trial: Trial, value: str) -> None:
 def test_batch_of_more_rows_than_there_are_is_refused_with_the_data(trial: Trial) -> None:
     said = trial.reads(edited("batch = 16", "batch = 41"))
     said.refuses(4, "training.batch = 41 is more than the 40 rows", "hint: choose a batch from 1")
-    trial.reads(edited("batch = 16", "batch = 40")).refuses(6, "nobody listens")
+    trial.reads(edited("batch = 16", "batch = 40")).refuses(6, "no process listens")
 
 
 def test_all_problems_of_a_file_are_told_together_and_no_more_than_twenty(trial: Trial) -> None:
     text = edited("epochs = 2", "epochs = 0\nbatsch = 4").replace('"localhost:1"', '"localhost"')
-    said = trial.reads(text).refuses(3, "training.epochs", "training.batsch", "seats.shop.hub")
+    said = trial.reads(text).refuses(3, "training.epochs", "training.batsch", "settings.shop.hub")
     assert said.count("trial.toml: ") == 3
     many = "\n".join(f"wrong{at} = 1" for at in range(30))
     assert trial.reads(edited("epochs = 2", many)).refuses(3).count("unknown key") == 20
@@ -225,10 +225,10 @@ def test_all_problems_of_a_file_are_told_together_and_no_more_than_twenty(trial:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ('role = "passive"', 'role = "active"', "one active party and at least one passive; "
-         "active here: bank, shop"),
-        ('role = "active"', 'role = "passive"\nwidth = 2', "active here: none"),
-        ("[parties.shop]", '[parties."The Shop"]', "'The Shop' is no name; a name is a small"),
+        ('role = "passive"', 'role = "active"', "one active party and at least one passive party; "
+         "active parties here: bank, shop"),
+        ('role = "active"', 'role = "passive"\nwidth = 2', "active parties here: none"),
+        ("[parties.shop]", '[parties."The Shop"]', "'The Shop' is not a valid name; a name is a lower-case"),
         ('role = "passive"', 'role = "pasive"', "parties.shop.role: ", ),
     ],
     ids=["two active", "none", "name", "role"],
@@ -240,27 +240,36 @@ def test_parties_that_are_no_federation_are_refused(
 
 
 def test_own_name_that_is_no_party_is_refused_with_the_parties(trial: Trial) -> None:
-    trial.start("passive", "shoop").refuses(3, "no seat 'shoop'", "hint: the seats are bank, shop")
+    trial.start("passive", "shoop").refuses(
+        3, "no party 'shoop'", "hint: the parties are bank, shop"
+    )
 
 
-def test_seat_of_no_party_is_refused_with_the_parties(trial: Trial) -> None:
-    text = (AGREEMENT + SEATS).replace("seats.shop", "seats.shp")
-    trial.reads(text).refuses(3, "[seats.shp] is no party; the parties are bank, shop")
+def test_settings_of_no_party_are_refused_with_the_parties(trial: Trial) -> None:
+    text = (AGREEMENT + SETTINGS).replace("settings.shop", "settings.shp")
+    trial.reads(text).refuses(3, "[settings.shp] is no party; the parties are bank, shop")
 
 
 @pytest.mark.parametrize(
-    ("seat", "role", "old", "new"),
+    ("name", "role", "old", "new"),
     [
-        ("shop", "passive", "[seats.shop]", '[seats.shop]\nlisten = "localhost:1"'),
-        ("shop", "passive", "[seats.shop]", '[seats.shop]\nunlearn = { some = "ids.txt" }'),
-        ("bank", "active", "[seats.bank.data]", '[seats.bank]\nhub = "a:1"\n[seats.bank.data]'),
+        ("shop", "passive", "[settings.shop]", '[settings.shop]\nlisten = "localhost:1"'),
+        ("shop", "passive", "[settings.shop]", '[settings.shop]\nunlearn = { some = "ids.txt" }'),
+        (
+            "bank",
+            "active",
+            "[settings.bank.data]",
+            '[settings.bank]\nhub = "a:1"\n[settings.bank.data]',
+        ),
     ],
 )
-def test_seat_with_a_setting_of_the_other_role_is_refused(
-    trial: Trial, seat: str, role: str, old: str, new: str
+def test_settings_of_the_other_role_are_refused(
+    trial: Trial, name: str, role: str, old: str, new: str
 ) -> None:
     trial.write(edited(old, new))
-    trial.start(role, seat).refuses(3, f"in the seat of {seat}, which is {role}", "hint: only the")
+    trial.start(role, name).refuses(
+        3, f"in the settings of {name}, which is {role}", "hint: only the"
+    )
 
 
 # --- addresses, secrets, what is not offered ----------------------------------------------------
@@ -271,23 +280,23 @@ ADDRESSES = {
     "bank:70000": "host:port with a port from 1 to 65535",
     "bank:٧٧": "host:port with a port from 1 to 65535",
     ":7700": "host:port",
-    "::1:7700": "in brackets, [::1]:7700",
-    "[::g]:7700": "no IPv6 address",
+    "::1:7700": "in brackets, like [::1]:7700",
+    "[::g]:7700": "not an IPv6 address",
     "https://bank:7700": "without http://",
     f"user:{CANARIES[2]}@bank:7700": "in brackets",
     f"{CANARIES[2]}@bank:7700": "letters, digits, dots and hyphens",
     "bank 2:7700": "letters, digits, dots and hyphens",
-    "0.0.0.0:7700": "dials one: give the hub's own name",
-    "[::]:7700": "dials one",
+    "0.0.0.0:7700": "on all interfaces: give the name of the hub",
+    "[::]:7700": "on all interfaces",
     "unix:": "a path of at most 107 bytes",
     "unix:/" + "x" * 120: "a path of at most 107 bytes",
 }
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_address_that_is_none_is_refused_in_the_seat(trial: Trial, address: str) -> None:
+def test_address_that_is_none_is_refused_in_the_settings(trial: Trial, address: str) -> None:
     text = edited('"localhost:1"', json.dumps(address))
-    trial.reads(text).refuses(3, f"seats.shop.hub: {_start(address)}", ADDRESSES[address])
+    trial.reads(text).refuses(3, f"settings.shop.hub: {_start(address)}", ADDRESSES[address])
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -297,7 +306,7 @@ def test_address_that_is_none_is_refused_on_the_command_line(trial: Trial, addre
 
 
 def _start(address: str) -> str:
-    return "a socket is" if address.startswith("unix:") else ""
+    return "a Unix socket is" if address.startswith("unix:") else ""
 
 
 @pytest.mark.parametrize(
@@ -312,11 +321,11 @@ def _start(address: str) -> str:
     ],
 )
 def test_secret_in_the_config_is_refused_and_not_repeated(trial: Trial, line: str) -> None:
-    said = trial.reads(edited("[seats.shop]", f"[seats.shop]\n{line}"))
-    assert "file" in said.refuses(3, "seats.shop." + line.partition(" ")[0])
+    said = trial.reads(edited("[settings.shop]", f"[settings.shop]\n{line}"))
+    assert "file" in said.refuses(3, "settings.shop." + line.partition(" ")[0])
 
 
 @pytest.mark.parametrize("table", ["[he]\ndegree = 1024", "[ckks]\ndepth = 1", "[homomorphic]"])
 def test_homomorphic_encryption_is_refused_with_the_honest_reason(trial: Trial, table: str) -> None:
     said = trial.reads(edited("[limits]", f"{table}\n[limits]"))
-    said.refuses(3, "homomorphic encryption is not offered in this version", "by TLS alone")
+    said.refuses(3, "the vertical mode has no homomorphic encryption", "TLS protects")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from data_desk import BANK, CANARY, NOT_REFUSED, NUMBER, Desk, certify, lines
 
-from configs.seat import Columns, CsvData
+from configs.party_settings import CsvData, IdColumns
 from parties.data.holding import read_holding
 from parties.data.sources.csv_source import MAX_LINE
 
@@ -57,7 +57,7 @@ def test_id_column_that_is_absent_or_there_twice(desk: Desk) -> None:
     desk.bank(4, "column 3 has the name of an earlier one", text="id,x,id\n1,2,3\n")
 
 
-def test_duplicate_ids_unless_the_seat_says_which_to_keep(desk: Desk) -> None:
+def test_duplicate_ids_unless_the_settings_say_which_to_keep(desk: Desk) -> None:
     text = SOUND + f"{CANARY}1,3,yes\n{CANARY}2,3,yes\n"
     said = desk.bank(4, "2 duplicate IDs: bank.csv line 2 and bank.csv line 24", text=text)
     assert 'dedupe = "first"' in said
@@ -83,7 +83,7 @@ def test_two_forms_of_one_id(desk: Desk, pair: tuple[str, str]) -> None:
 def test_ids_that_spreadsheets_damage_stay_text_and_apart(desk: Desk) -> None:
     ids = ["007", "7", "7.0", "1e10", "10000000000", "2020-01-02", "44000", "NA", "true", "-0"]
     desk.bank(NOT_REFUSED, text=SOUND + "".join(f"{one},1,no\n" for one in ids))
-    data = CsvData(kind="csv", path=Path("bank.csv"), id=Columns(columns=("id",)), label="y")
+    data = CsvData(kind="csv", path=Path("bank.csv"), id=IdColumns(columns=("id",)), label="y")
     holding = read_holding(data, folder=desk.folder, classes=("no", "yes"), active=True)
     assert list(holding.ids)[-len(ids) :] == [one.encode() for one in ids]
 
@@ -102,7 +102,7 @@ def test_ragged_rows_and_wrong_quotes(desk: Desk, line: str, fault: str) -> None
 
 
 @pytest.mark.parametrize("cell", ["NaN", "inf", "-Infinity", "N/A", "-", "NULL"])
-def test_marks_of_absent_values_that_the_seat_does_not_name(desk: Desk, cell: str) -> None:
+def test_marks_of_absent_values_that_the_settings_do_not_name(desk: Desk, cell: str) -> None:
     text = SOUND + f"{CANARY}9,{cell},no\n"
     desk.bank(4, "in numeric column 'x': 1 line of bank.csv (24)", "under missing", text=text)
     desk.bank(NOT_REFUSED, text=text, missing=f'["{cell}"]')
@@ -116,8 +116,8 @@ def test_text_in_a_numeric_column(desk: Desk, cell: str) -> None:
 
 def test_column_without_any_value(desk: Desk) -> None:
     text = "id,x,z,y\n" + "".join(f"p{row},,?,{'no' if row else 'yes'}\n" for row in range(9))
-    seat = {"categorical": '["z"]', "missing": '["?"]'}
-    desk.bank(4, "no value in any row of column 'x', 'z'", text=text, **seat)
+    settings = {"categorical": '["z"]', "missing": '["?"]'}
+    desk.bank(4, "no value in any row of column 'x', 'z'", text=text, **settings)
 
 
 def test_columns_that_are_all_constant_and_a_warning_for_one(desk: Desk) -> None:
@@ -150,7 +150,13 @@ def test_labels_of_one_class_only(desk: Desk) -> None:
 
 
 def test_labels_at_a_passive_party(desk: Desk) -> None:
-    desk.shop(4, "labels at a passive party", "take the label option out", text=SOUND, label='"y"')
+    desk.shop(
+        4,
+        "labels at a passive party",
+        "remove label from the party settings",
+        text=SOUND,
+        label='"y"',
+    )
     unlabelled = BANK.replace('label = "y"\n', "")
     desk.party("active", "bank", unlabelled, 4, ("the active party's data has no labels",))
 
@@ -159,10 +165,10 @@ def test_other_columns_than_agreed(desk: Desk) -> None:
     (desk.folder / "bank.csv").write_text(banks(range(200)))
     (desk.folder / "shop.csv").write_text(shops(range(200)))
     agreed = ["parties.shop.columns=3"]
-    desk.both(4, "2 feature columns, and the agreement says columns = 3", settings=agreed)
+    desk.both(4, "2 feature columns, but the agreement has columns = 3", settings=agreed)
 
 
-def test_more_columns_or_rows_than_the_seat_allows(desk: Desk) -> None:
+def test_more_columns_or_rows_than_the_settings_allow(desk: Desk) -> None:
     names = ",".join(["id", "y", *(f"c{at}" for at in range(100_000))])
     cells = ",".join(["p", "no", *["1"] * 100_000])
     desk.bank(7, "bank.csv has 100002 columns; max_columns = 10000", text=f"{names}\n{cells}\n")
@@ -193,12 +199,12 @@ def test_packed_files_are_named_and_not_unpacked(desk: Desk) -> None:
     content = gzip.compress(header + bytes(1 << 20))
     idx = {"kind": '"idx"', "labels": '"bank.csv"'}
     (desk.folder / "bank.csv").write_bytes(content)
-    seats = "[seats.bank.data]\n" + lines(idx)
-    desk.party("active", "bank", seats, 4, ("unpacks to 1073741824", "200 times"))
+    settings = "[settings.bank.data]\n" + lines(idx)
+    desk.party("active", "bank", settings, 4, ("unpacks to 1073741824", "200 times"))
     np.savez_compressed(desk.folder / "bank.npz", features=np.zeros((80 << 17, 1)), y=["no"])
     npz = {"kind": '"numpy"', "path": '"bank.npz"', "label": '"y"'}
-    seats = "[seats.bank.data]\n" + lines(npz)
-    desk.party("active", "bank", seats, 4, ("bank.npz has", "200 times"))
+    settings = "[settings.bank.data]\n" + lines(npz)
+    desk.party("active", "bank", settings, 4, ("bank.npz has", "200 times"))
 
 
 @pytest.mark.timeout(20)
@@ -219,8 +225,8 @@ def test_what_is_no_regular_file_of_the_data_folder(desk: Desk, tmp_path_factory
         (f"../{outside.parent.name}/rows.csv", "leads out of the data folder"),
         ("none.csv", "no file none.csv"),
     ):
-        seats = BANK.replace('"bank.csv"', f'"{path}"')
-        desk.party("active", "bank", seats, 4, (fault,))
+        settings = BANK.replace('"bank.csv"', f'"{path}"')
+        desk.party("active", "bank", settings, 4, (fault,))
 
 
 def test_file_that_changes_while_it_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +234,7 @@ def test_file_that_changes_while_it_is_read(desk: Desk, monkeypatch: pytest.Monk
         with (desk.folder / "bank.csv").open("a") as file:
             file.write(f"{CANARY}9,1,no\n")
 
-    monkeypatch.setattr("parties.common.progress.Watch.step", write)
+    monkeypatch.setattr("parties.common.progress.ProgressReporter.step", write)
     desk.bank(9, "bank.csv changed while it was read", text=SOUND)
 
 

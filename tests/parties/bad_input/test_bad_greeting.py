@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from door import greeting
-from seats import PLAN, Attendance, by_hand, meeting, party
+from handshake_parties import PLAN, PartyVariant, meeting, party, scripted_channel
 
 from parties.common.errors import exit_code
-from parties.session.handshake import greet, welcome
+from parties.session.handshake import accept_spokes, join_hub
 from parties.session.memory_port import MemoryPort
-from protocol import vfl_pb2 as say
+from protocol import vfl_pb2 as pb
 from protocol.errors import Aborted, IdentityError
 from protocol.phases import Phase, Side
 from tests.conftest import HUB, SPOKE
@@ -54,7 +54,7 @@ VARIANTS: dict[str, Any] = {
 }
 
 
-def variant(place: str, value: Any) -> Attendance:
+def variant(place: str, value: Any) -> PartyVariant:
     """A party whose agreement differs in one setting, and is legal all the same."""
     plan = json.loads(json.dumps(PLAN))
     *tables, last = place.split(".")
@@ -62,11 +62,11 @@ def variant(place: str, value: Any) -> Attendance:
     for name in tables:
         table = table.setdefault(name, {})
     table[last] = value
-    return Attendance(plan=plan)
+    return PartyVariant(plan=plan)
 
 
 def refused_at_both(
-    keys: Path, folder: Path, transport: str, spoke: Attendance, *told: str
+    keys: Path, folder: Path, transport: str, spoke: PartyVariant, *told: str
 ) -> None:
     with greeting(transport, keys, folder, spoke=spoke) as sides:
         for code, words in sides:
@@ -94,18 +94,18 @@ def test_cut_dimension_that_differs_is_refused_over_the_wire(keys: Path, tmp_pat
     refused_at_both(keys, tmp_path, "grpc", variant("parties.shop.width", 3), told)
 
 
-@pytest.mark.parametrize("versions", [(2, 3), (0, 0)], ids=["too new", "too old"])
+@pytest.mark.parametrize("versions", [(3, 4), (0, 1)], ids=["too new", "too old"])
 def test_protocol_of_another_version_is_refused_with_both_ranges(
     keys: Path, tmp_path: Path, versions: tuple[int, int]
 ) -> None:
     hub, shop = party(keys, HUB, []), party(keys, SPOKE, [])
-    told = f"shop speaks versions {versions[0]} to {versions[1]}, bank version 1"
+    told = f"shop supports protocol versions {versions[0]} to {versions[1]}, bank version 2"
     with meeting("grpc", hub, keys, tmp_path) as at, ThreadPoolExecutor(1) as pool:
-        leading = pool.submit(welcome, hub, at.port)
-        channel = by_hand(at.connect(SPOKE), Side.SPOKE, shop)
-        hello = say.Hello(
+        leading = pool.submit(accept_spokes, hub, at.port)
+        channel = scripted_channel(at.connect(SPOKE), Side.SPOKE, shop)
+        hello = pb.Hello(
             oldest_version=versions[0], newest_version=versions[1], nonce=b"n" * 32,
-            agreement=shop.canonical, clock=shop.now().timestamp(), software="vfl 0",
+            agreement=shop.canonical_agreement, clock=shop.now().timestamp(), software="vfl 0",
         )  # fmt: skip
         channel.send(hello)
         with pytest.raises(Aborted, match=told) as theirs:
@@ -120,7 +120,7 @@ def test_protocol_of_another_version_is_refused_with_both_ranges(
 def test_clocks_too_far_apart_are_refused_at_both_with_the_distance(
     keys: Path, tmp_path: Path, shift: float
 ) -> None:
-    with greeting("grpc", keys, tmp_path, spoke=Attendance(shift=shift)) as sides:
+    with greeting("grpc", keys, tmp_path, spoke=PartyVariant(shift=shift)) as sides:
         for code, words in sides:
             assert code == 5
             assert re.search(r"the clocks of bank and shop are 30[12] s apart, more than 30", words)
@@ -128,21 +128,21 @@ def test_clocks_too_far_apart_are_refused_at_both_with_the_distance(
 
 def test_spoke_whose_signature_fails_learns_a_ticket(keys: Path) -> None:
     port, shop = MemoryPort(), party(keys, SPOKE, [])
-    channel = by_hand(port.connect(SPOKE), Side.SPOKE, shop)
+    channel = scripted_channel(port.connect(SPOKE), Side.SPOKE, shop)
     with ThreadPoolExecutor(1) as pool:
-        leading = pool.submit(welcome, party(keys, HUB, []), port)
-        hello = say.Hello(
-            oldest_version=1, newest_version=1, nonce=b"n" * 32, agreement=shop.canonical,
+        leading = pool.submit(accept_spokes, party(keys, HUB, []), port)
+        hello = pb.Hello(
+            oldest_version=2, newest_version=2, nonce=b"n" * 32, agreement=shop.canonical_agreement,
             clock=shop.now().timestamp(), software="vfl 0",
         )  # fmt: skip
         channel.send(hello)
         channel.receive(5)
-        channel.send(say.Accept(certificate=shop.keyring.identity.der, signature=b"no"))
+        channel.send(pb.Accept(certificate=shop.keyring.identity.der, signature=b"no"))
         with pytest.raises(Aborted) as theirs:
             channel.receive(5)
         ours = leading.exception(5)
     assert isinstance(ours, IdentityError)
-    assert "the signature of shop for 'accept' does not hold" in str(ours)
+    assert "the signature of shop for 'accept' is invalid" in str(ours)
     assert "signature" not in str(theirs.value)
     assert f"ticket {ours.ticket}" in str(theirs.value)
     assert f"(ticket {ours.ticket})" in str(ours)
@@ -155,12 +155,12 @@ def test_older_start_of_a_party_is_sent_away_and_the_others_still_join(
     events: list[Any] = []
     bank = party(keys, HUB, events)
     with meeting("memory", bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
-        leading = pool.submit(welcome, bank, at.port)
+        leading = pool.submit(accept_spokes, bank, at.port)
         newer = replace(party(keys, SPOKE, []), incarnation=7)
-        assert greet(newer, lambda: at.connect(SPOKE)).phase is Phase.JOINED
-        with pytest.raises(Aborted, match="start 6 of shop came after its start 7"):
-            greet(replace(newer, incarnation=6), lambda: at.connect(SPOKE))
-        greet(party(keys, "hospital", []), lambda: at.connect("hospital"))
+        assert join_hub(newer, lambda: at.connect(SPOKE)).phase is Phase.JOINED
+        with pytest.raises(Aborted, match="start 6 of shop connected after its start 7"):
+            join_hub(replace(newer, incarnation=6), lambda: at.connect(SPOKE))
+        join_hub(party(keys, "hospital", []), lambda: at.connect("hospital"))
         channel = leading.result(5)[0].channels[SPOKE]
     assert channel.incarnation == 7
     (told,) = [event["text"] for event in events if event["event"] == "warning"]

@@ -11,13 +11,13 @@ from data_desk import CANARY, NOT_REFUSED, NUMBER, Desk, certify
 
 COLUMNS = {"id": [f"{CANARY}{row}" for row in range(20)], "x": list(range(20))}
 COLUMNS["y"] = ["no", "yes"] * 10
-PARQUET = """[seats.bank.data]
+PARQUET = """[settings.bank.data]
 kind = "parquet"
 path = "bank.parquet"
 id = {columns = ["id"]}
 label = "y"
 """
-SQL = """[seats.bank.data]
+SQL = """[settings.bank.data]
 kind = "sql"
 id = {columns = ["id"]}
 label = "y"
@@ -41,8 +41,8 @@ def desk(tmp_path: Path, keys: Path) -> Desk:
     return Desk(tmp_path, keys)
 
 
-def bank(desk: Desk, seat: str, code: int, *words: str) -> str:
-    return desk.party("active", "bank", seat, code, words)
+def bank(desk: Desk, settings: str, code: int, *words: str) -> str:
+    return desk.party("active", "bank", settings, code, words)
 
 
 def test_sound_parquet_file_and_database_are_taken(desk: Desk) -> None:
@@ -66,14 +66,20 @@ def test_duplicate_ids_of_a_database(desk: Desk) -> None:
     with closing(sqlite3.connect(desk.folder / "bank.db")) as database:
         database.execute("INSERT INTO people SELECT * FROM people LIMIT 1")
         database.commit()
-    seat = SQL + 'url = "sqlite:///bank.db"'
-    bank(desk, seat, 4, "1 duplicate IDs: table people row 0 and table people row 20")
-    bank(desk, seat + '\ndedupe = "first"', NOT_REFUSED)
+    settings = SQL + 'url = "sqlite:///bank.db"'
+    bank(desk, settings, 4, "1 duplicate IDs: table people row 0 and table people row 20")
+    bank(desk, settings + '\ndedupe = "first"', NOT_REFUSED)
 
 
-def test_password_in_the_seat(desk: Desk) -> None:
+def test_password_in_the_settings(desk: Desk) -> None:
     for url in (f"postgresql://u:{CANARY}@h/d", f"postgresql://u@h/d?password={CANARY}"):
-        bank(desk, SQL + f'url = "{url}"', 3, "no password may stand in a seat", "url_file")
+        bank(
+            desk,
+            SQL + f'url = "{url}"',
+            3,
+            "no password may stand in the party settings",
+            "url_file",
+        )
 
 
 def test_url_that_others_may_read(desk: Desk) -> None:
@@ -83,11 +89,11 @@ def test_url_that_others_may_read(desk: Desk) -> None:
 
 
 def test_database_without_id_columns(desk: Desk) -> None:
-    seat = SQL.replace('{columns = ["id"]}', '"row"') + 'url = "sqlite:///bank.db"'
-    bank(desk, seat, 3, "rows of a database have no order")
+    settings = SQL.replace('{columns = ["id"]}', '"row"') + 'url = "sqlite:///bank.db"'
+    bank(desk, settings, 3, "rows of a database have no order")
 
 
 def test_query_that_the_database_refuses(desk: Desk) -> None:
-    seat = SQL.replace('table = "people"', f'query = "SELECT {CANARY[:6]}_{NUMBER}"')
-    said = bank(desk, seat + 'url = "sqlite:///bank.db"', 4, "the result of query")
+    settings = SQL.replace('table = "people"', f'query = "SELECT {CANARY[:6]}_{NUMBER}"')
+    said = bank(desk, settings + 'url = "sqlite:///bank.db"', 4, "the result of query")
     assert "the database answers OperationalError" in said

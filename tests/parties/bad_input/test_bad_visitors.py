@@ -16,17 +16,17 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from handshake_parties import party
 from door import ROOT, edited, made
 from forge import Authority, Leaf, authority, write
-from seats import party
-from talk import end_of
+from message_examples import end_of
 
-from parties.session.setup import admit
+from parties.vertical.setup import admit_passive_party
 from protocol.credentials import fingerprint
-from protocol.denied import DenyFile
+from protocol.deny_list import DenyList
 from protocol.errors import IdentityError, PeerSilent
-from protocol.grpc_line import Server, dial
-from protocol.keyring import issue, make_authority, read_keyring, trust
+from protocol.grpc_line import LineServer, dial_hub
+from protocol.keyring import issue_certificate, make_authority, make_trust, read_keyring
 from tests.conftest import HUB, SPOKE, listening
 
 
@@ -36,17 +36,19 @@ def root(keys: Path) -> Authority:
 
 
 @contextmanager
-def hub(keys: Path, **trusting: Any) -> Iterator[tuple[Server, str]]:
+def hub(keys: Path, **trusting: Any) -> Iterator[tuple[LineServer, str]]:
     """The bank's port, with the trust that a test wants."""
     bank = party(keys, HUB, [])
     bank = replace(bank, trust=replace(bank.trust, **trusting))
-    with Server("127.0.0.1:0", bank.keyring, lambda leaf: admit(bank, leaf), 2) as server:
+    with LineServer(
+        "127.0.0.1:0", bank.keyring, lambda leaf: admit_passive_party(bank, leaf), 2
+    ) as server:
         yield server, f"127.0.0.1:{server.port}"
 
 
-def visit(server: Server, address: str, folder: Path, name: str = SPOKE) -> tuple[str, str]:
+def visit(server: LineServer, address: str, folder: Path, name: str = SPOKE) -> tuple[str, str]:
     """What the hub's log and the refused visitor learn."""
-    line = dial(address, read_keyring(folder, name), HUB)
+    line = dial_hub(address, read_keyring(folder, name), HUB)
     with pytest.raises(IdentityError) as ours:
         server.accept(5)
     theirs = end_of(line)
@@ -61,13 +63,13 @@ def visitors(keys: Path, folder: Path, root: Authority) -> Iterator[tuple[Path, 
     leaves = [
         (Leaf(uris=[]), "0 URI names"),
         (Leaf(uris=uris), "2 URI names"),
-        (Leaf(uris=["spiffe://other/party/shop"]), "no party of"),
-        (Leaf(uris=["https://trial/party/shop"]), "no party of"),
-        (Leaf(uris=["spiffe://trial/party/shop/more"]), "no party of"),
-        (Leaf(dns=[]), "without a DNS name"),
+        (Leaf(uris=["spiffe://other/party/shop"]), "URI name of a party's certificate is not"),
+        (Leaf(uris=["https://trial/party/shop"]), "URI name of a party's certificate is not"),
+        (Leaf(uris=["spiffe://trial/party/shop/more"]), "URI name of a party's certificate is not"),
+        (Leaf(dns=[]), "has no DNS name"),
         (Leaf(ca=True, signs_certificates=True), "an authority's certificate"),
         (Leaf(signs_certificates=True), "an authority's certificate"),
-        (Leaf(usage_critical=False), "key usage must be critical"),
+        (Leaf(usage_critical=False), "must be critical and allow digital signatures"),
         (Leaf(name=HUB), "bank is no passive party"),
     ]
     for number, (leaf, reason) in enumerate(leaves):
@@ -92,14 +94,14 @@ def test_twelve_refused_visitors_cannot_tell_why(
             assert ticket[0] in ours
             told.append(theirs.replace(ticket[1], ""))
     assert len(told) == 12
-    assert set(told) == {"the hub refused our certificate (ticket )"}
+    assert set(told) == {"the hub refused this party's certificate (ticket )"}
 
 
 def test_hub_of_another_authority_is_refused_and_not_dialled_again(
     keys: Path, tmp_path: Path
 ) -> None:
     make_authority(tmp_path / "other", "trial")  # the same names, another key
-    issue(tmp_path / "other", "trial", HUB)
+    issue_certificate(tmp_path / "other", "trial", HUB)
     with listening(read_keyring(tmp_path / "other", HUB)) as (_, address):
         said = made(tmp_path, keys).start("passive", SPOKE, "--hub", address)
     said.refuses(5, f"the certificate at {address} is not that of bank", "the same ca.pem?")
@@ -115,12 +117,12 @@ def test_visitor_of_another_authority_is_refused_before_its_name_is_read(
     keys: Path, tmp_path: Path
 ) -> None:
     make_authority(tmp_path / "other", "trial")
-    issue(tmp_path / "other", "trial", SPOKE)
+    issue_certificate(tmp_path / "other", "trial", SPOKE)
     (tmp_path / "other" / "ca.pem").unlink()
     (tmp_path / "other" / "ca.pem").write_bytes((keys / "ca.pem").read_bytes())
     with hub(keys) as (server, address):
-        line = dial(address, read_keyring(tmp_path / "other", SPOKE), HUB)
-        assert "hung up when it saw our certificate" in str(end_of(line))
+        line = dial_hub(address, read_keyring(tmp_path / "other", SPOKE), HUB)
+        assert "closed the connection after it received our certificate" in str(end_of(line))
         line.cut()
         with pytest.raises(PeerSilent):
             server.accept(0)
@@ -130,8 +132,8 @@ def test_key_denied_while_the_hub_runs_is_refused_from_then_on(keys: Path, tmp_p
     path = tmp_path / "denied.txt"
     path.write_text("# nobody yet\n")
     pin = fingerprint(read_keyring(keys, SPOKE).identity.certificate)
-    with hub(keys, denied_file=DenyFile(path)) as (server, address):
-        line = dial(address, read_keyring(keys, SPOKE), HUB)
+    with hub(keys, denied_file=DenyList(path)) as (server, address):
+        line = dial_hub(address, read_keyring(keys, SPOKE), HUB)
         assert server.accept(5).peer == SPOKE
         line.cut()
         fresh = path.with_suffix(".new")
@@ -141,14 +143,14 @@ def test_key_denied_while_the_hub_runs_is_refused_from_then_on(keys: Path, tmp_p
         while "revoked" not in told:  # the hub may still hold the first line for a moment
             told, _ = visit(server, address, keys)
         path.unlink()
-        assert "cannot read the denied keys" in visit(server, address, keys)[0]
+        assert "cannot read the deny list" in visit(server, address, keys)[0]
 
 
 def test_denied_keys_are_known_at_any_moment(keys: Path, tmp_path: Path) -> None:
     path = tmp_path / "denied.txt"
     one, two = ("sha256:" + digit * 64 for digit in "12")
     path.write_text(f"{one}\n")
-    trusted = trust(read_keyring(keys, HUB), "trial", {}, [two], path)
+    trusted = make_trust(read_keyring(keys, HUB), "trial", {}, [two], path)
     assert trusted.denied_now() == {one, two}
     path.write_text("")
     assert trusted.denied_now() == {two}
@@ -174,10 +176,10 @@ def test_older_and_unencrypted_dialling_is_refused_and_the_hub_lives(
         for attempt in (no_certificate, tls_1_2, plaintext, web_browser, noise):
             attempt(port, keys)
             assert running.poll() is None
-        line = dial(f"127.0.0.1:{port}", read_keyring(keys, "stranger"), HUB)
+        line = dial_hub(f"127.0.0.1:{port}", read_keyring(keys, "stranger"), HUB)
         assert isinstance(end_of(line), IdentityError)
         line.cut()
-        said += until(lines, "refused a visitor")
+        said += until(lines, "refused a connection")
         assert running.poll() is None
     finally:
         running.terminate()

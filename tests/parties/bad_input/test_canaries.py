@@ -26,7 +26,7 @@ def labels(text: str) -> Plant:
 
     def plant(trial: Trial, canary: str) -> list[str]:
         (trial.folder / "bank.csv").write_text(text.replace("*", canary))
-        return ["--role", "active", "--seat", "bank"]
+        return ["--role", "active", "--party", "bank"]
 
     return plant
 
@@ -71,7 +71,7 @@ def _with_key(trial: Trial, text: str) -> list[str]:
 
 def denied(trial: Trial, canary: str) -> list[str]:
     (trial.folder / "denied.txt").write_text(canary)
-    trial.write(edited("[seats.shop]", '[seats.shop]\ndenied_file = "denied.txt"'))
+    trial.write(edited("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
     return []
 
 
@@ -84,8 +84,11 @@ PLANTS: dict[str, tuple[Plant, int]] = {
     "no rows": (data("id,age\n"), 4),
     "unknown label": (labels("id,age,label\n1,2,*\n2,3,no\n"), 4),
     "label of one row twice": (labels("id,age,label\n*,2,no\n*,3,yes\n"), 4),
-    "password in a seat": (config("[seats.shop]", '[seats.shop]\npassword = "*"'), 3),
-    "private key in a seat": (config("[seats.shop]", f"[seats.shop]\nmodule = {PEM}"), 3),
+    "password in party settings": (config("[settings.shop]", '[settings.shop]\npassword = "*"'), 3),
+    "private key in party settings": (
+        config("[settings.shop]", f"[settings.shop]\nmodule = {PEM}"),
+        3,
+    ),
     "text for a number": (config("epochs = 2", 'epochs = "*"'), 3),
     "kind of data": (config('kind = "csv"', 'kind = "*"'), 3),
     "user in an address": (config('"localhost:1"', '"user:*@localhost:1"'), 3),
@@ -121,7 +124,7 @@ def test_words_of_a_library_are_not_repeated(
         except KeyError as error:
             raise ValueError(f"{CANARIES[-1]} again") from error
 
-    monkeypatch.setattr("parties.session.setup.read_holding", fail)
+    monkeypatch.setattr("parties.vertical.setup.read_holding", fail)
     said = started(made(tmp_path, keys), [], form)
     said.refuses(1, "unexpected ValueError at test_canaries.py", "KeyError: 16 characters, not sho")
     assert len(PLANTS) + 1 == len(CANARIES) == 20

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from parties.experiments.bench.results import Results, Row
+from parties.experiments.bench.results import Results, TableRow
 
 TINY = """
 federation = "tiny"
@@ -41,13 +41,13 @@ name = "some"
 classes = ["setosa"]
 fraction = 0.5
 
-[seats.hub.data]
+[settings.hub.data]
 kind = "sklearn"
 name = "iris"
 features = false
 label = true
 
-[seats.left.data]
+[settings.left.data]
 kind = "sklearn"
 name = "iris"
 """
@@ -81,7 +81,7 @@ def write_list(folder: Path) -> Path:
     return path
 
 
-def by_hand(figures: dict[tuple[str, Row], dict[str, list[float]]]) -> Results:
+def by_hand(figures: dict[tuple[str, TableRow], dict[str, list[float]]]) -> Results:
     """Results of these figures; the place in a list is the seed."""
     found = Results()
     for (experiment, row), measures in figures.items():

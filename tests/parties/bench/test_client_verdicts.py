@@ -7,9 +7,9 @@ import pytest
 from bench.bench_runs import write_list
 
 from configs.experiments import read_experiments
-from parties.experiments.bench.horizontal.extract import harvest
+from parties.experiments.bench.horizontal.extract import extract_horizontal
 from parties.experiments.bench.horizontal.verdicts import IID, PAT_20, PAT_50, horizontal_verdicts
-from parties.experiments.bench.plan import Scope, runs
+from parties.experiments.bench.plan import Scope, plan_vertical_runs
 from parties.experiments.bench.results import Results
 
 ASCENT = {"right1": 0.3, "asr1": 0.01, "asr2": 0.5, "conflicts": 8.0}
@@ -95,7 +95,7 @@ def test_one_figure_outside_fails_its_own_verdict(
 
 
 def test_a_model_that_diverged_gets_no_row_right(tmp_path: Path) -> None:
-    run = runs(read_experiments(write_list(tmp_path)), tmp_path, Scope())[0]
+    run = plan_vertical_runs(read_experiments(write_list(tmp_path)), tmp_path, Scope())[0]
 
     def method(name: str, diverged: str | None, **figures: float) -> dict[str, Any]:
         listed = [{"name": word, "value": value} for word, value in figures.items()]
@@ -106,7 +106,7 @@ def test_a_model_that_diverged_gets_no_row_right(tmp_path: Path) -> None:
         method("m2", None, client_accuracy=0.6, unlearned_client_accuracy=0.5),
         method("retrain", None, client_accuracy=0.8),
     ]
-    found = harvest(run, {"requests": [{"methods": methods}]})
+    found = extract_horizontal(run, {"requests": [{"methods": methods}]})
     assert (found["m1"]["right1"], found["m1"]["right2"]) == (0.0, 0.0)
     assert (found["m2"]["right1"], found["m2"]["right2"]) == (0.5, 0.6)
     assert (found["retrain"]["right1"], found["retrain"]["right2"]) == (0.8, 0.8)

@@ -9,14 +9,17 @@ from bench.bench_runs import write_list
 
 from configs.experiments import read_experiments
 from configs.schema import read_config
-from parties.experiments.bench.extract import harvest
-from parties.experiments.bench.payload import expected, is_exact
-from parties.experiments.bench.plan import Run, Scope, runs
-from parties.experiments.bench.rounds import rounds
+from parties.experiments.bench.extract import (
+    count_rounds,
+    expected_fedora_bytes,
+    extract_vertical,
+    payload_formula_applies,
+)
+from parties.experiments.bench.plan import PlannedRun, Scope, plan_vertical_runs
 
 
-def run_of(folder: Path) -> Run:
-    return runs(read_experiments(write_list(folder)), folder, Scope())[0]
+def run_of(folder: Path) -> PlannedRun:
+    return plan_vertical_runs(read_experiments(write_list(folder)), folder, Scope())[0]
 
 
 def figure(name: str, value: float | None) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def metrics() -> dict[str, Any]:
 
 
 def test_a_clean_run_tells_everything_but_the_backdoor(tmp_path: Path) -> None:
-    found = harvest(run_of(tmp_path), metrics())
+    found = extract_vertical(run_of(tmp_path), metrics())
     assert found["fedora"]["test"] == 0.8
     assert found["fedora"]["round"] == 3.0, "6 seconds, 2 iterations"
     assert found["fedora"]["js"] == 1.5
@@ -60,14 +63,14 @@ def test_a_clean_run_tells_everything_but_the_backdoor(tmp_path: Path) -> None:
 
 
 def test_retrain_is_the_mean_of_the_independent_ones(tmp_path: Path) -> None:
-    found = harvest(run_of(tmp_path), metrics())
+    found = extract_vertical(run_of(tmp_path), metrics())
     assert found["retrain"]["test"] == pytest.approx(0.65)
     assert "retrain-2" not in found
     assert found["retrain-paired"]["test"] == 1
 
 
 def test_a_poisoned_run_tells_of_the_backdoor_alone(tmp_path: Path) -> None:
-    found = harvest(replace(run_of(tmp_path), poisoned=True), metrics())
+    found = extract_vertical(replace(run_of(tmp_path), poisoned=True), metrics())
     assert found["fedora"] == {"backdoor": 0.4}
     assert found["retrain"] == {"backdoor": pytest.approx(0.325)}
 
@@ -89,7 +92,7 @@ def test_rounds(tmp_path: Path, name: str, facts: dict[str, Any], count: float |
     changes = ["training.epochs=7", "unlearning.ico_like.steps=10"]
     agreement = read_config(run.config, changes).agreement
     request = metrics()["requests"][0]
-    assert rounds(name, agreement, request, {"facts": facts}) == count
+    assert count_rounds(name, agreement, request, {"facts": facts}) == count
 
 
 def test_payload_of_fedora_by_hand(tmp_path: Path) -> None:
@@ -101,9 +104,9 @@ def test_payload_of_fedora_by_hand(tmp_path: Path) -> None:
     fedora = '{start="original", policy="uniform", calibrate=false, batch=16, retain_share=0.5}'
     run = run_of(tmp_path)
     agreement = read_config(run.config, [f"unlearning.fedora={fedora}"]).agreement
-    assert is_exact(agreement)
-    assert expected(agreement, metrics()["requests"][0], 10) == (282 + 20) * 16
+    assert payload_formula_applies(agreement)
+    assert expected_fedora_bytes(agreement, metrics()["requests"][0], 10) == (282 + 20) * 16
 
 
 def test_payload_formula_does_not_cover_other_forms(tmp_path: Path) -> None:
-    assert not is_exact(run_of(tmp_path).agreement)
+    assert not payload_formula_applies(run_of(tmp_path).agreement)

@@ -5,26 +5,30 @@ from pathlib import Path
 import pytest
 
 from configs.errors import ConfigError
-from configs.language import Language
-from models.language.lora_counts import public_configs
-from parties.cli.commands.bench_command import CONFIGS
-from parties.experiments.bench.federated import federated_runs, read_list
-from parties.experiments.bench.language.blocks import METHODS, read_blocks
-from parties.experiments.bench.language.extract import harvest
+from configs.language import LanguageAgreement
+from parties.cli.commands.bench import CONFIGS
+from parties.experiments.bench.language.blocks import METHODS, read_language_blocks
+from parties.experiments.bench.language.extract import extract_language
 from parties.experiments.bench.language.verdicts import TINY, language_verdicts
-from parties.experiments.bench.plan import Run, Scope
+from parties.experiments.bench.plan import (
+    PlannedRun,
+    Scope,
+    plan_federated_runs,
+    read_federated_experiments,
+)
 from parties.experiments.bench.results import Results
-from parties.experiments.bench.tables import tables
-from parties.language.engine import memory_check as needed
-from parties.language.engine.memory_check import needs
-from parties.language.texts.splits import Sizes, deal
+from parties.experiments.bench.tables import fill_blocks
+from parties.language import memory_check as needed
+from parties.language.memory_check import estimate_party_memory
+from parties.language.texts.partition import CorpusSizes, partition_rows
+from tests.models.language.llama_configs import paper_configs
 
 LIST = CONFIGS / "language.toml"
 RULES = ("FedAvg", "FedAvgM", "FedProx", "FedAdagrad", "FedAdam", "FedYogi")
 
 
-def runs(**scope: object) -> list[Run]:
-    return federated_runs(read_list(LIST), LIST.parent, Scope(**scope))  # type: ignore[arg-type]
+def runs(**scope: object) -> list[PlannedRun]:
+    return plan_federated_runs(read_federated_experiments(LIST), LIST.parent, Scope(**scope))  # type: ignore[arg-type]
 
 
 def test_a_cpu_makes_the_tiny_model_s_and_a_gpu_a_table_of_the_paper() -> None:
@@ -41,7 +45,7 @@ def test_a_cpu_makes_the_tiny_model_s_and_a_gpu_a_table_of_the_paper() -> None:
 def test_a_rule_is_the_server_s_in_training_and_in_unlearning() -> None:
     run = next(each for each in runs(seeds=1) if each.variant == "FedYogi")
     agreement = run.agreement
-    assert isinstance(agreement, Language)
+    assert isinstance(agreement, LanguageAgreement)
     assert agreement.training.rule.kind == "fedyogi"
     plan = agreement.unlearning
     for own in (plan.grad_ascent, plan.grad_diff, plan.npo, plan.simnpo):
@@ -51,34 +55,34 @@ def test_a_rule_is_the_server_s_in_training_and_in_unlearning() -> None:
 
 def test_the_papers_cells_all_stand_in_rows_that_there_are() -> None:
     known = {run.experiment for run in runs(gpu=True)}
-    for block in read_blocks().block:
+    for block in read_language_blocks().block:
         assert block.experiment in known
         assert set(block.paper) <= {row.label for row in block.rows}
-    second = next(each for each in read_blocks().block if each.table == "2")
+    second = next(each for each in read_language_blocks().block if each.table == "2")
     assert second.paper["FedAdagrad, SimNPO"] == (0.42, 0.74)
     assert len(second.paper) == 6 * len(RULES)
 
 
 def test_what_a_gpu_runs_fits_into_the_papers_80_gb(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server and one client beside one another, by the estimate."""
-    shapes = public_configs()
+    shapes = paper_configs()
     monkeypatch.setattr(needed, "base_config", lambda _, base: shapes[base.name])
     made = [each for each in runs(gpu=True) if each.gpu and each.variant == "FedAvg"]
     assert len(made) == 11
     for run in made:
         agreement = run.agreement
-        assert isinstance(agreement, Language)
+        assert isinstance(agreement, LanguageAgreement)
         assert agreement.training.batch == 32
         base = Path(run.experiment.partition(",")[0].replace("7b", "7B"))
-        both = [needs(agreement, base, role) for role in ("client", "server")]
+        both = [estimate_party_memory(agreement, base, role) for role in ("client", "server")]
         assert sum(each.total for each in both) < 80e9, run.experiment
 
 
 def test_the_books_are_dealt_to_clients_that_hold_two_each() -> None:
     run = next(each for each in runs(gpu=True) if each.experiment == "Llama-2-7b, Books")
     agreement = run.agreement
-    assert isinstance(agreement, Language)
-    parts = deal("shards", Sizes(12, 4), len(agreement.spokes), agreement.seed)
+    assert isinstance(agreement, LanguageAgreement)
+    parts = partition_rows("shards", CorpusSizes(12, 4), len(agreement.spokes), agreement.seed)
     assert {len(each.rows) for each in parts} == {2}
     assert agreement.training.share * len(parts) == 3
 
@@ -89,7 +93,7 @@ def test_a_variant_that_the_list_does_not_have_is_refused(tmp_path: Path) -> Non
         '[[experiment]]\nname = "x"\nconfig = "a.toml"\ntables = ["1"]\nvariants = ["odd"]\n'
     )
     with pytest.raises(ConfigError, match="no variant odd"):
-        read_list(path)
+        read_federated_experiments(path)
 
 
 def metrics(values: dict[str, dict[str, float]]) -> dict[str, object]:
@@ -107,7 +111,7 @@ def metrics(values: dict[str, dict[str, float]]) -> dict[str, object]:
 def test_a_model_that_diverged_has_no_utility() -> None:
     said = metrics({"original": {"model_utility": 0.5}, "retrain": {}, "npo": {}})
     said["requests"][0]["methods"][2]["diverged"] = "in round 2"  # type: ignore[index]
-    found = harvest(runs()[0], said)
+    found = extract_language(runs()[0], said)
     assert (found["original"]["mu"], found["npo"]["mu"]) == (0.5, 0.0)
 
 
@@ -120,7 +124,7 @@ def test_harvest_has_the_tables_words_and_one_retrain() -> None:
             "retrain-2": {"model_utility": 0.6},
         }
     )
-    found = harvest(runs(seeds=1)[0], said)
+    found = extract_language(runs(seeds=1)[0], said)
     assert found["original"] == {"mu": 0.5}
     assert found["npo"] == {"mu": 0.4, "ftr": 0.6, "seconds": 3.0}
     assert found["retrain"]["mu"] == pytest.approx(0.55)
@@ -147,7 +151,7 @@ def test_orderings_and_the_collapse_are_judged_from_three_seeds() -> None:
 
 
 def test_a_row_stands_beside_the_retrain_of_its_own_rule() -> None:
-    own = [each for each in read_blocks().block if each.experiment == TINY]
+    own = [each for each in read_language_blocks().block if each.experiment == TINY]
     block = next(each for each in own if each.measures == ("mu", "ftr"))
     found = Results(
         {
@@ -156,7 +160,7 @@ def test_a_row_stands_beside_the_retrain_of_its_own_rule() -> None:
             (TINY, "FedAvgM", "npo"): {0: {"mu": 0.1}},
         }
     )
-    (shown,) = tables([block], found)
+    (shown,) = fill_blocks([block], found)
     cell = next(line.cells[0] for line in shown.lines if line.row.label == "FedAvgM, NPO")
     assert cell.gap == pytest.approx(-0.2)
     assert cell.paper_gap == pytest.approx(0.003 - 0.47)

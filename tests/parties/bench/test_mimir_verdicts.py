@@ -2,7 +2,7 @@
 
 import pytest
 
-from parties.experiments.bench.horizontal.verdicts import DENSER, SPARSE, mimir
+from parties.experiments.bench.horizontal.verdicts import DENSER, SPARSE, mimir_verdicts
 from parties.experiments.bench.results import Results
 
 
@@ -24,7 +24,7 @@ def by_hand(
 
 
 def test_within_the_tolerances_all_is_reproduced() -> None:
-    found = list(mimir(by_hand((0.90, 0.11), ahead=3)))
+    found = list(mimir_verdicts(by_hand((0.90, 0.11), ahead=3)))
     assert len(found) == 2 * len(SPARSE) + 1 + 2 * len(DENSER)
     assert all(each.ok for each in found)
     pairs = next(each for each in found if "pairs" in each.name)
@@ -44,9 +44,9 @@ def test_within_the_tolerances_all_is_reproduced() -> None:
 def test_outside_a_tolerance_it_is_not(
     result: tuple[float, float], ahead: int, wrong: set[str]
 ) -> None:
-    failed = {each.name[:8] for each in mimir(by_hand(result, ahead=ahead)) if not each.ok}
+    failed = {each.name[:8] for each in mimir_verdicts(by_hand(result, ahead=ahead)) if not each.ok}
     assert failed == {each[:8] for each in wrong}
 
 
 def test_with_too_few_seeds_nothing_is_judged() -> None:
-    assert {each.ok for each in mimir(by_hand((0.95, 0.0), seeds=2))} == {None}
+    assert {each.ok for each in mimir_verdicts(by_hand((0.95, 0.0), seeds=2))} == {None}

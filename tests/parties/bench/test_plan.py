@@ -7,15 +7,15 @@ from bench.bench_runs import write_list
 
 from configs.experiments import read_experiments
 from configs.schema import read_config
-from parties.experiments.bench.blocks import read_blocks
-from parties.experiments.bench.plan import Scope, digest, runs, sources
+from parties.experiments.bench.blocks import read_fedora_blocks
+from parties.experiments.bench.plan import Scope, plan_vertical_runs, run_digest, source_digest
 
 SHIPPED = Path(__file__).parents[3] / "configs" / "bench" / "fedora.toml"
 
 
 def test_every_shipped_run_is_a_legal_config() -> None:
     listed = read_experiments(SHIPPED)
-    found = runs(listed, SHIPPED.parent, Scope(seeds=1, gpu=True))
+    found = plan_vertical_runs(listed, SHIPPED.parent, Scope(seeds=1, gpu=True))
     assert {run.experiment for run in found} == {each.name for each in listed.experiment}
     for run in found:
         assert bool(run.agreement.unlearn[0].backdoor) == run.poisoned
@@ -27,7 +27,7 @@ def test_every_shipped_run_is_a_legal_config() -> None:
 def test_every_block_is_fed() -> None:
     listed = {each.name: each for each in read_experiments(SHIPPED).experiment}
     tables = set()
-    for block in read_blocks().block:
+    for block in read_fedora_blocks().block:
         name = block.table.removeprefix("Figure ")
         tables.add(name)
         assert name in listed[block.experiment].tables
@@ -38,28 +38,30 @@ def test_every_block_is_fed() -> None:
 
 def test_scope_limits_tables_and_seeds(tmp_path: Path) -> None:
     listed = read_experiments(write_list(tmp_path))
-    assert [run.title for run in runs(listed, tmp_path, Scope())] == [
+    assert [run.title for run in plan_vertical_runs(listed, tmp_path, Scope())] == [
         "works: good, seed 0",
         "works: good, seed 1",
         "fails: bad, seed 0",
     ]
-    assert len(runs(listed, tmp_path, Scope(tables=["IV"]))) == 2
-    assert len(runs(listed, tmp_path, Scope(seeds=1))) == 2
+    assert len(plan_vertical_runs(listed, tmp_path, Scope(tables=["IV"]))) == 2
+    assert len(plan_vertical_runs(listed, tmp_path, Scope(seeds=1))) == 2
 
 
-@pytest.mark.parametrize("change", ["seed=1", "training.epochs=2", "seats.left.data.sample.seed=5"])
-def test_digest_sees_agreement_and_seats(tmp_path: Path, change: str) -> None:
+@pytest.mark.parametrize(
+    "change", ["seed=1", "training.epochs=2", "settings.left.data.sample.seed=5"]
+)
+def test_digest_sees_agreement_and_settings(tmp_path: Path, change: str) -> None:
     write_list(tmp_path)
     path = tmp_path / "tiny.toml"
     plain, other = read_config(path), read_config(path, [change])
-    assert digest(plain, processes=False) == digest(read_config(path), processes=False)
-    assert digest(plain, processes=False) != digest(other, processes=False)
-    assert digest(plain, processes=False) != digest(plain, processes=True)
+    assert run_digest(plain, processes=False) == run_digest(read_config(path), processes=False)
+    assert run_digest(plain, processes=False) != run_digest(other, processes=False)
+    assert run_digest(plain, processes=False) != run_digest(plain, processes=True)
 
 
 def test_poisoned_runs_differ_in_the_backdoor_alone() -> None:
     listed = read_experiments(SHIPPED)
-    found = runs(listed, SHIPPED.parent, Scope(tables=["IX"], seeds=1))
+    found = plan_vertical_runs(listed, SHIPPED.parent, Scope(tables=["IX"], seeds=1))
     clean, poisoned = found[0], found[1]
     assert (clean.poisoned, poisoned.poisoned) == (False, True)
     without = poisoned.agreement.unlearn[0]
@@ -69,7 +71,7 @@ def test_poisoned_runs_differ_in_the_backdoor_alone() -> None:
 def test_backdoors_have_seeds_of_their_own() -> None:
     listed = read_experiments(SHIPPED)
     (chosen,) = (each for each in listed.experiment if each.name == "Digits, m=2, n=50 %")
-    found = runs(listed, SHIPPED.parent, Scope(only=[chosen.name]))
+    found = plan_vertical_runs(listed, SHIPPED.parent, Scope(only=[chosen.name]))
     seeds = {each: [run.seed for run in found if run.poisoned is each] for each in (False, True)}
     variants = len(chosen.variants)
     assert (len(seeds[False]), len(seeds[True])) == (5 * variants, 3 * variants)
@@ -80,8 +82,8 @@ def test_sources_see_the_program_but_not_what_shows_its_figures(tmp_path: Path) 
     for place in ("parties/run.py", "parties/experiments/bench/tables.py", "psi/run.py"):
         (root / place).parent.mkdir(parents=True, exist_ok=True)
         (root / place).write_text("x = 1\n")
-    before = sources(root)
+    before = source_digest(root)
     (root / "parties/experiments/bench/tables.py").write_text("x = 2\n")
-    assert sources(root) == before
+    assert source_digest(root) == before
     (root / "psi/run.py").write_text("x = 2\n")
-    assert sources(root) != before
+    assert source_digest(root) != before

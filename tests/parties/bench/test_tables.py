@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from bench.bench_runs import by_hand
 
-from parties.experiments.bench.blocks import RETRAIN, STANDARD, VOTES, Block, Blocks
-from parties.experiments.bench.record import fedora_pages, merge, publish
-from parties.experiments.bench.results import Results, Row, spread
-from parties.experiments.bench.tables import markdown, plain, tables
-from parties.experiments.bench.verdicts import judge
+from parties.experiments.bench.blocks import RETRAIN, STANDARD, VOTES, FedoraBlock, FedoraBlocks
+from parties.experiments.bench.record import fedora_pages, merge_rows, publish_pages
+from parties.experiments.bench.results import Results, TableRow, mean_sd
+from parties.experiments.bench.tables import block_to_json, block_to_markdown, fill_blocks
+from parties.experiments.bench.verdicts import judge_value
 
 ROWS = {row.label: row for row in STANDARD}
-BLOCK = Block(
+BLOCK = FedoraBlock(
     table="IV",
     title="A setting",
     experiment="x",
@@ -32,18 +32,18 @@ FOUND = by_hand(
 
 
 def test_spread_is_over_seeds() -> None:
-    found = spread({0: 0.1, 1: 0.3})
+    found = mean_sd({0: 0.1, 1: 0.3})
     assert found is not None
     assert (found.mean, found.n) == (pytest.approx(0.2), 2)
     assert found.sd == pytest.approx(0.1414214)
-    assert spread({}) is None
-    only = spread({4: 0.5})
+    assert mean_sd({}) is None
+    only = mean_sd({4: 0.5})
     assert only is not None
     assert only.sd is None
 
 
 def test_cells_stand_beside_the_paper_and_the_retrain_of_their_system() -> None:
-    (shown,) = tables([BLOCK], FOUND)
+    (shown,) = fill_blocks([BLOCK], FOUND)
     cells = {line.row.label: line.cells[0] for line in shown.lines}
     assert set(cells) == {"Retrain", "FedORA (paper)", VOTES.label, "CVFU", "GA"}
     assert cells["FedORA (paper)"].gap == pytest.approx(0.0)
@@ -54,42 +54,42 @@ def test_cells_stand_beside_the_paper_and_the_retrain_of_their_system() -> None:
 
 
 def test_markdown_shows_ours_and_the_paper() -> None:
-    text = markdown(tables([BLOCK], FOUND)[0])
+    text = block_to_markdown(fill_blocks([BLOCK], FOUND)[0])
     assert "| Retrain | 0.8200 ± 0.0283 | 0.8000 |" in text
     assert "| GA |  | 0.5000 (-0.3000) |" in text
     assert "| CVFU | 0.5000 ± 0.0000 (-0.1500) | 0.7000 (-0.1000) |" in text
 
 
 def test_a_table_says_over_how_many_seeds_it_is() -> None:
-    assert "\n\n2 seeds.\n\n| row |" in markdown(tables([BLOCK], FOUND)[0])
+    assert "\n\n2 seeds.\n\n| row |" in block_to_markdown(fill_blocks([BLOCK], FOUND)[0])
     uneven = by_hand({("x", RETRAIN): {"test": [0.8]}, ("x", VOTES): {"test": [0.6, 0.7]}})
-    assert "1 to 2 seeds." in markdown(tables([BLOCK], uneven)[0])
+    assert "1 to 2 seeds." in block_to_markdown(fill_blocks([BLOCK], uneven)[0])
     single = by_hand({("x", RETRAIN): {"test": [0.8]}})
-    assert "One seed: no spread." in markdown(tables([BLOCK], single)[0])
+    assert "One seed: no spread." in block_to_markdown(fill_blocks([BLOCK], single)[0])
 
 
 def test_what_is_not_reproduced_is_told_with_what_was_measured(tmp_path: Path) -> None:
     judged = [
-        judge("R7: ASR, a place", 0.5, "", (0.0, 0.05), "at most 0.05"),
-        judge("R8: NC", 0.0, "", (0.0, 0.0), "0"),
+        judge_value("R7: ASR, a place", 0.5, "", (0.0, 0.05), "at most 0.05"),
+        judge_value("R8: NC", 0.0, "", (0.0, 0.0), "0"),
     ]
     pages = replace(
-        fedora_pages(Blocks(source="somewhere", block=(BLOCK,))), judge=lambda _: judged
+        fedora_pages(FedoraBlocks(source="somewhere", block=(BLOCK,))), judge=lambda _: judged
     )
-    page = publish(pages, FOUND, "vfl bench fedora", tmp_path).page.read_text()
+    page = publish_pages(pages, FOUND, "vfl bench fedora", tmp_path).page.read_text()
     assert "* R7 not reproduced: ASR, a place is 0.5; wanted: at most 0.05\n" in page
     assert "* R8" not in page
 
 
 def test_what_needs_a_gpu_says_so() -> None:
     block = BLOCK.model_copy(update={"experiment": "y", "gpu": True})
-    (shown,) = tables([block], FOUND)
+    (shown,) = fill_blocks([block], FOUND)
     assert (
         "not run: needs a GPU; command: `vfl bench fedora --data DIR --gpu --only 'y'`"
-        in markdown(shown)
+        in block_to_markdown(shown)
     )
-    assert "| GA | 0.5000 (-0.3000) |" in markdown(shown)
-    assert "--gpu" in str(plain(shown)["not run"])
+    assert "| GA | 0.5000 (-0.3000) |" in block_to_markdown(shown)
+    assert "--gpu" in str(block_to_json(shown)["not run"])
 
 
 def test_every_block_has_the_trivial_rows() -> None:
@@ -99,22 +99,22 @@ def test_every_block_has_the_trivial_rows() -> None:
 
 
 def test_a_block_without_runs_says_so() -> None:
-    (shown,) = tables([BLOCK.model_copy(update={"experiment": "y"})], FOUND)
-    assert "not run yet" in markdown(shown)
+    (shown,) = fill_blocks([BLOCK.model_copy(update={"experiment": "y"})], FOUND)
+    assert "not run yet" in block_to_markdown(shown)
 
 
 def test_rows_of_one_name_give_way_and_others_stay(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
-    merge(path, [{"name": "a", "value": 1}, {"name": "b", "value": 2}])
-    merge(path, [{"name": "b", "value": 3}, {"name": "c", "value": 4}])
+    merge_rows(path, [{"name": "a", "value": 1}, {"name": "b", "value": 2}])
+    merge_rows(path, [{"name": "b", "value": 3}, {"name": "c", "value": 4}])
     rows = json.loads(path.read_text())["rows"]
     assert {row["name"]: row["value"] for row in rows} == {"a": 1, "b": 3, "c": 4}
-    merge(path, [], own=["b"])  # of which nothing can be said any more
+    merge_rows(path, [], own=["b"])  # of which nothing can be said any more
     assert [row["name"] for row in json.loads(path.read_text())["rows"]] == ["a", "c"]
 
 
 def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
-    sweep = Block(
+    sweep = FedoraBlock(
         table="Figure 8",
         title="Sweep",
         experiment="s",
@@ -124,7 +124,7 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
         points=(0.0, 5.0),
     )
     bars = BLOCK.model_copy(update={"table": "Figure 4"})
-    rows = [Row(name, name, "fedora") for name in sweep.variants]
+    rows = [TableRow(name, name, "fedora") for name in sweep.variants]
     found = by_hand(
         {
             ("s", rows[0]): {"test": [0.5, 0.6], "round": [1, 1]},
@@ -133,8 +133,8 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
     )
     found.found |= FOUND.found
     found.there, found.wanted, found.sources = 3, 4, frozenset({"one", "two"})
-    blocks = Blocks(source="somewhere", block=(BLOCK, bars, sweep))
-    written = publish(fedora_pages(blocks), found, "vfl bench fedora", tmp_path)
+    blocks = FedoraBlocks(source="somewhere", block=(BLOCK, bars, sweep))
+    written = publish_pages(fedora_pages(blocks), found, "vfl bench fedora", tmp_path)
     page = written.page.read_text()
     assert "3 of 4 runs" in page
     assert "**Not complete:**" in page
@@ -146,8 +146,10 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
 
 
 def test_publish_without_any_run_draws_nothing(tmp_path: Path) -> None:
-    blocks = Blocks(source="somewhere", block=(BLOCK.model_copy(update={"table": "Figure 4"}),))
-    written = publish(fedora_pages(blocks), Results(), "vfl bench fedora", tmp_path)
+    blocks = FedoraBlocks(
+        source="somewhere", block=(BLOCK.model_copy(update={"table": "Figure 4"}),)
+    )
+    written = publish_pages(fedora_pages(blocks), Results(), "vfl bench fedora", tmp_path)
     assert all(each.value is None for each in written.verdicts)
     assert json.loads(written.figures.read_text())["rows"] == []
     assert not (tmp_path / "fedora" / "figure-4.png").exists()
@@ -160,8 +162,8 @@ def test_what_all_runs_took_is_said_once_all_are_there(
     tmp_path: Path, there: int, hours: float, *, ok: bool | None
 ) -> None:
     found = Results(there=there, wanted=4, hours=hours)
-    blocks = Blocks(source="somewhere", block=(BLOCK,))
-    written = publish(fedora_pages(blocks), found, "vfl bench fedora", tmp_path)
+    blocks = FedoraBlocks(source="somewhere", block=(BLOCK,))
+    written = publish_pages(fedora_pages(blocks), found, "vfl bench fedora", tmp_path)
     rows = {row["name"]: row for row in json.loads(written.figures.read_text())["rows"]}
     took = rows.get("all runs of FedORA's tables, two at a time")
     assert took is None if ok is None else (took["value"], took["ok"]) == (hours, ok)

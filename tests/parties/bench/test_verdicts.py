@@ -4,19 +4,19 @@ import pytest
 from bench.bench_runs import by_hand
 
 from parties.experiments.bench.blocks import RETRAIN, STANDARD
-from parties.experiments.bench.results import Row
+from parties.experiments.bench.results import TableRow
 from parties.experiments.bench.verdicts import (
     ABLATED,
     DELTAS,
     M2,
     OMEGAS,
     SWEPT,
-    Verdict,
-    above,
-    reproduced,
-    trend,
-    verdicts,
-    within,
+    BenchVerdict,
+    fedora_verdicts,
+    judge_above,
+    judge_within,
+    results_by_row,
+    trend_verdict,
 )
 
 ROWS = {row.label: row for row in STANDARD}
@@ -27,37 +27,37 @@ def series(*values: float) -> dict[int, float]:
 
 
 def test_within_looks_at_the_mean_either_way() -> None:
-    (holds,) = within("gap", series(-2.0, 1.0, -0.5), 0.5, "points")
+    (holds,) = judge_within("gap", series(-2.0, 1.0, -0.5), 0.5, "points")
     assert (holds.value, holds.ok) == (-0.5, True)
-    (breaks,) = within("gap", series(-2.0, 0.5, -0.75), 0.5, "points")
+    (breaks,) = judge_within("gap", series(-2.0, 0.5, -0.75), 0.5, "points")
     assert breaks.ok is False
-    (unknown,) = within("gap", series(0.1, 0.1), 0.5, "points")
+    (unknown,) = judge_within("gap", series(0.1, 0.1), 0.5, "points")
     assert (unknown.value, unknown.ok) == (None, None)
 
 
 def test_an_ordering_needs_size_and_constancy() -> None:
     """Differences 1, 2, 3 points: t = 2 / (1 / √3) = 3.4641, one-sided p = 0.0371."""
-    (holds,) = above("a", series(0.51, 0.52, 0.53), series(0.5, 0.5, 0.5), 0.015)
+    (holds,) = judge_above("a", series(0.51, 0.52, 0.53), series(0.5, 0.5, 0.5), 0.015)
     assert holds.value == pytest.approx(2.0)
     assert "p = 0.037" in holds.wanted
     assert holds.ok
-    (small,) = above("a", series(0.51, 0.52, 0.53), series(0.5, 0.5, 0.5), 0.025)
+    (small,) = judge_above("a", series(0.51, 0.52, 0.53), series(0.5, 0.5, 0.5), 0.025)
     assert small.ok is False
-    (chance,) = above("a", series(0.60, 0.45, 0.55), series(0.5, 0.5, 0.5), 0.0)
+    (chance,) = judge_above("a", series(0.60, 0.45, 0.55), series(0.5, 0.5, 0.5), 0.0)
     assert chance.ok is False, "the mean is above, but so it would often be by chance"
 
 
 def test_an_ordering_without_variance_is_decided_by_its_sign() -> None:
-    (holds,) = above("a", series(0.75, 1.0, 0.5), series(0.5, 0.75, 0.25))
+    (holds,) = judge_above("a", series(0.75, 1.0, 0.5), series(0.5, 0.75, 0.25))
     assert holds.ok
-    (equal,) = above("a", series(0.5, 0.5, 0.5), series(0.5, 0.5, 0.5))
+    (equal,) = judge_above("a", series(0.5, 0.5, 0.5), series(0.5, 0.5, 0.5))
     assert equal.ok is False
 
 
 def test_an_ordering_of_two_seeds_is_open() -> None:
-    (found,) = above("R9: a", series(0.6, 0.7), series(0.5, 0.5))
+    (found,) = judge_above("R9: a", series(0.6, 0.7), series(0.5, 0.5))
     assert (found.value, found.ok) == (None, None)
-    assert reproduced([found]) == {"R9": "open"}
+    assert results_by_row([found]) == {"R9": "open"}
 
 
 def test_trend_is_the_rank_correlation_of_means() -> None:
@@ -65,27 +65,27 @@ def test_trend_is_the_rank_correlation_of_means() -> None:
     points = [
         (float(at), series(v, v, v)) for at, v in zip((1, 2, 3, 4), (9, 8, 5, 6), strict=True)
     ]
-    (found,) = trend("t", points, -0.8)
+    (found,) = trend_verdict("t", points, -0.8)
     assert found.value == pytest.approx(-0.8)
     assert found.ok
-    (other,) = trend("t", points, 0.8)
+    (other,) = trend_verdict("t", points, 0.8)
     assert other.ok is False
-    (unknown,) = trend("t", [*points, (5.0, {})], -0.8)
+    (unknown,) = trend_verdict("t", [*points, (5.0, {})], -0.8)
     assert unknown.ok is None
 
 
 def test_what_does_not_change_is_no_trend() -> None:
-    (found,) = trend("t", [(at, series(0.5, 0.5, 0.5)) for at in (1.0, 2.0, 3.0)], 0.8)
+    (found,) = trend_verdict("t", [(at, series(0.5, 0.5, 0.5)) for at in (1.0, 2.0, 3.0)], 0.8)
     assert (found.value, found.ok) == (0.0, False)
 
 
 def test_a_row_is_reproduced_only_as_a_whole() -> None:
-    found = [Verdict("R1: a", 1, "", "1", True), Verdict("R1: b", 1, "")]
-    assert reproduced(found) == {"R1": "reproduced"}, "what is only shown is not judged"
-    found.append(Verdict("R1: c", None, "", "1"))
-    assert reproduced(found) == {"R1": "open"}
-    found.append(Verdict("R1: d", 1, "", "2", False))
-    assert reproduced(found) == {"R1": "not reproduced"}
+    found = [BenchVerdict("R1: a", 1, "", "1", True), BenchVerdict("R1: b", 1, "")]
+    assert results_by_row(found) == {"R1": "reproduced"}, "what is only shown is not judged"
+    found.append(BenchVerdict("R1: c", None, "", "1"))
+    assert results_by_row(found) == {"R1": "open"}
+    found.append(BenchVerdict("R1: d", 1, "", "2", False))
+    assert results_by_row(found) == {"R1": "not reproduced"}
 
 
 def test_verdicts_of_a_table_made_by_hand() -> None:
@@ -100,13 +100,16 @@ def test_verdicts_of_a_table_made_by_hand() -> None:
         (M2, ROWS["GA"]): {"test": [0.80, 0.801, 0.802]},
     }
     for omega, value in zip(OMEGAS, (0.9, 0.8, 0.7, 0.6, 0.5, 0.4), strict=True):
-        figures[SWEPT, Row(f"ω={omega}", f"ω={omega}", "fedora")] = {"unlearning": [value] * 3}
+        figures[SWEPT, TableRow(f"ω={omega}", f"ω={omega}", "fedora")] = {"unlearning": [value] * 3}
     for delta, value in zip(DELTAS, (0.5, 0.7, 0.8, 0.9), strict=True):
-        figures[SWEPT, Row(f"δ={delta} %", f"δ={delta} %", "fedora")] = {"test": [value] * 3}
-    figures[ABLATED, Row("", "paper", "fedora")] = {"unlearning": [0.3] * 3, "round": [1.0] * 3}
-    figures[ABLATED, Row("", "w/o UL", "fedora")] = {"unlearning": [0.8, 0.9, 0.85]}
-    figures[ABLATED, Row("", "w/o AB", "fedora")] = {"round": [3.0] * 3}
-    found = {each.name: each for each in verdicts(by_hand(figures))}
+        figures[SWEPT, TableRow(f"δ={delta} %", f"δ={delta} %", "fedora")] = {"test": [value] * 3}
+    figures[ABLATED, TableRow("", "paper", "fedora")] = {
+        "unlearning": [0.3] * 3,
+        "round": [1.0] * 3,
+    }
+    figures[ABLATED, TableRow("", "w/o UL", "fedora")] = {"unlearning": [0.8, 0.9, 0.85]}
+    figures[ABLATED, TableRow("", "w/o AB", "fedora")] = {"round": [3.0] * 3}
+    found = {each.name: each for each in fedora_verdicts(by_hand(figures))}
 
     gap = found[f"R1: FedORA (paper) minus Retrain, {M2}"]
     assert (gap.value, gap.ok) == (pytest.approx(-0.4), True)

@@ -1,4 +1,4 @@
-"""``vfl doctor``: a party that is ready, a config that is not, and which failure gives the code."""
+"""``vfl doctor``: a party without problems, a wrong config, and the exit code."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from desk import SECRET, Desk, pinned, refused
 from typer.testing import CliRunner
 
 from parties.cli.main import app
-from parties.doctor import folders as places
+from parties.doctor import folders
 from tests.conftest import HUB, SPOKE
 
 
@@ -16,33 +16,33 @@ def test_a_party_that_is_ready_passes(desk: Desk) -> None:
     pinned(desk)
     found = desk.findings(HUB, "--data-full", at="0.0.0.0:0")
     assert (found["result"]["failed"], found["result"]["exit"]) == (0, 0)
-    del found["result"], found["clock"]  # the clock is as this machine has it
+    del found["result"], found["clock"]  # the result depends on this machine
     assert {name: each["state"] for name, each in found.items() if each["state"] != "ok"} == {}
     assert {"config", "versions", "numbers", "data", "all rows", "certificate", "pins", "port",
             "state folder", "out folder", "temporary folder", "memory"} <= set(found)  # fmt: skip
-    assert not (desk.folder / "runs").exists()  # nothing is changed
+    assert not (desk.folder / "runs").exists()  # the command writes no file
 
 
 def test_a_config_that_is_absent_is_the_only_finding(tmp_path: Path) -> None:
-    asked = ["doctor", str(tmp_path / "none.toml"), "--seat", HUB, "--format", "json"]
+    asked = ["doctor", str(tmp_path / "none.toml"), "--party", HUB, "--format", "json"]
     result = CliRunner().invoke(app, asked)
     assert result.exit_code == 3
     first, last = map(json.loads, result.output.splitlines())
-    assert (first["subject"], first["exit"]) == ("config", 3)
+    assert (first["check"], first["exit"]) == ("config", 3)
     assert last["exit"] == 3
 
 
-def test_a_seat_that_nobody_has_is_refused(desk: Desk) -> None:
-    refused(desk, "shopp", 3, "the seats are bank, shop")
+def test_a_party_that_nobody_is_is_refused(desk: Desk) -> None:
+    refused(desk, "shopp", 3, "the parties are bank, shop")
 
 
-def test_a_seat_with_an_unknown_key_is_refused(desk: Desk) -> None:
-    desk.seat(SPOKE, top="lisen = 3")
-    assert "did you mean 'listen'" in desk.findings(SPOKE)["config"]["said"]
+def test_settings_with_an_unknown_key_is_refused(desk: Desk) -> None:
+    desk.settings(SPOKE, top="lisen = 3")
+    assert "did you mean 'listen'" in desk.findings(SPOKE)["config"]["message"]
 
 
-def test_a_seat_without_an_address_is_refused(desk: Desk) -> None:
-    refused(desk, SPOKE, 3, 'hub = "host:7700" in the seat, or --hub', at="")
+def test_settings_without_an_address_are_refused(desk: Desk) -> None:
+    refused(desk, SPOKE, 3, 'set hub = "host:7700" in the party settings, or give --hub', at="")
 
 
 def test_the_first_failure_gives_the_code(desk: Desk) -> None:
@@ -60,9 +60,9 @@ def test_a_check_that_breaks_hides_no_other_and_shows_no_data(
     def broken(folder: Path) -> str:
         raise ZeroDivisionError(SECRET)
 
-    monkeypatch.setattr(places, "_file_system", broken)
+    monkeypatch.setattr(folders, "_file_system", broken)
     found = desk.findings(HUB)
-    assert "unexpected ZeroDivisionError at" in found["doctor"]["said"]
-    assert SECRET not in found["doctor"]["said"]
+    assert "unexpected ZeroDivisionError at" in found["doctor"]["message"]
+    assert SECRET not in found["doctor"]["message"]
     assert found["result"]["exit"] == 1
     assert found["memory"]["state"] == "ok"

@@ -1,4 +1,4 @@
-"""What the doctor sees of data without reading it, and what only a full reading shows."""
+"""``vfl doctor``: checks of the beginning of data files, and of all rows with --data-full."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,21 +6,21 @@ from types import SimpleNamespace
 import pytest
 from desk import SECRET, Desk, refused
 
-from configs.schema import validated
-from configs.seat import Seat
+from configs.party_settings import VerticalPartySettings
+from configs.schema import validate_table
 from parties.doctor.source import data_files
 from tests.conftest import HUB, SPOKE
 
 
 def test_data_that_is_absent_is_refused(desk: Desk) -> None:
     (desk.folder / "bank.csv").unlink()
-    refused(desk, HUB, 4, "where it lies with --data DIR")
+    refused(desk, HUB, 4, "give its folder with --data DIR")
 
 
 def test_a_folder_in_place_of_data_is_refused(desk: Desk) -> None:
     (desk.folder / "bank.csv").unlink()
     (desk.folder / "bank.csv").mkdir()
-    refused(desk, HUB, 4, "is no regular file")
+    refused(desk, HUB, 4, "is not a regular file")
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_folder_in_place_of_data_is_refused(desk: Desk) -> None:
         (b"", "is empty"),
         (b"who,age,bought\n1,2,no\n", "has no column 'id' (id)"),
         (b"id,age\n1,2\n", "has no column 'bought' (label)"),
-        (b"\x1f\x8b\x08", "is no CSV file but gzip"),
+        (b"\x1f\x8b\x08", "is not CSV but gzip"),
         (b"id,\xff\xfe,bought\n", "the header is not UTF-8"),
         (b"\n\n", "has no records"),
     ],
@@ -37,17 +37,17 @@ def test_a_folder_in_place_of_data_is_refused(desk: Desk) -> None:
 def test_a_bad_beginning_is_refused(desk: Desk, content: bytes, told: str) -> None:
     (desk.folder / "bank.csv").write_bytes(content)
     found = desk.findings(HUB)
-    assert told in found["data"]["said"]
+    assert told in found["data"]["message"]
     assert found["data"]["exit"] == found["result"]["exit"] == 4
 
 
 def test_labels_at_a_passive_party_are_refused(desk: Desk) -> None:
-    desk.seat(SPOKE, data='label = "age"')
+    desk.settings(SPOKE, data='label = "age"')
     refused(desk, SPOKE, 4, "labels at a passive party")
 
 
 def test_an_active_party_without_labels_is_refused(desk: Desk) -> None:
-    desk.seat(HUB, data="numeric = []")
+    desk.settings(HUB, data="numeric = []")
     refused(desk, HUB, 4, "has no labels")
 
 
@@ -63,7 +63,7 @@ def test_more_rows_than_a_hardened_leader_may_ask_for_are_seen(
     desk.agreed[SPOKE] += '[psi]\nsecurity = "hardened"\nqueries = 19'
     found = desk.findings(party, "--data-full")
     assert found["all rows"]["exit"] == code
-    assert ("20 rows; psi.queries is 19" in found["all rows"]["said"]) == (party == HUB)
+    assert ("20 rows; psi.queries is 19" in found["all rows"]["message"]) == (party == HUB)
 
 
 def test_only_a_full_reading_finds_a_duplicate_id(desk: Desk) -> None:
@@ -74,13 +74,13 @@ def test_only_a_full_reading_finds_a_duplicate_id(desk: Desk) -> None:
 
 
 def test_every_batch_and_the_folder_of_images_are_looked_at(tmp_path: Path) -> None:
-    """Files in a list, and a folder that stands for its annotations."""
+    """Files in a list, and a folder of images, of which the file of annotations is checked."""
     cifar = {"kind": "cifar", "name": "cifar10", "train": ["a.bin", "b.bin"], "test": "t.bin"}
     tiny = {"kind": "tiny-imagenet", "path": "tiny"}
     for data, names in (
         (cifar, ["a.bin", "b.bin", "t.bin"]),
         (tiny, ["tiny/val/val_annotations.txt"]),
     ):
-        seat = validated(Seat, {"data": data}, tmp_path, "")
-        examined = SimpleNamespace(seat=seat, folder=tmp_path)
+        settings = validate_table(VerticalPartySettings, {"data": data}, tmp_path, "")
+        examined = SimpleNamespace(settings=settings, folder=tmp_path)
         assert data_files(examined) == [tmp_path / name for name in names]

@@ -1,4 +1,4 @@
-"""What the doctor says of keys, certificates, pins and the clock."""
+"""``vfl doctor``: checks of keys, certificates, pins and the clock."""
 
 import shutil
 from datetime import timedelta
@@ -14,7 +14,7 @@ from tests.conftest import HUB, SPOKE
 
 
 def leaf(desk: Desk, keys: Path, **changes: Any) -> None:
-    """The bank's certificate, otherwise than it should be."""
+    """Write another certificate of the bank, with ``changes``."""
     (desk.certs / "bank.key").unlink()
     write(desk.certs, keys, HUB, Leaf(**{"name": HUB, **changes}).issue(authority(keys)))
 
@@ -31,26 +31,26 @@ def test_a_key_that_others_can_read_is_refused(desk: Desk) -> None:
 
 def test_an_expired_certificate_is_refused(desk: Desk, keys: Path) -> None:
     leaf(desk, keys, start=timedelta(days=-9), end=timedelta(days=-2))
-    refused(desk, HUB, 5, "renew it, or set the clock")
+    refused(desk, HUB, 5, "renew the certificate, or set the clock")
 
 
 def test_a_certificate_of_another_party_is_refused(desk: Desk, keys: Path) -> None:
     leaf(desk, keys, uris=["spiffe://trial/party/shop"])
     found = desk.findings(HUB)["certificate"]
-    assert "the certificate of bank names shop" in found["said"]
+    assert "the certificate of bank names shop" in found["message"]
     assert found["exit"] == 5
 
 
 def test_a_key_other_than_pinned_is_refused(desk: Desk) -> None:
     desk.agreed[HUB] = f'pins = ["sha256:{"0" * 64}"]'
-    refused(desk, HUB, 5, "compare the new fingerprint with bank")
+    refused(desk, HUB, 5, "if bank has a new key, compare its fingerprint")
 
 
 def test_a_certificate_that_soon_ends_is_seen(desk: Desk, keys: Path) -> None:
     leaf(desk, keys, end=timedelta(days=20))
     found = desk.findings(HUB)["certificate's end"]
     assert found["state"] == "warning"
-    assert "19 days left" in found["said"] or "20 days left" in found["said"]
+    assert "valid for 19 days" in found["message"] or "valid for 20 days" in found["message"]
 
 
 def test_an_authority_s_key_beside_the_party_s_is_seen(desk: Desk, keys: Path) -> None:
@@ -61,7 +61,7 @@ def test_an_authority_s_key_beside_the_party_s_is_seen(desk: Desk, keys: Path) -
 def test_parties_without_pins_are_named(desk: Desk) -> None:
     pinned(desk)
     desk.agreed[SPOKE] = ""
-    assert "not pinned: shop;" in desk.findings(HUB)["pins"]["said"]
+    assert "not pinned: shop;" in desk.findings(HUB)["pins"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -85,5 +85,5 @@ def test_a_machine_without_timedatectl_cannot_tell(monkeypatch: pytest.MonkeyPat
 
 def test_a_clock_that_shows_the_past_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     later = identity.datetime.now(identity.UTC) + timedelta(days=1)
-    monkeypatch.setattr(identity, "BUILT", later)
+    monkeypatch.setattr(identity, "EARLIEST_PLAUSIBLE", later)
     assert [each.code for each in identity.check_clock()] == [5]

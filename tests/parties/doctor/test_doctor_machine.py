@@ -1,4 +1,4 @@
-"""What the doctor says of memory, threads, versions and limits."""
+"""``vfl doctor``: checks of memory, threads, device, versions and open files."""
 
 import resource
 from pathlib import Path
@@ -12,24 +12,24 @@ from tests.conftest import HUB, SPOKE
 
 def test_a_module_other_than_agreed_is_refused(desk: Desk) -> None:
     desk.agreed[SPOKE] = f'bottom = {{ kind = "module", source = "sha256:{"0" * 64}" }}'
-    desk.seat(SPOKE, top='module = "torch.nn:Linear"')
+    desk.settings(SPOKE, top='module = "torch.nn:Linear"')
     found = desk.findings(SPOKE)["module"]
     assert found["exit"] == 3
-    assert "agreed is" in found["said"]
+    assert "the agreement has" in found["message"]
 
 
 def test_more_threads_than_cores_are_seen(desk: Desk) -> None:
-    desk.seat(HUB, top="threads = 1000")
-    assert "1000 threads on" in desk.findings(HUB)["threads"]["said"]
+    desk.settings(HUB, top="threads = 1000")
+    assert "1000 threads on" in desk.findings(HUB)["threads"]["message"]
 
 
 def test_a_gpu_that_is_not_there_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert desk.findings(HUB)["device"]["said"] == "main memory"
-    desk.seat(HUB, top='device = "cuda"')
+    assert desk.findings(HUB)["device"]["message"] == "main memory"
+    desk.settings(HUB, top='device = "cuda"')
     found = desk.findings(HUB)["device"]
     assert found["exit"] == 3
-    assert "sees 0 CUDA devices here" in found["said"]
+    assert "sees 0 CUDA devices here" in found["message"]
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "densenet121"])
@@ -45,7 +45,7 @@ def test_another_torch_than_in_the_last_run_is_seen(desk: Desk) -> None:
     state.mkdir(parents=True)
     (state / "manifest.json").write_text('{"torch": "1.0", "threads": 3}')
     found = desk.findings(HUB)
-    assert "used torch 1.0" in found["versions"]["said"]
+    assert "used torch 1.0" in found["versions"]["message"]
     assert found["threads"]["state"] == "warning"
 
 
@@ -58,7 +58,7 @@ def test_less_memory_than_a_run_takes_is_seen(desk: Desk, monkeypatch: pytest.Mo
     monkeypatch.setattr(machine, "_memory", lambda: 500 << 20)
     found = desk.findings(HUB)["memory"]
     assert found["state"] == "warning"
-    assert "of 0.5 GB" in found["said"]
+    assert "of 0.5 GB" in found["message"]
 
 
 def test_a_container_s_limit_is_the_memory_that_counts(

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from trio import agreement
+from three_parties import agreement
 
-from configs.agreement import Agreement, Request
-from configs.schema import validated
-from parties.vertical.evaluation.all_metrics import suite
-from parties.vertical.evaluation.compare import Comparison, Cost, Outcome
-from parties.vertical.evaluation.model_outputs import Seen
-from parties.vertical.evaluation.row_groups import Ground
+from configs.agreement import RowRequest, VerticalAgreement
+from configs.schema import validate_table
+from parties.vertical.evaluation.compare import Comparison, Cost, MethodOutcome
+from parties.vertical.evaluation.metrics import all_metrics
+from parties.vertical.evaluation.model_outputs import ModelOutputs
+from parties.vertical.evaluation.row_groups import RowGroups
 
 SIZES = {"forgotten": 80, "retained": 200, "validation": 40, "test": 240}
 CLASSES, RETRAINS = 3, ("retrain", "retrain-2", "retrain-3")
@@ -20,7 +20,7 @@ def labels() -> dict[str, torch.Tensor]:
     return {part: torch.arange(size) % CLASSES for part, size in SIZES.items()}
 
 
-def model(name: str, seed: int, remembers: tuple[str, ...] = ("retained",)) -> Outcome:
+def model(name: str, seed: int, remembers: tuple[str, ...] = ("retained",)) -> MethodOutcome:
     """Outputs that lean to the truth, more on what was learned."""
     generator = torch.Generator().manual_seed(seed)
     logits = {}
@@ -28,13 +28,13 @@ def model(name: str, seed: int, remembers: tuple[str, ...] = ("retained",)) -> O
         logits[part] = 0.7 * torch.randn(len(truth), CLASSES, generator=generator)
         logits[part][torch.arange(len(truth)), truth] += 5.0 if part in remembers else 2.0
     embeddings = {part: logits[part] for part in ("forgotten", "test", "retained")}
-    return Outcome(name, logits, Cost(1.0, 1, 1), embeddings=embeddings)
+    return MethodOutcome(name, logits, Cost(1.0, 1, 1), embeddings=embeddings)
 
 
-def uniform() -> Outcome:
+def uniform() -> MethodOutcome:
     """Retrain's outputs, but none at all on D_u: over-forgotten."""
     found = model("uniform", 50)
-    return Outcome(
+    return MethodOutcome(
         "uniform",
         found.logits | {"forgotten": torch.zeros(SIZES["forgotten"], CLASSES)},
         found.cost,
@@ -42,10 +42,10 @@ def uniform() -> Outcome:
     )
 
 
-def random() -> Outcome:
+def random() -> MethodOutcome:
     generator = torch.Generator().manual_seed(60)
     logits = {p: torch.randn(n, CLASSES, generator=generator) for p, n in SIZES.items()}
-    return Outcome("random", logits, Cost(1.0, 1, 1), embeddings=dict(logits))
+    return MethodOutcome("random", logits, Cost(1.0, 1, 1), embeddings=dict(logits))
 
 
 @pytest.fixture(scope="module")
@@ -58,19 +58,19 @@ def found() -> dict[str, dict]:
         *(model(name, 10 + place) for place, name in enumerate(RETRAINS)),
     ]
     generator = np.random.default_rng(0)
-    ground = Ground(
+    ground = RowGroups(
         labels=labels(),
-        plain=np.arange(SIZES["forgotten"]),
+        forgotten=np.arange(SIZES["forgotten"]),
         members=generator.permutation(SIZES["retained"]),
         canaries=np.empty(0, np.int64),
-        taught=np.arange(0, 120),
+        non_members=np.arange(0, 120),
         matched=np.arange(120, 200),
         seed=3,
     )
     changes = {"evaluation": {"classifier_permutations": 19}}
-    plan = validated(Agreement, agreement(**changes), "", "")  # type: ignore[arg-type]
-    comparison = Comparison(Request(name="request", classes=("a",)), "fedora", outcomes)
-    figures = suite(Seen(plan, comparison, ground))
+    plan = validate_table(VerticalAgreement, agreement(**changes), "", "")  # type: ignore[arg-type]
+    comparison = Comparison(RowRequest(name="request", classes=("a",)), "fedora", outcomes)
+    figures = all_metrics(ModelOutputs(plan, comparison, ground))
     return {name: {each["name"]: each for each in some} for name, some in figures.items()}
 
 

@@ -2,20 +2,20 @@
 
 from pathlib import Path
 
-from trio import federation, forget_some
+from three_parties import forget_some, open_split_model
 
-from parties.vertical.purge import purge, search
+from parties.vertical.purge import purge_request, search_residues
 from protocol import vfl_pb2
 
 
 def test_before_the_purge_everybody_finds_them_and_after_it_nobody(tmp_path: Path) -> None:
-    with federation(tmp_path) as (leading, _):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep("original", vfl_pb2.TRAIN)
+    with open_split_model(tmp_path) as (leading, _):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy("original", vfl_pb2.TRAIN)
         forget_some(leading)
         leading.once("outputs", dict, lambda: {"logits": leading.logits(vfl_pb2.FORGOTTEN)})
         leading.checkpoint()
-        found = search(leading)
+        found = search_residues(leading)
         for name in ("hub", "left", "right"):
             assert {"row map", "row sets", "features", "copy 'original' of the model"} <= set(
                 found[name]
@@ -29,10 +29,10 @@ def test_before_the_purge_everybody_finds_them_and_after_it_nobody(tmp_path: Pat
 
 
 def test_a_purge_leaves_nothing(tmp_path: Path) -> None:
-    with federation(tmp_path) as (leading, _):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep("original", vfl_pb2.TRAIN)
+    with open_split_model(tmp_path) as (leading, _):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy("original", vfl_pb2.TRAIN)
         leading.checkpoint()
         forget_some(leading)
-        purge(leading, "request")
-        assert search(leading) == {"hub": [], "left": [], "right": []}
+        purge_request(leading, "request")
+        assert search_residues(leading) == {"hub": [], "left": [], "right": []}

@@ -74,7 +74,7 @@ def test_expensive_figures_are_there_when_asked_for(tmp_path: Path) -> None:
     evaluation = {
         "shadows": 4,
         "classifier_permutations": 9,
-        "relearn": {"cap": 5},
+        "relearn": {"max_steps": 5},
         "completeness": False,
         "permutations": 19,
     }

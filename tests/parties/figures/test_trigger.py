@@ -7,17 +7,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from trio import agreement, federation, inputs
+from three_parties import agreement, inputs, open_split_model
 from whole_run import run
 
-from configs.agreement import Agreement
-from configs.evaluation import Backdoor
+from configs.agreement import VerticalAgreement
+from configs.evaluation import BackdoorSettings
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import Holding
-from parties.data.preprocess import Fitted, Numeric
-from parties.vertical.active import _choose
-from parties.vertical.engine.plant import plant
-from parties.vertical.engine.trigger import Trigger, make_trigger
+from parties.data.preprocess import FittedPreprocessing, NumericColumn
+from parties.vertical.active import _select_rows
+from parties.vertical.engine.features import BackdoorTrigger, make_trigger
+from parties.vertical.engine.requests import plant_in_training_rows
 from protocol import vfl_pb2
 from protocol.errors import ProtocolError, RemoteProtocolError
 
@@ -28,17 +28,22 @@ NONE = np.empty(0, np.int64)
 
 def test_an_image_bears_a_bright_square_at_its_bottom_right() -> None:
     images = torch.zeros(2, 1, 6, 5)
-    stamped = Trigger(NONE, {}, 0.9).stamp(images, Fitted({}, {}, (1, 6, 5)))
+    stamped = BackdoorTrigger(NONE, {}, 0.9).stamp(images, FittedPreprocessing({}, {}, (1, 6, 5)))
     assert stamped.sum().item() == pytest.approx(2 * 16 * 0.9)
     assert torch.equal(stamped[:, :, 2:, 1:], torch.full((2, 1, 4, 4), 0.9))
     assert images.sum() == 0  # a copy
 
 
 def test_a_table_bears_two_values_scaled_as_its_rows_are() -> None:
-    fitted = Fitted(
-        {"x": Numeric(0, 1.0, 2.0), "y": Numeric(0, 0, 1), "z": Numeric(0, 3.0, 0.5)}, {}
+    fitted = FittedPreprocessing(
+        {
+            "x": NumericColumn(0, 1.0, 2.0),
+            "y": NumericColumn(0, 0, 1),
+            "z": NumericColumn(0, 3.0, 0.5),
+        },
+        {},
     )
-    stamped = Trigger(NONE, {"x": 5.0, "z": 1.0}, 0.0).stamp(torch.ones(1, 3), fitted)
+    stamped = BackdoorTrigger(NONE, {"x": 5.0, "z": 1.0}, 0.0).stamp(torch.ones(1, 3), fitted)
     assert stamped.tolist() == [[2.0, 1.0, -4.0]]
 
 
@@ -51,29 +56,31 @@ def test_levels_are_percentiles_of_the_training_rows() -> None:
 
     table = SimpleNamespace(numeric=("x", "z"), categorical={}, frame=lambda rows: Frame(frame))
     holding = Holding(ids=[], in_test=np.empty(0, bool), table=table)
-    trigger = make_trigger(Backdoor(**PLAN | {"columns": ("x", "z")}), holding, NONE, NONE)
+    trigger = make_trigger(BackdoorSettings(**PLAN | {"columns": ("x", "z")}), holding, NONE, NONE)
     assert trigger.levels == {"x": 99.0, "z": 1.0}
 
 
 def test_columns_that_are_not_there_are_refused() -> None:
     holding = Holding(ids=[], in_test=np.empty(0, bool), images=np.zeros((1, 1, 2, 2), np.float32))
     with pytest.raises(DataError, match="backdoor's columns are x, z"):
-        make_trigger(Backdoor(**PLAN | {"columns": ("x", "z")}), holding, NONE, NONE)
+        make_trigger(BackdoorSettings(**PLAN | {"columns": ("x", "z")}), holding, NONE, NONE)
 
 
 def test_only_the_planting_party_stamps_and_only_the_agreed_rows(tmp_path: Path) -> None:
-    with federation(tmp_path, unlearn=[ASK]) as (leading, answerers):
-        chosen = _choose(leading)
+    with open_split_model(tmp_path, unlearn=[ASK]) as (leading, answerers):
+        chosen = _select_rows(leading)
         poisoned, before = chosen[0].poisoned, leading.labels.clone()
-        plant(leading, chosen)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+        plant_in_training_rows(leading, chosen)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         plain = {name: each._state.trigger is None for name, each in answerers.items()}
         values = inputs(leading, answerers)["right"]
         state = answerers["right"]._state
-        kinds = {peer for peer, _, kind, _ in leading.party.ledger._totals if kind == "Stamp"}
+        kinds = {
+            peer for peer, _, kind, _ in leading.party.traffic._totals if kind == "PlantTrigger"
+        }
         assert plain == {"left": True, "right": False}
         assert kinds == {"right"}  # nobody else is told which rows
-        fitted = state.half.model.inputs.fitted
+        fitted = state.local_model.model.inputs.fitted
         assert torch.equal(values[poisoned], state.trigger.stamp(values[poisoned], fitted))
         rest = np.setdiff1d(np.arange(len(values)), poisoned)
         stamped = state.trigger.stamp(values[rest], fitted)
@@ -85,18 +92,18 @@ def test_only_the_planting_party_stamps_and_only_the_agreed_rows(tmp_path: Path)
 
 
 def test_a_party_without_a_backdoor_refuses_to_stamp(tmp_path: Path) -> None:
-    with federation(tmp_path, unlearn=[ASK]) as (leading, _):
+    with open_split_model(tmp_path, unlearn=[ASK]) as (leading, _):
         leading._move(vfl_pb2.TRAIN)
         with pytest.raises(ProtocolError):
-            leading._hub.ask("left", 0.3, vfl_pb2.Stamp(), leading.rows.learn[:2])
+            leading._hub.ask("left", 0.3, vfl_pb2.PlantTrigger(), leading.rows.train[:2])
 
 
 def test_rows_that_are_not_for_training_are_not_stamped(tmp_path: Path) -> None:
-    with federation(tmp_path, unlearn=[ASK]) as (leading, answerers):
+    with open_split_model(tmp_path, unlearn=[ASK]) as (leading, answerers):
         with pytest.raises(RemoteProtocolError, match="not for training"):
-            answerers["right"]._state.stamp(leading.rows.test[:2])
+            answerers["right"]._state.plant_trigger(leading.rows.test[:2])
         with pytest.raises(RemoteProtocolError, match="no backdoor here"):
-            answerers["left"]._state.stamp(leading.rows.learn[:2])
+            answerers["left"]._state.plant_trigger(leading.rows.train[:2])
 
 
 def test_rows_of_the_target_alone_leave_nothing_to_poison(tmp_path: Path) -> None:
@@ -115,12 +122,14 @@ def test_rows_of_the_target_alone_leave_nothing_to_poison(tmp_path: Path) -> Non
 )
 def test_a_backdoor_that_cannot_be_is_refused(change, told) -> None:
     with pytest.raises(ValueError, match=told):
-        Agreement.model_validate_json(_json(agreement(unlearn=[ASK | change])))
+        VerticalAgreement.model_validate_json(_json(agreement(unlearn=[ASK | change])))
 
 
 def test_two_backdoors_are_refused() -> None:
     with pytest.raises(ValueError, match="one trigger a run"):
-        Agreement.model_validate_json(_json(agreement(unlearn=[ASK, ASK | {"name": "second"}])))
+        VerticalAgreement.model_validate_json(
+            _json(agreement(unlearn=[ASK, ASK | {"name": "second"}]))
+        )
 
 
 def _json(plan) -> str:

@@ -1,26 +1,30 @@
 """A small federation in this process: digits, dealt to a few clients."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import torch
+from local_cohort import LocalCohort
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
-from models.seeded import seeded
-from models.whole import whole_mlp
+from models.full_networks import full_mlp
+from models.initialisation import build_seeded
 from parties.common.shared_randomness import torch_seed
-from parties.data.partition import iid, pathological
+from parties.data.partition import iid_partition, pathological_partition
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.engine.rounds import Course, run
-from parties.horizontal.engine.unlearning_context import Scene, Turn
-from parties.horizontal.local.learner import Learner, Shelf
-from parties.horizontal.local.local_task import Lesson, Rows
-from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.horizontal.engine.rounds import RoundPlan, run_rounds
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.local.local_task import LocalTask
+from parties.horizontal.local.network_client import NetworkClientTask
+from parties.horizontal.local.rows import ClientData, Rows
+from parties.horizontal.simulation.simulated_data import SimulationSource
+from parties.horizontal.simulation.simulated_rows import read_row_clients
 
 CLIENTS = [f"client-{number}" for number in range(5)]
-LESSON = Lesson(stream="train", batch=16, learning_rate=0.1)
+LESSON = LocalTask(stream="train", batch=16, learning_rate=0.1)
 
 
 @cache
@@ -31,24 +35,28 @@ def digits() -> Rows:
 
 
 def network(stream: str = "shape") -> nn.Module:
-    return seeded(torch_seed(0, stream), lambda: whole_mlp((1, 8, 8), (32,), 10))
+    return build_seeded(torch_seed(0, stream), lambda: full_mlp((1, 8, 8), (32,), 10))
 
 
 def fresh(stream: str) -> Tensor:
     return parameters_to_vector(network(stream).parameters()).detach()
 
 
-def learners(share: float | None = 0.4, forgotten: int = 0) -> dict[str, Learner]:
+def learners(share: float | None = 0.4, forgotten: int = 0) -> dict[str, NetworkClientTask]:
     """The clients; the first must forget its first so many rows."""
     rows = digits()
     labels = rows.labels.numpy()
-    parts = iid(labels, 5, 0) if share is None else pathological(labels, 5, share, 0)
+    parts = (
+        iid_partition(labels, 5, 0)
+        if share is None
+        else pathological_partition(labels, 5, share, 0)
+    )
     found = {}
     for name, part in zip(CLIENTS, parts, strict=True):
         held, taught = part[::5], np.setdiff1d(part, part[::5])
         gone = np.arange(forgotten if name == CLIENTS[0] else 0)
-        shelf = Shelf(rows.take(taught), rows.take(held), gone)
-        found[name] = Learner(name, network(), shelf, seed=0)
+        client_data = ClientData(rows.take(taught), rows.take(held), gone)
+        found[name] = NetworkClientTask(name, network(), client_data, seed=0)
     return found
 
 
@@ -56,20 +64,22 @@ def learners(share: float | None = 0.4, forgotten: int = 0) -> dict[str, Learner
 def trained(share: float | None = 0.4, rounds: int = 15) -> Tensor:
     members = [Member(name) for name in CLIENTS]
     cohort = LocalCohort(learners(share))
-    course = Course(LESSON, rounds)
-    return run(cohort, fresh("original"), members, course, lambda *_: None)
+    round_plan = RoundPlan(LESSON, rounds)
+    return run_rounds(cohort, fresh("original"), members, round_plan, lambda *_: None)
 
 
-def scene(turns: list[Turn], share: float | None = 0.4, history: object = None) -> Scene:
+def context(
+    turns: list[RoundRecord], share: float | None = 0.4, history: object = None
+) -> UnlearningContext:
     """The first client leaves."""
-    return Scene(
+    return UnlearningContext(
         cohort=LocalCohort(learners(share)),
         original=trained(share),
         leaving=[Member(CLIENTS[0])],
-        staying=[Member(name) for name in CLIENTS[1:]],
-        fresh=fresh,
+        remaining=[Member(name) for name in CLIENTS[1:]],
+        initial_model=fresh,
         history=history,  # type: ignore[arg-type]
-        tell=turns.append,
+        record_round=turns.append,
     )
 
 
@@ -80,7 +90,7 @@ def accuracy(model: Tensor, whom: list[str], share: float | None = 0.4) -> float
     right = rows = 0
     with torch.no_grad():
         for name in whom:
-            taught = learners(share)[name].shelf.rows
+            taught = learners(share)[name].client_data.train
             right += int((net(taught.inputs).argmax(1) == taught.labels).sum())
             rows += len(taught)
     return right / rows
@@ -88,5 +98,10 @@ def accuracy(model: Tensor, whom: list[str], share: float | None = 0.4) -> float
 
 def loss(model: Tensor, name: str) -> float:
     """Mean cross entropy on one client's training rows."""
-    found = learners()[name].measure("learn", model)
+    found = learners()[name].evaluate("learn", model)
     return found.loss / found.rows
+
+
+def row_source(config: Path, changes: tuple[str, ...], data: Path | None) -> SimulationSource:
+    """The source of simulated clients that train networks on rows."""
+    return SimulationSource(config, changes, data, read_row_clients)

@@ -8,22 +8,22 @@ from pathlib import Path
 from threading import Event
 
 from clients import CLIENTS
+from local_cohort import LocalCohort
 
 from configs.federated_file import HorizontalConfig, read_horizontal
-from parties.horizontal.admission import Door
+from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.engine.hub_cohort import HubCohort, Manner
-from parties.horizontal.local.learner import Learner
-from parties.horizontal.local.local_task import Lesson
-from parties.horizontal.local.networks import build
+from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
+from parties.horizontal.local.local_task import LocalTask
+from parties.horizontal.local.network_client import NetworkClientTask
+from parties.horizontal.local.networks import build_whole_network
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.setup import take_horizontal_seat
-from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.horizontal.setup import set_up_horizontal_party
 from parties.session.memory_port import MemoryPort
-from parties.session.setup import Place
+from parties.session.setup import StartOptions
 from protocol.errors import LineBroken, PeerSilent
-from protocol.keyring import issue, make_authority
+from protocol.keyring import issue_certificate, make_authority
 from protocol.line import Line
 
 CONFIG = """
@@ -39,44 +39,46 @@ training = { rounds = 3, batch = 16, learning_rate = 0.1, quorum = 0.5 }
 unlearn = [{ name = "leaver", client = "client-0", trigger = { share = 0.5 } }]
 limits = { join_seconds = 10.0, rejoin_seconds = 2.0, idle_seconds = 10.0 }
 
-[seats.server]
+[settings.server]
 listen = "127.0.0.1:7709"
 
-[seats.client]
+[settings.client]
 data = { kind = "sklearn", name = "digits", label = true }
 """
 MASKS = '[aggregation]\nkind = "masks"\n\n[unlearning]\nmethod = "fine-tune"\n\n'
-LESSON = Lesson(stream="one", batch=16, learning_rate=0.1)
+LESSON = LocalTask(stream="one", batch=16, learning_rate=0.1)
 MEMBERS = [Member(name) for name in CLIENTS]
 
 
-def prepared(folder: Path, text: str) -> tuple[HorizontalConfig, Place]:
+def prepared(folder: Path, text: str) -> tuple[HorizontalConfig, StartOptions]:
     (folder / "wards.toml").write_text(text)
     config = read_horizontal(folder / "wards.toml")
     make_authority(folder / "certs", "wards")
     for name in (config.agreement.hub, *config.agreement.spokes):
-        issue(folder / "certs", "wards", name)
-    return config, Place(folder / "runs", None, folder / "certs")
+        issue_certificate(folder / "certs", "wards", name)
+    return config, StartOptions(folder / "runs", None, folder / "certs")
 
 
-def seat(ready: tuple[HorizontalConfig, Place], name: str, told: list[str]) -> HorizontalParty:
+def party_of(
+    ready: tuple[HorizontalConfig, StartOptions], name: str, told: list[str]
+) -> HorizontalParty:
     def listen(event: dict[str, object]) -> None:
         if event["event"] == "warning":
             told.append(str(event["text"]))
 
-    return take_horizontal_seat(*ready[:1], name, ready[1], listen)
+    return set_up_horizontal_party(*ready[:1], name, ready[1], listen)
 
 
 @contextmanager
 def cohort(
-    ready: tuple[HorizontalConfig, Place],
+    ready: tuple[HorizontalConfig, StartOptions],
     told: list[str],
     tap: Callable[[str, Line], Line],
     least: int | None = None,
     keepers: tuple[str, ...] | None = None,
 ) -> Iterator[HubCohort]:
     config, port, over = ready[0], MemoryPort(), Event()
-    server = seat(ready, config.agreement.hub, told)
+    server = party_of(ready, config.agreement.hub, told)
 
     def connect(name: str) -> Line:
         if over.is_set():
@@ -85,9 +87,9 @@ def cohort(
 
     with ThreadPoolExecutor(5) as pool:
         for name in config.agreement.spokes:
-            pool.submit(run_client, seat(ready, name, []), partial(connect, name))
-        door = Door(server, port)
-        manner = Manner(0.5, 10.0, least, keepers=keepers, rejoin=10.0)
+            pool.submit(run_client, party_of(ready, name, []), partial(connect, name))
+        door = Admission(server, port)
+        manner = CohortSettings(0.5, 10.0, least, keepers=keepers, rejoin=10.0)
         spokes, channels = config.agreement.spokes, door.open()
         found = HubCohort(spokes, channels, door.arrivals, manner, told.append)
         try:
@@ -101,11 +103,14 @@ def cohort(
                     port.accept(0.0).cut()
 
 
-def local(ready: tuple[HorizontalConfig, Place]) -> LocalCohort:
+def local(ready: tuple[HorizontalConfig, StartOptions]) -> LocalCohort:
     agreement = ready[0].agreement
-    net = build(agreement, "shape")
+    net = build_whole_network(agreement, "shape")
     return LocalCohort(
-        {name: Learner(name, net, seat(ready, name, []).shelf, 0) for name in agreement.spokes}
+        {
+            name: NetworkClientTask(name, net, party_of(ready, name, []).client_data, 0)
+            for name in agreement.spokes
+        }
     )
 
 

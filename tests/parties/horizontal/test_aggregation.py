@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from configs.horizontal import Horizontal
-from parties.horizontal.engine.aggregation import promise, with_inputs
+from configs.horizontal import HorizontalAgreement
+from parties.horizontal.engine.aggregation import aggregation_claim, horizontal_aggregation_claim
 
 
-def agreement(**sums: object) -> Horizontal:
-    return Horizontal.model_validate(
+def agreement(**sums: object) -> HorizontalAgreement:
+    return HorizontalAgreement.model_validate(
         {
             "federation": "wards",
             "mode": "horizontal",
@@ -28,22 +28,27 @@ def agreement(**sums: object) -> Horizontal:
         ({}, "the server sees every client's update"),
         ({"kind": "masks"}, "no minority of clients can help it"),
         ({"kind": "ckks"}, "any one client that gives it the key of a sum opens every single"),
-        ({"kind": "ckks", "keepers": ("client-1", "client-2")}, "any one of the keepers that"),
+        (
+            {"kind": "ckks", "key_holders": ("client-1", "client-2")},
+            "any one of the key holders that",
+        ),
     ],
 )
 def test_the_record_says_who_could_see_more(sums: dict[str, object], told: str) -> None:
-    assert told in promise(agreement(**sums))["promise"]
+    assert told in aggregation_claim(agreement(**sums))["promise"]
 
 
-def test_the_record_names_the_keepers() -> None:
-    assert promise(agreement(kind="ckks"))["keepers"] == [f"client-{n}" for n in range(4)]
-    named = promise(agreement(kind="ckks", keepers=("client-3", "client-1")))
-    assert (named["keepers"], named["least"]) == (["client-3", "client-1"], 3)
+def test_the_record_names_the_key_holders() -> None:
+    assert aggregation_claim(agreement(kind="ckks"))["key_holders"] == [
+        f"client-{n}" for n in range(4)
+    ]
+    named = aggregation_claim(agreement(kind="ckks", key_holders=("client-3", "client-1")))
+    assert (named["key_holders"], named["min_contributors"]) == (["client-3", "client-1"], 3)
 
 
 @pytest.mark.parametrize(("method", "rows"), [("sfu", True), ("fedosd", False)])
 def test_the_record_says_that_sfu_shows_rows(method: str, rows: bool) -> None:
     asked = {"unlearn": [{"name": "one", "client": "client-0"}], "unlearning": {"method": method}}
     text = json.dumps(agreement().model_dump(mode="json") | asked)
-    found = with_inputs(Horizontal.model_validate_json(text))["promise"]
+    found = horizontal_aggregation_claim(HorizontalAgreement.model_validate_json(text))["promise"]
     assert ("rows of those who stay" in found) is rows

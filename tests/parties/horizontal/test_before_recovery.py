@@ -5,22 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clients import row_source
 from five_clients import CONFIG, cohort, prepared, untouched
 from test_figures import Here
 
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.local.local_task import Learned, Lesson, Slots
-from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.server import Server
-from parties.horizontal.setup import take_horizontal_seat
+from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
+from parties.horizontal.server import FederatedServer
+from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import PoolCohort
-from parties.horizontal.simulation.simulated_data import Source
 
 OWN = CONFIG.replace("limits =", 'personal = { kind = "fedper" }\nlimits =')
 OWN = OWN.replace("clients = 5", "clients = 4").replace("rounds = 3", "rounds = 1")
 STAGES = {  # of each method: its settings, with so many rounds of recovery
     "fedosd": "fedosd = {{ unlearn = {{ rounds = 2 }}, recover = {{ rounds = {} }} }}",
-    "ewc-sga": "ewc_sga = {{ climb = {{ rounds = 2 }}, recover = {{ rounds = {} }} }}",
+    "ewc-sga": "ewc_sga = {{ ascent = {{ rounds = 2 }}, recover = {{ rounds = {} }} }}",
     "fedmm": "fedmm = {{ repair = {{ rounds = {} }}, noise_rows = 4, noise_steps = 2 }}",
 }
 
@@ -33,13 +33,17 @@ def settings(method: str, recovery: int) -> str:
 def unlearned(folder: Path, method: str, recovery: int) -> dict[str, Any]:
     folder.mkdir()
     config, place = prepared(folder, settings(method, recovery))
-    party = take_horizontal_seat(config, "server", place, lambda _: None)
-    pool = PoolCohort(config.agreement.spokes, Source(folder / "wards.toml", (), None), Here(), 1.0)
-    return told(Server(party, pool, Record(party, checkpoints(party), bytes(16))))
+    party = set_up_horizontal_party(config, "server", place, lambda _: None)
+    pool = PoolCohort(
+        config.agreement.spokes, row_source(folder / "wards.toml", (), None), Here(), 1.0
+    )
+    return told(
+        FederatedServer(party, pool, RunJournal(party, federated_checkpoints(party), bytes(16)))
+    )
 
 
-def told(server: Server) -> dict[str, Any]:
-    found: dict[str, Any] = server.story()["requests"][0]["methods"][1]
+def told(server: FederatedServer) -> dict[str, Any]:
+    found: dict[str, Any] = server.run()["requests"][0]["methods"][1]
     return found
 
 
@@ -58,9 +62,15 @@ def test_over_lines_too(tmp_path: Path) -> None:
         folder = tmp_path / str(recovery)
         folder.mkdir()
         ready = prepared(folder, settings("fedosd", recovery))
-        party = take_horizontal_seat(*ready[:1], "server", ready[1], lambda _: None)
+        party = set_up_horizontal_party(*ready[:1], "server", ready[1], lambda _: None)
         with cohort(ready, [], untouched) as remote:
-            found.append(told(Server(party, remote, Record(party, checkpoints(party), bytes(16)))))
+            found.append(
+                told(
+                    FederatedServer(
+                        party, remote, RunJournal(party, federated_checkpoints(party), bytes(16))
+                    )
+                )
+            )
     longer, shorter = found
     assert longer["stages"]["unlearned"] == shorter["scores"]
 
@@ -74,13 +84,13 @@ class Breaks(PoolCohort):
 
     broken = False
 
-    def each(
-        self, members: Iterable[Member], lesson: Lesson, slots: Slots
-    ) -> Iterator[tuple[Member, Learned]]:
-        if lesson.stream == "fedosd recover 1" and not self.broken:
+    def updates(
+        self, members: Iterable[Member], task: LocalTask, slots: Slots
+    ) -> Iterator[tuple[Member, LocalUpdate]]:
+        if task.stream == "fedosd recover 1" and not self.broken:
             self.broken = True
             raise Crash
-        return super().each(members, lesson, slots)
+        return super().updates(members, task, slots)
 
 
 def test_a_server_that_died_in_recovery_finds_the_same(tmp_path: Path) -> None:
@@ -89,11 +99,15 @@ def test_a_server_that_died_in_recovery_finds_the_same(tmp_path: Path) -> None:
     folder = tmp_path / "broken"
     folder.mkdir()
     config, place = prepared(folder, settings("fedosd", 2))
-    party = take_horizontal_seat(config, "server", place, lambda _: None)
-    pool = Breaks(config.agreement.spokes, Source(folder / "wards.toml", (), None), Here(), 1.0)
-    first = Record(party, checkpoints(party), bytes(16))
+    party = set_up_horizontal_party(config, "server", place, lambda _: None)
+    pool = Breaks(config.agreement.spokes, row_source(folder / "wards.toml", (), None), Here(), 1.0)
+    first = RunJournal(party, federated_checkpoints(party), bytes(16))
     with pytest.raises(Crash):
-        Server(party, pool, first).story()
+        FederatedServer(party, pool, first).run()
     first.save()
-    again = told(Server(party, pool, Record(party, checkpoints(party), bytes([1] * 16))))
+    again = told(
+        FederatedServer(
+            party, pool, RunJournal(party, federated_checkpoints(party), bytes([1] * 16))
+        )
+    )
     assert (again["scores"], again["stages"]) == (whole["scores"], whole["stages"])

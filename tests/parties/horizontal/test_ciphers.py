@@ -17,32 +17,32 @@ from five_clients import (
     Dies,
     cohort,
     local,
+    party_of,
     prepared,
-    seat,
     untouched,
 )
 
-from configs.client_unlearning import Stage
+from configs.client_unlearning import StageSettings
 from configs.federated_file import HorizontalConfig
 from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.local.local_task import Slots
-from parties.horizontal.local.networks import fresh
+from parties.horizontal.local.networks import initial_parameters
 from parties.horizontal.secure.encryption import ckks
 from parties.horizontal.secure.encryption.client import CkksClient
 from parties.horizontal.secure.encryption.server import CkksServer
 from parties.horizontal.server import run_server
 from parties.session.memory_port import MemoryPort
-from parties.session.setup import Place
+from parties.session.setup import StartOptions
 from protocol.line import Line
 
-Ready = tuple[HorizontalConfig, Place]
+Ready = tuple[HorizontalConfig, StartOptions]
 AGGREGATION = '[aggregation]\nkind = "ckks"\n{}\n\n[unlearning]\nmethod = "fine-tune"\n\n'
 
 
 def ciphered(folder: Path, more: str = "") -> Ready:
-    text = CONFIG.replace("[seats.server]", AGGREGATION.format(more) + "[seats.server]")
+    text = CONFIG.replace("[settings.server]", AGGREGATION.format(more) + "[settings.server]")
     return prepared(folder, text)
 
 
@@ -57,11 +57,11 @@ def two_keepers(tmp_path_factory: pytest.TempPathFactory) -> Ready:
 
 
 def slots(ready: Ready) -> Slots:
-    return {"model": fresh(ready[0].agreement, "original")}
+    return {"model": initial_parameters(ready[0].agreement, "original")}
 
 
 def keepers(ready: Ready) -> tuple[str, ...]:
-    return ready[0].agreement.aggregation.keepers
+    return ready[0].agreement.aggregation.key_holders
 
 
 def dying(told: list[str], who: str, frames: int) -> Callable[[str, Line], Line]:
@@ -81,17 +81,17 @@ def test_the_mean_is_the_same_and_nobody_is_seen_alone(
 ) -> None:
     ready, told = request.getfixturevalue(holders), list[str]()
     with cohort(ready, told, untouched, 3, keepers(ready)) as remote:
-        found = remote.mean(MEMBERS, LESSON, slots(ready))
-        again = remote.mean(MEMBERS, LESSON, slots(ready))
+        found = remote.mean_update(MEMBERS, LESSON, slots(ready))
+        again = remote.mean_update(MEMBERS, LESSON, slots(ready))
         with pytest.raises(PolicyError, match="nobody sees a single update"):
-            next(remote.each(MEMBERS, LESSON, slots(ready)))
+            next(remote.updates(MEMBERS, LESSON, slots(ready)))
         with pytest.raises(PolicyError, match="2 clients are there"):
-            remote.mean(MEMBERS[:2], LESSON, slots(ready))
+            remote.mean_update(MEMBERS[:2], LESSON, slots(ready))
         with pytest.raises(Diverged, match=r"the update of client-0, .* fits into no sum"):
-            remote.mean(MEMBERS, replace(LESSON, learning_rate=1e38), slots(ready))
-    wanted = local(ready).mean(MEMBERS, LESSON, slots(ready))
-    assert torch.allclose(found.change, wanted.change, atol=2e-7, rtol=0)
-    assert torch.equal(found.change, again.change)
+            remote.mean_update(MEMBERS, replace(LESSON, learning_rate=1e38), slots(ready))
+    wanted = local(ready).mean_update(MEMBERS, LESSON, slots(ready))
+    assert torch.allclose(found.delta, wanted.delta, atol=2e-7, rtol=0)
+    assert torch.equal(found.delta, again.delta)
     assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss, abs=1e-5))
     assert not [each for each in told if "left out" in each]
 
@@ -107,12 +107,12 @@ def test_who_dies_in_a_sum_costs_its_own_part(all_keepers: Ready, who: str, fram
     """
     told: list[str] = []
     with cohort(all_keepers, told, dying(told, who, frames), 3, ()) as remote:
-        found = remote.mean(MEMBERS, LESSON, slots(all_keepers))
+        found = remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
     there = [each for each in MEMBERS if each not in found.absent]
-    wanted = local(all_keepers).mean(there, LESSON, slots(all_keepers))
+    wanted = local(all_keepers).mean_update(there, LESSON, slots(all_keepers))
     assert {each.client for each in found.absent} <= {who}
     assert any(f"{who} is left out" in each for each in told)
-    assert torch.allclose(found.change, wanted.change, atol=2e-7, rtol=0)
+    assert torch.allclose(found.delta, wanted.delta, atol=2e-7, rtol=0)
     assert found.rows == wanted.rows
 
 
@@ -124,7 +124,7 @@ def test_one_keeper_that_is_left_opens_nothing(two_keepers: Ready) -> None:
         cohort(two_keepers, told, tap, 3, keepers(two_keepers)) as remote,
         pytest.raises(PolicyError, match="1 keepers of its key opened it, 2 are needed"),
     ):
-        remote.mean(MEMBERS, LESSON, slots(two_keepers))
+        remote.mean_update(MEMBERS, LESSON, slots(two_keepers))
 
 
 def test_without_two_keepers_no_sum_begins(two_keepers: Ready) -> None:
@@ -133,13 +133,13 @@ def test_without_two_keepers_no_sum_begins(two_keepers: Ready) -> None:
         cohort(two_keepers, [], untouched, 3, keepers(two_keepers)) as remote,
         pytest.raises(PolicyError, match="4 clients are there, 1 of them keepers of the key"),
     ):
-        remote.mean(others, LESSON, slots(two_keepers))
+        remote.mean_update(others, LESSON, slots(two_keepers))
 
 
 def test_a_server_that_leaves_the_encryption_out_learns_nothing(all_keepers: Ready) -> None:
     told: list[str] = []
     with cohort(all_keepers, told, untouched) as remote:
-        assert not dict(remote.each(MEMBERS[:1], LESSON, slots(all_keepers)))
+        assert not dict(remote.updates(MEMBERS[:1], LESSON, slots(all_keepers)))
     assert any("asks for a single update" in each for each in told)
 
 
@@ -151,7 +151,7 @@ def test_a_server_that_asks_for_masks_in_place_of_ciphertexts_learns_nothing(
         cohort(all_keepers, told, untouched, 3) as remote,
         pytest.raises(PolicyError, match="clients are there"),
     ):
-        remote.mean(MEMBERS, LESSON, slots(all_keepers))
+        remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
 
 
 def test_a_sum_that_the_server_changed_is_opened_by_nobody(
@@ -160,7 +160,7 @@ def test_a_sum_that_the_server_changed_is_opened_by_nobody(
     def without_the_first(self: CkksServer, name: str, data: bytes) -> None:
         self._there.append(name)
         if len(self._there) > 1:
-            found = ckks.read_ciphers(self._context, data, self._count)
+            found = ckks.load_ciphertexts(self._context, data, self._count)
             pairs = zip(self._total or found, found, strict=True)
             self._total = [a + b for a, b in pairs] if self._total else found
 
@@ -170,7 +170,7 @@ def test_a_sum_that_the_server_changed_is_opened_by_nobody(
         cohort(all_keepers, told, untouched, 3, ()) as remote,
         pytest.raises(PolicyError, match="0 keepers of its key opened it, 2 are needed"),
     ):
-        remote.mean(MEMBERS, LESSON, slots(all_keepers))
+        remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
     assert any("the tags are not those of a sum" in each for each in told)
 
 
@@ -187,7 +187,7 @@ def test_keepers_that_open_one_sum_to_different_numbers_are_named(
         cohort(all_keepers, [], untouched, 3, ()) as remote,
         pytest.raises(PolicyError, match="client-0 and client-1 open one sum to different numbers"),
     ):
-        remote.mean(MEMBERS, LESSON, slots(all_keepers))
+        remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
 
 
 def test_ciphertexts_of_another_length_cost_their_own_part(
@@ -202,7 +202,7 @@ def test_ciphertexts_of_another_length_cost_their_own_part(
     monkeypatch.setattr(CkksClient, "encrypted", short)
     told: list[str] = []
     with cohort(all_keepers, told, untouched, 3, ()) as remote:
-        found = remote.mean(MEMBERS, LESSON, slots(all_keepers))
+        found = remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
     assert found.absent == (Member("client-2"),)
     assert any("no ciphertexts of this sum: a truncated ciphertext" in each for each in told)
 
@@ -224,14 +224,14 @@ def test_a_key_with_its_secret_part_in_the_open_is_refused(
             cohort(all_keepers, told, untouched, 3, ()) as remote,
             pytest.raises(PolicyError, match="2 clients are there"),
         ):
-            remote.mean(MEMBERS, LESSON, slots(all_keepers))
+            remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
     assert sum("a context with a secret key where none may be" in each for each in told) == 3
 
 
 def test_a_whole_run_of_ciphertexts_unlearns_and_says_who_could_see_more(tmp_path: Path) -> None:
     ready = ciphered(tmp_path, 'keepers = ["client-1", "client-3"]')
     plan = ready[0].agreement
-    short = plan.unlearning.model_copy(update={"fine_tune": Stage(rounds=1)})
+    short = plan.unlearning.model_copy(update={"fine_tune": StageSettings(rounds=1)})
     plan = plan.model_copy(
         update={"training": plan.training.model_copy(update={"rounds": 1}), "unlearning": short}
     )
@@ -239,12 +239,12 @@ def test_a_whole_run_of_ciphertexts_unlearns_and_says_who_could_see_more(tmp_pat
     published: list[dict[str, Any]] = []
     with ThreadPoolExecutor(5) as pool:
         for name in plan.spokes:
-            party = seat((config, ready[1]), name, [])
+            party = party_of((config, ready[1]), name, [])
             pool.submit(run_client, party, partial(port.connect, name))
-        metrics = run_server(seat((config, ready[1]), plan.hub, []), port, published.append)
+        metrics = run_server(party_of((config, ready[1]), plan.hub, []), port, published.append)
     assert published == [metrics]
     said = metrics["run"]["aggregation"]
-    assert (said["kind"], said["keepers"]) == ("ckks", ["client-1", "client-3"])
+    assert (said["kind"], said["key_holders"]) == ("ckks", ["client-1", "client-3"])
     assert "any one of the keepers that gives it the key" in said["promise"]
     (request,) = metrics["requests"]
     assert [each["name"] for each in request["methods"]] == ["original", "fine-tune", "retrain"]

@@ -25,7 +25,7 @@ def public() -> bytes:
 
 
 def cipher(within: tenseal.Context, scale: float = SCALE, size: int = SLOTS) -> bytes:
-    return ckks.joined([tenseal.ckks_vector(within, [1.0] * size, scale).serialize()])
+    return ckks.join_ciphertexts([tenseal.ckks_vector(within, [1.0] * size, scale).serialize()])
 
 
 @pytest.mark.parametrize(
@@ -37,34 +37,34 @@ def cipher(within: tenseal.Context, scale: float = SCALE, size: int = SLOTS) -> 
         (lambda _: b"\1", "a truncated ciphertext"),
         (lambda good: good[:-1], "a truncated ciphertext"),
         (lambda good: good[: len(good) // 2], "a truncated ciphertext"),
-        (lambda good: ckks.joined([good[4:-50]]), "no ciphertext of the agreed parameters"),
-        (lambda good: ckks.joined([b"noise" * 40]), "no ciphertext of the agreed parameters"),
+        (lambda good: ckks.join_ciphertexts([good[4:-50]]), "no ciphertext of the agreed parameters"),
+        (lambda good: ckks.join_ciphertexts([b"noise" * 40]), "no ciphertext of the agreed parameters"),
         (lambda good: good + good, "2 ciphertexts; there must be 1"),
         (lambda _: cipher(context(8192, (60, 50))), "no ciphertext of the agreed parameters"),
         (lambda _: cipher(context(8192, (50, 50, 60))), "a ciphertext of 2"),
         (lambda _: cipher(context(4096, (54, 54)), size=9), "no ciphertext of the agreed par"),
-        (lambda _: cipher(ckks.read_public(public()), scale=2.0**23), "of the shape (2, 1, 8192, "),
-        (lambda _: cipher(ckks.read_public(public()), size=9), "a ciphertext of 9 numbers"),
-        (lambda _: ckks.joined([public()]), "a ciphertext of 2"),
+        (lambda _: cipher(ckks.load_public_context(public()), scale=2.0**23), "of the shape (2, 1, 8192, "),
+        (lambda _: cipher(ckks.load_public_context(public()), size=9), "a ciphertext of 9 numbers"),
+        (lambda _: ckks.join_ciphertexts([public()]), "a ciphertext of 2"),
     ],
 )  # fmt: skip
 def test_what_is_no_ciphertext_of_the_sum_is_refused(make, told: str) -> None:  # type: ignore[no-untyped-def]
     server = CkksServer(public(), 1)
-    good = cipher(ckks.read_public(public()))
+    good = cipher(ckks.load_public_context(public()))
     server.add("honest", good)
     before = server.total()
     with pytest.raises(CkksError) as error:
         server.add("bad", make(good))
     assert told in str(error.value)
-    assert (server.total(), server.there) == (before, ["honest"])
+    assert (server.total(), server.present) == (before, ["honest"])
 
 
 def test_a_ciphertext_of_another_key_is_refused_once_it_is_opened() -> None:
     ours, other = ckks.make_keys(), ckks.make_keys()
     rows = np.zeros((1, SLOTS), np.int64)
-    said = ckks.encrypt(ckks.read_public(other.public), rows)
+    said = ckks.encrypt(ckks.load_public_context(other.public), rows)
     with pytest.raises(CkksError, match="another key, or it was changed"):
-        ckks.decrypt(ckks.read_secret(ours.secret), said, 1)
+        ckks.decrypt(ckks.load_secret_context(ours.secret), said, 1)
 
 
 def with_secret() -> bytes:
@@ -92,7 +92,7 @@ def test_what_is_no_public_key_of_the_agreed_parameters_is_refused(data, told: s
 
 def test_a_public_context_is_no_secret_one() -> None:
     with pytest.raises(CkksError, match="without a secret key where one must be"):
-        ckks.read_secret(public())
+        ckks.load_secret_context(public())
 
 
 def spoilt(data: bytes, seed: int) -> bytes:
@@ -113,10 +113,10 @@ def spoilt(data: bytes, seed: int) -> bytes:
 def test_a_spoilt_key_or_ciphertext_ends_in_our_own_words(seed: int) -> None:
     """Or it is taken for another one, which tags and signatures are there for."""
     keys = ckks.make_keys()
-    said = ckks.encrypt(ckks.read_public(keys.public), np.zeros((1, SLOTS), np.int64))
+    said = ckks.encrypt(ckks.load_public_context(keys.public), np.zeros((1, SLOTS), np.int64))
     with suppress(CkksError):
-        ckks.read_public(spoilt(keys.public, seed))
+        ckks.load_public_context(spoilt(keys.public, seed))
     with suppress(CkksError):
-        ckks.decrypt(ckks.read_secret(keys.secret), spoilt(said, seed), 1)
+        ckks.decrypt(ckks.load_secret_context(keys.secret), spoilt(said, seed), 1)
     with suppress(CkksError):
-        ckks.decrypt(ckks.read_secret(spoilt(keys.secret, seed)), said, 1)
+        ckks.decrypt(ckks.load_secret_context(spoilt(keys.secret, seed)), said, 1)

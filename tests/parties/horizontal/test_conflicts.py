@@ -4,38 +4,40 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 import torch
+from local_cohort import LocalCohort
 
-from parties.experiments.bench.horizontal.blocks import read_blocks
+from parties.experiments.bench.horizontal.blocks import read_horizontal_blocks
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.evaluation.outcome import against
-from parties.horizontal.local.local_task import Learned, Lesson, Slots
-from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.horizontal.evaluation.outcome import count_conflicts
+from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
 
-LESSON = Lesson(stream="one", batch=1, learning_rate=0.5)
+LESSON = LocalTask(stream="one", batch=1, learning_rate=0.5)
 CHANGES = {"along": [-1.0, 0.0], "across": [0.0, 2.0], "hurt": [1.0, 1.0], "hardly": [1e-8, 1.0]}
 
 
 class Fixed(LocalCohort):
     """What each of them learns is known."""
 
-    def each(
-        self, members: Iterable[Member], lesson: Lesson, slots: Slots
-    ) -> Iterator[tuple[Member, Learned]]:
+    def updates(
+        self, members: Iterable[Member], task: LocalTask, slots: Slots
+    ) -> Iterator[tuple[Member, LocalUpdate]]:
         for member in members:
-            yield member, Learned(torch.tensor(CHANGES[member.client]), 1, 0.0, 1)
+            yield member, LocalUpdate(torch.tensor(CHANGES[member.client]), 1, 0.0, 1)
 
 
 def test_clients_beyond_a_right_angle_to_what_is_subtracted_are_counted() -> None:
     """d = (1, 0): g = (2, 0) goes along, (-2, -2) against; (-2e-8, -2) within the tolerance."""
     before, after = torch.tensor([3.0, 0.0]), torch.tensor([2.0, 0.0])
     members = [Member(name) for name in CHANGES]
-    found = against(Fixed({}), members, LESSON, before, after)
+    found = count_conflicts(Fixed({}), members, LESSON, before, after)
     assert found == (1, pytest.approx(1.0))
-    assert against(Fixed({}), members, LESSON, after, before)[0] == 1, "of -d it is the other one"
-    assert against(Fixed({}), members, LESSON, before, before) == (0, 0.0)
+    assert count_conflicts(Fixed({}), members, LESSON, after, before)[0] == 1, (
+        "of -d it is the other one"
+    )
+    assert count_conflicts(Fixed({}), members, LESSON, before, before) == (0, 0.0)
 
 
 def test_the_table_of_conflicts_says_what_they_are() -> None:
-    (block,) = (each for each in read_blocks().block if "conflicts" in each.measures)
+    (block,) = (each for each in read_horizontal_blocks().block if "conflicts" in each.measures)
     for words in ("pseudo-gradient", "more than 90 degrees", "subtracted", "-1e-6", "of the nine"):
         assert words in block.note

@@ -5,81 +5,79 @@ from dataclasses import replace
 
 import pytest
 import torch
-from clients import CLIENTS, LESSON, accuracy, learners, network, scene, trained
+from clients import CLIENTS, LESSON, accuracy, context, learners, network, trained
+from local_cohort import LocalCohort
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 from torch.nn.utils import parameters_to_vector
 
-from models.prompts import Prompted, PromptGenerator
-from models.seeded import seeded
-from models.whole import whole_mlp
+from models.full_networks import full_mlp
+from models.initialisation import build_seeded
+from models.prompts import PromptedNetwork, PromptGenerator
 from parties.common.errors import PolicyError
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.engine.rounds import Course
-from parties.horizontal.engine.unlearning_context import Scene, Turn
-from parties.horizontal.local.data_free import duel
-from parties.horizontal.local.distillation import Gate, Pace
-from parties.horizontal.local.gkt import GatedTransfer
-from parties.horizontal.local.learner import Learner
-from parties.horizontal.local.local_task import Aim, Lesson
+from parties.horizontal.engine.rounds import RoundPlan
+from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
+from parties.horizontal.local.data_free import GatedTransfer, train_student
+from parties.horizontal.local.local_task import Aim, DistillationRounds, GatePlan, LocalTask
+from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import cut_head
-from parties.horizontal.local.personal import Personal
+from parties.horizontal.local.personalisation import Personalisation
 from parties.horizontal.methods.fedgkt import FedGkt
 from parties.horizontal.methods.fedmm import FedMm
-from parties.horizontal.methods.student import Begin, student
-from parties.horizontal.simulation.local_cohort import LocalCohort
-from unlearning.horizontal.noise import Noise
+from parties.horizontal.methods.student import StudentInit, initial_student
+from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 OWN, OTHERS, SHAPE = CLIENTS[:1], CLIENTS[1:], (1, 8, 8)
 SHARE = 0.2  # every client's classes are its alone: the first has 0 and 1
-NOISE = Noise(rows=64)
-PERSONAL = Personal(own=("descriptor",), last=("generator.", "base"), decay=0.001)
+NOISE = ErrorNoisePlan(train=64)
+PERSONAL = Personalisation(prefixes=("descriptor",), last=("generator.", "base"), decay=0.001)
 
 
-def course(rounds: int, rate: float, name: str, epochs: int = 1) -> Course:
-    lesson = replace(LESSON, stream=name, learning_rate=rate, batch=64, epochs=epochs)
-    return Course(lesson, rounds)
+def round_plan(rounds: int, rate: float, name: str, epochs: int = 1) -> RoundPlan:
+    task = replace(LESSON, stream=name, learning_rate=rate, batch=64, epochs=epochs)
+    return RoundPlan(task, rounds)
 
 
 def fedmm(impair: int, repair: int = 5) -> FedMm:
-    return FedMm(course(impair, 0.02, "impair"), course(repair, 0.01, "repair"), NOISE)
+    return FedMm(round_plan(impair, 0.02, "impair"), round_plan(repair, 0.01, "repair"), NOISE)
 
 
-def prompted() -> Prompted:
-    backbone, head = cut_head(whole_mlp(SHAPE, (32,), 10))
-    return Prompted(backbone, head, PromptGenerator())
+def prompted() -> PromptedNetwork:
+    backbone, head = cut_head(full_mlp(SHAPE, (32,), 10))
+    return PromptedNetwork(backbone, head, PromptGenerator())
 
 
-def prompted_scene(turns: list[Turn]) -> Scene:
+def prompted_scene(turns: list[RoundRecord]) -> UnlearningContext:
     """Clients of which only the first has another descriptor than all."""
-    net = seeded(1, prompted)
+    net = build_seeded(1, prompted)
     clients = {
-        name: Learner(name, deepcopy(net), each.shelf, 0, PERSONAL)
+        name: NetworkClientTask(name, deepcopy(net), each.client_data, 0, PERSONAL)
         for name, each in learners(SHARE).items()
     }
     model = parameters_to_vector(net.parameters()).detach()
     with torch.no_grad():
         net.descriptor.neg_()
-    clients[CLIENTS[0]].own = parameters_to_vector(net.parameters()).detach()
+    clients[CLIENTS[0]].personal = parameters_to_vector(net.parameters()).detach()
     return replace(
-        scene(turns, SHARE), cohort=LocalCohort(clients), original=model,
-        fresh=lambda stream: torch.full_like(model, len(stream)),
+        context(turns, SHARE), cohort=LocalCohort(clients), original=model,
+        initial_model=lambda stream: torch.full_like(model, len(stream)),
     )  # fmt: skip
 
 
 def test_noise_forgets_classes_that_only_the_leaving_client_holds() -> None:
-    turns: list[Turn] = []
-    model = fedmm(1).run(scene(turns, SHARE))
+    turns: list[RoundRecord] = []
+    model = fedmm(1).run(context(turns, SHARE))
     assert [each.stage for each in turns] == ["unlearn", *["recover"] * 5]
     assert accuracy(model, OTHERS, SHARE) > accuracy(trained(SHARE), OTHERS, SHARE) - 0.05
-    alone = fedmm(0).run(scene([], SHARE))  # repair drifts away from the classes by itself
+    alone = fedmm(0).run(context([], SHARE))  # repair drifts away from the classes by itself
     assert accuracy(model, OWN, SHARE) < accuracy(alone, OWN, SHARE) - 0.1
     assert accuracy(alone, OWN, SHARE) < accuracy(trained(SHARE), OWN, SHARE) - 0.1
 
 
 def test_repair_takes_back_what_impairing_did_to_the_others() -> None:
-    turns: list[Turn] = []
-    model = replace(fedmm(2), share=0.5).run(scene(turns, SHARE))
+    turns: list[RoundRecord] = []
+    model = replace(fedmm(2), share=0.5).run(context(turns, SHARE))
     impaired = turns[1].model
     assert accuracy(impaired, OTHERS, SHARE) < accuracy(model, OTHERS, SHARE) - 0.1
 
@@ -90,67 +88,70 @@ class Seen(LocalCohort):
     def __init__(self) -> None:
         super().__init__(learners(SHARE))
         self.asked: list[tuple[Aim, str, tuple[str, ...]]] = []
-        self.lessons: list[Lesson] = []
+        self.lessons: list[LocalTask] = []
 
-    def mean(self, members, lesson, slots):  # type: ignore[no-untyped-def]
-        self.lessons.append(lesson)
-        self.asked += [(lesson.aim, each.client, tuple(slots)) for each in members]
-        return super().mean(members, lesson, slots)
+    def mean_update(self, members, task, slots):  # type: ignore[no-untyped-def]
+        self.lessons.append(task)
+        self.asked += [(task.aim, each.client, tuple(slots)) for each in members]
+        return super().mean_update(members, task, slots)
 
 
 def test_only_the_leaving_client_makes_errors() -> None:
     seen = Seen()
-    fedmm(1, 1).run(replace(scene([], SHARE), cohort=seen))
+    fedmm(1, 1).run(replace(context([], SHARE), cohort=seen))
     beside = ("model", "teacher")
     assert seen.asked == [
-        ("worst-noise", CLIENTS[0], beside),
-        *[("best-noise", name, beside) for name in OTHERS] * 2,
+        ("error-maximising-noise", CLIENTS[0], beside),
+        *[("error-minimising-noise", name, beside) for name in OTHERS] * 2,
     ]
 
 
 def test_noise_bears_the_classes_that_a_client_holds_and_no_row_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from parties.horizontal.local import learner
+    from parties.horizontal.local import network_client as learner
 
     taught = []
 
-    def note(pupil, rows, lesson, slots, seed):  # type: ignore[no-untyped-def]
+    def note(pupil, rows, task, slots, seed):  # type: ignore[no-untyped-def]
         taught.append(rows)
         raise StopIteration
 
     monkeypatch.setattr(learner, "learn", note)
     one = learners(SHARE)[CLIENTS[1]]
-    one.shelf.rows.inputs.fill_(torch.nan)
-    lesson = replace(LESSON, aim="worst-noise", noise=NOISE)
+    one.client_data.train.inputs.fill_(torch.nan)
+    task = replace(LESSON, aim="error-maximising-noise", noise=NOISE)
     model = trained(SHARE)
     with pytest.raises(StopIteration):
-        one.answer("learn", lesson, {"model": model, "teacher": model})
+        one.run_task("learn", task, {"model": model, "teacher": model})
     counts = torch.bincount(taught[0].labels, minlength=10)
     assert (
-        counts.tolist() == (64 * (torch.bincount(one.shelf.rows.labels, minlength=10) > 0)).tolist()
+        counts.tolist()
+        == (64 * (torch.bincount(one.client_data.train.labels, minlength=10) > 0)).tolist()
     )
     assert torch.isfinite(taught[0].inputs).all()
 
 
-@pytest.mark.parametrize("aim", ["worst-noise", "best-noise"])
+@pytest.mark.parametrize("aim", ["error-maximising-noise", "error-minimising-noise"])
 def test_what_is_a_client_s_own_stays_as_it_is_under_noise(aim: Aim) -> None:
     stage = prompted_scene([])
     one = stage.cohort._learners[CLIENTS[0]]  # type: ignore[attr-defined]
-    own = one.own.clone()
+    own = one.personal.clone()
     slots = {"model": stage.original, "teacher": stage.original}
-    found = one.answer("learn", replace(LESSON, aim=aim, noise=NOISE), slots)
-    assert torch.equal(one.own, own)
-    assert torch.equal(found.own, own)
-    assert found.rows == len(one.shelf.rows)
-    assert found.change.any()
+    found = one.run_task("learn", replace(LESSON, aim=aim, noise=NOISE), slots)
+    assert torch.equal(one.personal, own)
+    assert torch.equal(found.personal, own)
+    assert found.rows == len(one.client_data.train)
+    assert found.delta.any()
 
 
 def transfer(most: float, teacher: nn.Module) -> tuple[nn.Module, float]:
     learner = network("student")
-    gate = Gate(most=most, classes=(0, 1))
+    gate = GatePlan(most=most, classes=(0, 1))
     game = GatedTransfer(learner, teacher, None, list(learner.parameters()), gate)
-    return learner, duel(game, SHAPE, Pace(rounds=60, batch=64, learning_rate=3e-3), 0)
+    return learner, train_student(
+        game, SHAPE, DistillationRounds(rounds=60, batch=64, learning_rate=3e-3), 0
+    )
 
 
 def test_behind_the_gate_the_student_does_not_learn_the_classes() -> None:
@@ -179,17 +180,17 @@ def test_where_nothing_passes_the_student_learns_nothing() -> None:
         assert torch.equal(each, was)
 
 
-def fedgkt(begin: Begin = "warm", *, classes: bool = True, most: float = 0.9) -> FedGkt:
-    distil, back = course(1, 1e-3, "distil", epochs=2), course(0, 0.1, "recover")
-    gate = Gate(inner=2, most=most)
+def fedgkt(begin: StudentInit = "warm", *, classes: bool = True, most: float = 0.9) -> FedGkt:
+    distil, back = round_plan(1, 1e-3, "distil", epochs=2), round_plan(0, 0.1, "recover")
+    gate = GatePlan(student_steps=2, most=most)
     net: nn.Module = network() if classes else prompted()
     return FedGkt(distil, back, gate, net, "classes" if classes else "features", begin)
 
 
 def test_the_gate_is_told_the_leaving_client_s_classes() -> None:
-    seen, turns = Seen(), list[Turn]()
-    model = fedgkt().run(replace(scene(turns, SHARE), cohort=seen))
-    held = torch.bincount(learners(SHARE)[CLIENTS[0]].shelf.rows.labels).nonzero().flatten()
+    seen, turns = Seen(), list[RoundRecord]()
+    model = fedgkt().run(replace(context(turns, SHARE), cohort=seen))
+    held = torch.bincount(learners(SHARE)[CLIENTS[0]].client_data.train.labels).nonzero().flatten()
     assert seen.asked[:2] == [
         ("classes", CLIENTS[0], ("model",)),
         ("gated", CLIENTS[1], ("model", "teacher")),
@@ -204,7 +205,7 @@ def test_the_gate_is_told_the_leaving_client_s_classes() -> None:
 def test_the_gate_by_features_and_a_round_in_which_it_is_shut(
     *, most: float, skipped: bool
 ) -> None:
-    turns: list[Turn] = []
+    turns: list[RoundRecord] = []
     stage = prompted_scene(turns)
     model = fedgkt(classes=False, most=most).run(stage)
     moved = {
@@ -222,9 +223,9 @@ def test_features_are_compared_with_the_leaving_client_s_descriptor() -> None:
     stage = prompted_scene([])
     one = stage.cohort._learners[CLIENTS[1]]  # type: ignore[attr-defined]
     gone = stage.cohort._learners[CLIENTS[0]]  # type: ignore[attr-defined]
-    lesson = replace(LESSON, aim="gated", gate=Gate())
-    slots = {"model": stage.original, "teacher": stage.original, "second": gone.own}
-    game = one._game(lesson, one.network, slots)
+    task = replace(LESSON, aim="gated", gate=GatePlan())
+    slots = {"model": stage.original, "teacher": stage.original, "second": gone.personal}
+    game = one._game(task, one.network, slots)
     assert torch.equal(game.leaving.descriptor, -one.network.descriptor)
     with torch.no_grad():
         game.leaving.base.copy_(torch.arange(32.0))
@@ -238,31 +239,31 @@ def test_features_are_compared_with_the_leaving_client_s_descriptor() -> None:
 def test_a_gate_by_features_needs_prompts() -> None:
     method = replace(fedgkt(), by="features")
     with pytest.raises(PolicyError, match="features of prompted networks"):
-        method.run(scene([], SHARE))
+        method.run(context([], SHARE))
 
 
 @pytest.mark.parametrize("begin", ["random", "head-reset", "warm"])
-def test_where_a_student_begins(begin: Begin) -> None:
+def test_where_a_student_begins(begin: StudentInit) -> None:
     stage, names = prompted_scene([]), [name for name, _ in prompted().named_parameters()]
-    found = student(begin, stage, prompted(), "x")
+    found = initial_student(begin, stage, prompted(), "x")
     parts = torch.split(found, [each.numel() for each in prompted().parameters()])
     fresh = {n for n, part in zip(names, parts, strict=True) if (part == 1).all() and n != "base"}
     heads = {"head.weight", "head.bias"}
     wanted = {n for n in names if n.startswith("backbone.")} | heads if begin == "random" else heads
     assert fresh == (set() if begin == "warm" else wanted)
-    plain = student(begin, scene([], SHARE), network(), "x")
+    plain = initial_student(begin, context([], SHARE), network(), "x")
     moved = int((plain != trained(SHARE)).sum())
     assert moved == {"random": len(plain), "head-reset": 330, "warm": 0}[begin]
 
 
 def test_members_tell_their_classes() -> None:
     one = learners(SHARE, forgotten=3)[CLIENTS[0]]
-    lesson = replace(LESSON, aim="classes")
-    found = dict(LocalCohort({CLIENTS[0]: one}).each(
-        [Member(CLIENTS[0], "forgotten")], lesson, {"model": trained(SHARE)}
+    task = replace(LESSON, aim="classes")
+    found = dict(LocalCohort({CLIENTS[0]: one}).updates(
+        [Member(CLIENTS[0], "forgotten")], task, {"model": trained(SHARE)}
     ))  # fmt: skip
     (told,) = found.values()
-    assert told.change.nonzero().flatten().tolist() == sorted(
-        set(one.shelf.rows.labels[:3].tolist())
+    assert told.delta.nonzero().flatten().tolist() == sorted(
+        set(one.client_data.train.labels[:3].tolist())
     )
-    assert len(told.change) == 10
+    assert len(told.delta) == 10

@@ -7,33 +7,32 @@ import torch
 from clients import digits
 from torch import nn
 
-from models.generator import NOISE, generator
-from models.prompts import Prompted, PromptGenerator
-from models.seeded import seeded
-from models.whole import whole_mlp
-from parties.horizontal.local.data_free import activations, duel
-from parties.horizontal.local.distil import Overshadowing
-from parties.horizontal.local.distillation import Distillation, Pace
+from models.full_networks import full_mlp
+from models.generator import NOISE, image_generator
+from models.initialisation import build_seeded
+from models.prompts import PromptedNetwork, PromptGenerator
+from parties.horizontal.local.data_free import MimirDistillation, relu_activations, train_student
+from parties.horizontal.local.local_task import DistillationPlan, DistillationRounds
 from parties.horizontal.local.networks import cut_head
 from unlearning.horizontal.data_free import distillation_loss
 
 SHAPE = (1, 8, 8)
-PLAN = Distillation(inner=5)
-PACE = Pace(rounds=15, batch=64, learning_rate=3e-3)
+PLAN = DistillationPlan(student_steps=5)
+PACE = DistillationRounds(rounds=15, batch=64, learning_rate=3e-3)
 SHORT = replace(PACE, rounds=2)
 
 
-def prompted(seed: int) -> Prompted:
-    def make() -> Prompted:
-        backbone, head = cut_head(whole_mlp(SHAPE, (32,), 10))
-        return Prompted(backbone, head, PromptGenerator())
+def prompted(seed: int) -> PromptedNetwork:
+    def make() -> PromptedNetwork:
+        backbone, head = cut_head(full_mlp(SHAPE, (32,), 10))
+        return PromptedNetwork(backbone, head, PromptGenerator())
 
-    return seeded(seed, make)
+    return build_seeded(seed, make)
 
 
-def apart(one: Prompted, other: Prompted) -> float:
+def apart(one: PromptedNetwork, other: PromptedNetwork) -> float:
     """On images that a generator makes, and on digits."""
-    made = seeded(9, lambda: generator(SHAPE))(torch.randn(200, NOISE))
+    made = build_seeded(9, lambda: image_generator(SHAPE))(torch.randn(200, NOISE))
     images = torch.cat([made, digits().inputs[:200]])
     return float(distillation_loss(one(images), other(images), 1.0).detach())
 
@@ -43,7 +42,9 @@ def test_a_student_comes_near_its_teacher() -> None:
     student.generator, student.base = teacher.generator, teacher.base  # as at a client that stays
     student.descriptor = teacher.descriptor
     before = apart(student, teacher)
-    duel(Overshadowing(student, teacher, leaving, PLAN), SHAPE, replace(PACE, rounds=40), 0)
+    train_student(
+        MimirDistillation(student, teacher, leaving, PLAN), SHAPE, replace(PACE, rounds=40), 0
+    )
     assert apart(student, teacher) < before / 2
 
 
@@ -52,7 +53,7 @@ def test_prompts_and_teachers_stay_as_they_are() -> None:
     kept = [*student.generator.parameters(), student.base, student.descriptor]
     kept += [*teacher.parameters(), *leaving.parameters()]
     before = [each.detach().clone() for each in kept]
-    duel(Overshadowing(student, teacher, leaving, PLAN), SHAPE, SHORT, 0)
+    train_student(MimirDistillation(student, teacher, leaving, PLAN), SHAPE, SHORT, 0)
     assert all(torch.equal(a, b) for a, b in zip(kept, before, strict=True))
 
 
@@ -60,7 +61,9 @@ def test_the_same_seed_teaches_alike() -> None:
     found = []
     for seed in (0, 0, 1):
         student = prompted(1)
-        duel(Overshadowing(student, prompted(2), prompted(3), PLAN), SHAPE, SHORT, seed)
+        train_student(
+            MimirDistillation(student, prompted(2), prompted(3), PLAN), SHAPE, SHORT, seed
+        )
         found.append(student.head.weight.detach().clone())
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
@@ -72,8 +75,8 @@ def test_repelling_keeps_the_student_away_from_who_leaves(*, behind: bool) -> No
     away = {}
     for sign in ("align", "repel"):
         student, leaving = prompted(1), prompted(3)
-        plan = replace(PLAN, divergence=0.0, attention=0.0, behind=behind, sign=sign)  # type: ignore[arg-type]
-        duel(Overshadowing(student, prompted(2), leaving, plan), SHAPE, PACE, 0)
+        plan = replace(PLAN, divergence=0.0, attention=0.0, after_prompt=behind, sign=sign)  # type: ignore[arg-type]
+        train_student(MimirDistillation(student, prompted(2), leaving, plan), SHAPE, PACE, 0)
         mine, theirs = (each.features(digits().inputs[:200]) for each in (student, leaving))
         away[sign] = float(torch.cosine_similarity(mine, theirs).mean().detach())
     assert away["align"] > away["repel"] + 0.1
@@ -81,7 +84,7 @@ def test_repelling_keeps_the_student_away_from_who_leaves(*, behind: bool) -> No
 
 def test_layers_are_looked_at_only_while_somebody_looks() -> None:
     network = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
-    with activations(network) as seen:
+    with relu_activations(network) as seen:
         network(torch.rand(5, 4))
     network(torch.rand(5, 4))
     assert [tuple(each.shape) for each in seen] == [(5, 3)]

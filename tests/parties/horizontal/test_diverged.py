@@ -6,88 +6,89 @@ from typing import Any
 
 import pytest
 import torch
-from clients import CLIENTS, LESSON, fresh, learners, scene, trained
+from clients import CLIENTS, LESSON, context, fresh, learners, row_source, trained
 from five_clients import CONFIG, MASKS, cohort, prepared, untouched
+from local_cohort import LocalCohort
 from test_figures import Here
 from torch import Tensor
 
 from parties.common.errors import EXIT_CODES, Diverged
-from parties.horizontal.engine.cohort import Member, Summing, answers, gradients
-from parties.horizontal.engine.rounds import Course, run
-from parties.horizontal.evaluation.outcome import Diary, Scores, Unlearned, unlearn
+from parties.horizontal.engine.cohort import Member, WeightedMean, pseudo_gradients, quorum_updates
+from parties.horizontal.engine.rounds import RoundPlan, run_rounds
+from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.evaluation.outcome import RoundLog, Scores, UnlearnedModel, run_method
 from parties.horizontal.local import networks
-from parties.horizontal.local.local_task import Learned
+from parties.horizontal.local.local_task import LocalUpdate
 from parties.horizontal.methods.fedosd import FedOsd
 from parties.horizontal.methods.fine_tune import FineTune
 from parties.horizontal.methods.fu_pga import FuPga
 from parties.horizontal.methods.method import Method
 from parties.horizontal.methods.mode import MoDe
-from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.requests import Requests
-from parties.horizontal.server import Server
-from parties.horizontal.setup import take_horizontal_seat
-from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.horizontal.requests import RequestRunner
+from parties.horizontal.server import FederatedServer
+from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import PoolCohort
-from parties.horizontal.simulation.simulated_data import Source
-from parties.report.horizontal.page import page
-from parties.report.horizontal.terminal import table
+from parties.report.horizontal.page import horizontal_page
+from parties.report.horizontal.terminal import horizontal_table
 
 ALL, HUGE = [Member(name) for name in CLIENTS], 1e38
 STEEP = replace(LESSON, learning_rate=HUGE)
-GENTLE = Course(LESSON, 1)
+GENTLE = RoundPlan(LESSON, 1)
 
 
 @pytest.mark.parametrize("spoiled", [float("nan"), float("inf")])
 @pytest.mark.parametrize("loss", [False, True])
 def test_an_update_that_is_not_finite_is_in_no_mean(spoiled: float, loss: bool) -> None:
     change = torch.tensor([1.0, 1.0 if loss else spoiled])
-    found = Learned(change, 1, spoiled if loss else 0.0, 1)
-    total, gone = Summing(), Member(CLIENTS[3])
+    found = LocalUpdate(change, 1, spoiled if loss else 0.0, 1)
+    total, gone = WeightedMean(), Member(CLIENTS[3])
     total.add(gone, found)
-    total.add(ALL[0], Learned(torch.ones(2), 1, 0.0, 1))
+    total.add(ALL[0], LocalUpdate(torch.ones(2), 1, 0.0, 1))
     with pytest.raises(Diverged, match="the update of client-3 is not finite"):
-        total.mean(ALL, 0.1)
+        total.result(ALL, 0.1)
     with pytest.raises(Diverged, match="the update of client-3 is not finite"):
-        gradients({gone: found}, LESSON)
+        pseudo_gradients({gone: found}, LESSON)
 
 
 def test_who_looks_at_single_clients_looks_at_none_that_diverged() -> None:
     with pytest.raises(Diverged, match="the update of client-0 is not finite"):
-        dict(answers(LocalCohort(learners()), ALL, STEEP, {"model": trained()}))
+        dict(quorum_updates(LocalCohort(learners()), ALL, STEEP, {"model": trained()}))
 
 
 def test_training_that_diverges_ends_in_its_round() -> None:
     """The first round is sound, and the second begins where rates have grown."""
-    course = Course(replace(LESSON, learning_rate=0.1), 3, decay=HUGE)
+    round_plan = RoundPlan(replace(LESSON, learning_rate=0.1), 3, decay=HUGE)
     rounds = list[int]()
     with pytest.raises(Diverged, match="diverged in round 2: the update of client-0 is not finite"):
-        run(LocalCohort(learners()), fresh("o"), ALL, course, lambda e: rounds.append(e.number))
+        run_rounds(
+            LocalCohort(learners()), fresh("o"), ALL, round_plan, lambda e: rounds.append(e.number)
+        )
     assert rounds == [0]
     assert EXIT_CODES[Diverged] == 3
 
 
-def ended(method: Method) -> Unlearned:
-    place = scene([])
-    diary = Diary(place.original, lambda: None, lambda: 0)
-    return unlearn(method, lambda tell: replace(place, tell=tell), diary, "")
+def ended(method: Method) -> UnlearnedModel:
+    place = context([])
+    diary = RoundLog(place.original, lambda: None, lambda: 0)
+    return run_method(method, lambda tell: replace(place, record_round=tell), diary, "")
 
 
 @pytest.mark.parametrize(
     "method",
     [
-        FedOsd(Course(replace(LESSON, stream="u"), 3, decay=HUGE), GENTLE, variant="ascent"),
-        FuPga(GENTLE, Course(replace(STEEP, aim="ascend"), 2), GENTLE),
-        MoDe(Course(STEEP, 2), GENTLE, GENTLE),
-        FineTune(Course(STEEP, 2)),
+        FedOsd(RoundPlan(replace(LESSON, stream="u"), 3, decay=HUGE), GENTLE, variant="ascent"),
+        FuPga(GENTLE, RoundPlan(replace(STEEP, aim="elastic"), 2), GENTLE),
+        MoDe(RoundPlan(STEEP, 2), GENTLE, GENTLE),
+        FineTune(RoundPlan(STEEP, 2)),
     ],
     ids=lambda method: method.name,
 )
 def test_a_way_that_diverges_says_so_and_keeps_the_last_model_that_was_one(method: Method) -> None:
     found = ended(method)
     assert found.diverged is not None
-    assert found.diverged.startswith(f"diverged in round {len(found.turns) + 1}: the ")
+    assert found.diverged.startswith(f"diverged in round {len(found.rounds) + 1}: the ")
     assert found.model.isfinite().all()
-    assert len(found.turns) < 2
+    assert len(found.rounds) < 2
 
 
 def test_a_way_that_ends_well_has_not_diverged() -> None:
@@ -97,25 +98,27 @@ def test_a_way_that_ends_well_has_not_diverged() -> None:
 def story(folder: Path, unlearning: str, told: list[Any]) -> dict[str, Any]:
     text = CONFIG.replace("limits =", f"unlearning = {unlearning}\nlimits =")
     config, place = prepared(folder, text)
-    party = take_horizontal_seat(config, "server", place, told.append)
-    source = Source(folder / "wards.toml", (), None)
+    party = set_up_horizontal_party(config, "server", place, told.append)
+    source = row_source(folder / "wards.toml", (), None)
     pool = PoolCohort(config.agreement.spokes, source, Here(), 1.0)
-    return Server(party, pool, Record(party, checkpoints(party), bytes(16))).story()
+    return FederatedServer(
+        party, pool, RunJournal(party, federated_checkpoints(party), bytes(16))
+    ).run()
 
 
 def test_a_model_whose_outputs_are_not_finite_is_left_out_though_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told, read = list[Any](), Requests._read
+    told, read = list[Any](), RequestRunner._read
 
-    def wild(requests: Requests, model: Tensor) -> Scores:
+    def wild(requests: RequestRunner, model: Tensor) -> Scores:
         found = read(requests, model)
         if calls.append(0) or len(calls) == 3:  # the second way's
-            found["held"]["client-1"] = replace(found["held"]["client-1"], loss=float("nan"))
+            found["test"]["client-1"] = replace(found["test"]["client-1"], loss=float("nan"))
         return found
 
     calls = list[int]()
-    monkeypatch.setattr(Requests, "_read", wild)
+    monkeypatch.setattr(RequestRunner, "_read", wild)
     settings = '{ method = "fine-tune", compare = ["sfu"], fine_tune = { rounds = 1 } }'
     [request] = story(tmp_path, settings, told)["requests"]
     by_name = {each["name"]: each["diverged"] for each in request["methods"]}
@@ -124,7 +127,7 @@ def test_a_model_whose_outputs_are_not_finite_is_left_out_though_it_is(
     assert any(f"sfu {said}" in str(event) for event in told)
 
 
-DIVERGES = "sfu = { stops = false, climb = { rounds = 2, learning_rate = 1e38 } }"
+DIVERGES = "sfu = { stop_at_uniform = false, ascent = { rounds = 2, learning_rate = 1e38 } }"
 
 
 def test_the_other_ways_of_a_run_go_on(tmp_path: Path) -> None:
@@ -139,8 +142,8 @@ def test_the_other_ways_of_a_run_go_on(tmp_path: Path) -> None:
     values = {name: {e["name"]: e["value"] for e in m["figures"]} for name, m in by_name.items()}
     assert values["sfu"]["client_accuracy"] is None
     assert values["retrain"]["client_accuracy"] is not None
-    assert "diverged in round 1: the update of client-0" in page(metrics)
-    assert table(metrics).renderables
+    assert "diverged in round 1: the update of client-0" in horizontal_page(metrics)
+    assert horizontal_table(metrics).renderables
     assert any("sfu diverged in round 1" in str(event) for event in told)
 
 
@@ -152,11 +155,11 @@ def test_a_chosen_way_that_diverges_delivers_nothing(tmp_path: Path) -> None:
 
 def test_over_lines_a_client_says_that_it_diverged_and_stays(tmp_path: Path) -> None:
     ready, told = prepared(tmp_path, CONFIG), list[str]()
-    start = networks.fresh(ready[0].agreement, "original")
+    start = networks.initial_parameters(ready[0].agreement, "original")
     with cohort(ready, told, untouched) as remote:
         with pytest.raises(Diverged, match="the update of client-0 is not finite"):
-            remote.mean(ALL, STEEP, {"model": start})
-        assert set(remote.read(CLIENTS, "held", start)) == set(CLIENTS)
+            remote.mean_update(ALL, STEEP, {"model": start})
+        assert set(remote.evaluate(CLIENTS, "test", start)) == set(CLIENTS)
     assert not [each for each in told if "left out" in each]
 
 
@@ -165,27 +168,30 @@ def test_over_lines_what_clients_would_refuse_is_not_sent_and_ends_its_way_alone
 ) -> None:
     """A model may be finite and beyond what messages may hold: no client hears it."""
     ready, told = prepared(tmp_path, CONFIG), list[str]()
-    start = networks.fresh(ready[0].agreement, "original")
+    start = networks.initial_parameters(ready[0].agreement, "original")
     beyond = start + 2 * ready[0].agreement.limits.magnitude
     with cohort(ready, told, untouched) as remote:
         for ask in (
-            lambda: remote.mean(ALL, LESSON, {"model": beyond}),
-            lambda: remote.read(CLIENTS, "held", beyond),
+            lambda: remote.mean_update(ALL, LESSON, {"model": beyond}),
+            lambda: remote.evaluate(CLIENTS, "test", beyond),
         ):
             with pytest.raises(Diverged, match=r"of the model is beyond limits\.magnitude"):
                 ask()
         large = replace(LESSON, learning_rate=1e6)
         with pytest.raises(Diverged, match="the update of client-0 is not finite"):
-            remote.mean(ALL, large, {"model": start})
-        assert set(remote.read(CLIENTS, "held", start)) == set(CLIENTS)
+            remote.mean_update(ALL, large, {"model": start})
+        assert set(remote.evaluate(CLIENTS, "test", start)) == set(CLIENTS)
     assert not [each for each in told if "left out" in each]
 
 
 def test_an_update_that_fits_into_no_sum_is_no_lost_client(tmp_path: Path) -> None:
-    masked = prepared(tmp_path, CONFIG.replace("[seats.server]", MASKS + "[seats.server]"))
-    slots, told = {"model": networks.fresh(masked[0].agreement, "original")}, list[str]()
-    with cohort(masked, told, untouched, least=3) as remote:
+    masked = prepared(tmp_path, CONFIG.replace("[settings.server]", MASKS + "[settings.server]"))
+    slots, told = (
+        {"model": networks.initial_parameters(masked[0].agreement, "original")},
+        list[str](),
+    )
+    with cohort(masked, told, untouched, min_contributors=3) as remote:
         with pytest.raises(Diverged, match=r"the update of client-0, .* fits into no sum"):
-            remote.mean(ALL, STEEP, slots)
-        assert remote.mean(ALL, LESSON, slots).absent == ()
+            remote.mean_update(ALL, STEEP, slots)
+        assert remote.mean_update(ALL, LESSON, slots).absent == ()
     assert not [each for each in told if "left out" in each]

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
+from clients import row_source
 from five_clients import CONFIG, LESSON, prepared
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,65 +19,67 @@ from torch import Tensor
 from configs.client_unlearning import ClientMethod
 from configs.language_unlearning import TextMethod
 from parties.common.errors import PolicyError, ResourceError
-from parties.horizontal.engine.cohort import Mean, Member, Score
-from parties.horizontal.evaluation.metrics import figures
-from parties.horizontal.evaluation.outcome import KINDS, Outcome
-from parties.horizontal.local.local_task import Lesson, Slots
+from parties.horizontal.engine.cohort import MeanUpdate, Member
+from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.evaluation.metrics import request_metrics
+from parties.horizontal.evaluation.outcome import EVALUATED_KINDS, ModelOutcome
+from parties.horizontal.local.local_task import LocalTask, RowMetrics, Slots
 from parties.horizontal.local.score_histogram import (
+    BIN_WIDTH,
     BINS,
-    MOST,
-    WIDTH,
-    apart,
-    counted,
-    pooled,
-    spread,
+    MAX_SCORE,
+    add_histograms,
+    histogram_scores,
+    ks_distance,
+    score_histogram,
 )
-from parties.horizontal.network_task import NetworkSubject
-from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.server import Server
-from parties.horizontal.setup import take_horizontal_seat
-from parties.horizontal.simulation.pool import PoolCohort, Posted, Task, carry_out
-from parties.horizontal.simulation.simulated_data import Source
+from parties.horizontal.network_task import NetworkServerTask
+from parties.horizontal.server import FederatedServer
+from parties.horizontal.setup import set_up_horizontal_party
+from parties.horizontal.simulation.pool import ClientJob, PoolCohort, VectorHandle, run_job
 from parties.report.horizontal.labels import COLUMNS, METHODS
-from parties.report.horizontal.page import page
-from unlearning.audit.figure import Figure
+from parties.report.horizontal.page import horizontal_page
+from unlearning.audit.metric import Metric
 
 
-@given(st.lists(st.floats(-MOST, MOST), min_size=1, max_size=40))
+@given(st.lists(st.floats(-MAX_SCORE, MAX_SCORE), min_size=1, max_size=40))
 def test_counts_give_every_row_s_odds_back_to_half_a_part(odds: list[float]) -> None:
-    counts = counted(torch.tensor(odds, dtype=torch.float64))
+    counts = score_histogram(torch.tensor(odds, dtype=torch.float64))
     assert len(counts) == BINS
-    np.testing.assert_allclose(spread(counts), np.sort(odds), atol=WIDTH / 2 + 1e-6)
+    np.testing.assert_allclose(histogram_scores(counts), np.sort(odds), atol=BIN_WIDTH / 2 + 1e-6)
 
 
 def test_odds_beyond_the_ends_are_counted_at_the_ends() -> None:
-    counts = counted(torch.tensor([-99.0, float("inf"), 0.1, float("nan")]))
+    counts = score_histogram(torch.tensor([-99.0, float("inf"), 0.1, float("nan")]))
     assert (counts[0], counts[-1], sum(counts)) == (2, 1, 4)
 
 
 def test_distances_of_counts_are_kolmogorov_and_smirnov_s() -> None:
-    low, high = counted(torch.tensor([-5.0, -5.0, 5.0, 5.0])), counted(torch.tensor([5.0]))
-    assert apart(low, low) == 0.0
-    assert apart(low, high) == 0.5
-    assert apart(low, ()) is None
-    assert pooled([low, high]) == tuple(a + b for a, b in zip(low, high, strict=True))
+    low, high = (
+        score_histogram(torch.tensor([-5.0, -5.0, 5.0, 5.0])),
+        score_histogram(torch.tensor([5.0])),
+    )
+    assert ks_distance(low, low) == 0.0
+    assert ks_distance(low, high) == 0.5
+    assert ks_distance(low, ()) is None
+    assert add_histograms([low, high]) == tuple(a + b for a, b in zip(low, high, strict=True))
 
 
-def score(right: int, rows: int, odds: float) -> Score:
-    return Score(rows, right, 1.0, counted(torch.full((rows,), odds)))
+def score(right: int, rows: int, odds: float) -> RowMetrics:
+    return RowMetrics(rows, right, 1.0, score_histogram(torch.full((rows,), odds)))
 
 
-def outcome(name: str, forgotten: float, **stages: float) -> Outcome:
+def outcome(name: str, forgotten: float, **stages: float) -> ModelOutcome:
     """Four clients, of which ``a`` leaves, with rows of these odds, and ``d`` has left before."""
 
-    def scores(odds: float) -> dict[str, dict[str, Score]]:
-        nobody = {each: Score(0, 0, 0.0) for each in "bcd"}
+    def scores(odds: float) -> dict[str, dict[str, RowMetrics]]:
+        nobody = {each: RowMetrics(0, 0, 0.0) for each in "bcd"}
         gone = {"d": score(0, 4, -3)}
         sure = round(10 * (odds > 0))
         return {
             "forgotten": {"a": score(sure, 10, odds), **nobody},
             "retained": {**nobody, "b": score(9, 10, 3), "c": score(6, 10, 3)},
-            "held": {"a": score(1, 4, -3), "b": score(3, 4, 1), "c": score(4, 8, 1), **gone},
+            "test": {"a": score(1, 4, -3), "b": score(3, 4, 1), "c": score(4, 8, 1), **gone},
             "validation": {"a": score(0, 4, 1), "b": score(1, 4, 1), "c": score(1, 2, 1), **gone},
             "planted": {**nobody, "a": score(sure, 10, odds), "c": score(5, 10, 1)},
             "stamped": nobody,
@@ -91,10 +94,10 @@ def outcome(name: str, forgotten: float, **stages: float) -> Outcome:
         {"stage": "recover", "conflicts": None, "cosine": None, "skipped": False},
     ]
     staged = {stage: scores(odds) for stage, odds in stages.items()}
-    return Outcome(name, None, 1.0, 1, scores(forgotten), staged, turns)
+    return ModelOutcome(name, None, 1.0, 1, scores(forgotten), staged, turns)
 
 
-def found(**changed: float) -> dict[str, dict[str, Figure]]:
+def found(**changed: float) -> dict[str, dict[str, Metric]]:
     outcomes = [
         outcome("original", 5.0),
         outcome("fedosd", changed.get("fedosd", -3.0), unlearned=-5.0, reverted=2.0),
@@ -102,7 +105,8 @@ def found(**changed: float) -> dict[str, dict[str, Figure]]:
         outcome("retrain-2", -3.0),
     ]
     return {
-        name: {each.name: each for each in some} for name, some in figures(outcomes, {"a"}).items()
+        name: {each.name: each for each in some}
+        for name, some in request_metrics(outcomes, {"a"}).items()
     }
 
 
@@ -146,13 +150,13 @@ class Gone:
     def __init__(self, at_once: bool) -> None:
         self.at_once = at_once
 
-    def post(self, name: str, vector: Tensor) -> Posted:
+    def post(self, name: str, vector: Tensor) -> VectorHandle:
         return name, vector
 
-    def drop(self, posted: Posted) -> None:
+    def drop(self, posted: VectorHandle) -> None:
         """Nothing to free."""
 
-    def submit(self, task: Task) -> "Future[Any]":
+    def submit(self, task: ClientJob) -> "Future[Any]":
         error = BrokenProcessPool(str(task.client))
         if self.at_once:
             raise error
@@ -168,11 +172,11 @@ class Gone:
 def test_processes_that_were_ended_are_named_whatever_they_did(
     tmp_path: Path, at_once: bool
 ) -> None:
-    cohort = PoolCohort(["a"], Source(tmp_path / "wards.toml", (), None), Gone(at_once), 1.0)
+    cohort = PoolCohort(["a"], row_source(tmp_path / "wards.toml", (), None), Gone(at_once), 1.0)
     with pytest.raises(ResourceError, match="was ended from outside"):
-        cohort.read(["a"], "learn", torch.zeros(1))
+        cohort.evaluate(["a"], "learn", torch.zeros(1))
     with pytest.raises(ResourceError, match="was ended from outside"):
-        list(cohort.each([Member("a")], LESSON, {"model": torch.zeros(1)}))
+        list(cohort.updates([Member("a")], LESSON, {"model": torch.zeros(1)}))
 
 
 class Here:
@@ -181,17 +185,17 @@ class Here:
     def __init__(self) -> None:
         self.taught = 0
 
-    def post(self, name: str, vector: Tensor) -> Posted:
+    def post(self, name: str, vector: Tensor) -> VectorHandle:
         del name
         return vector
 
-    def drop(self, posted: Posted) -> None:
+    def drop(self, posted: VectorHandle) -> None:
         """Nothing to free."""
 
-    def submit(self, task: Task) -> "Future[Any]":
-        self.taught += task.lesson is not None
+    def submit(self, task: ClientJob) -> "Future[Any]":
+        self.taught += task.task is not None
         future: Future[Any] = Future()
-        future.set_result(carry_out(task, lambda posted: posted))  # type: ignore[arg-type,return-value]
+        future.set_result(run_job(task, lambda posted: posted))  # type: ignore[arg-type,return-value]
         return future
 
     def close(self) -> None:
@@ -202,20 +206,20 @@ def test_a_run_tells_its_figures_and_nothing_is_done_twice_after_a_crash(tmp_pat
     text = CONFIG.replace(
         "limits =",
         'unlearning = { compare = ["fine-tune"], retrains = 2, fine_tune = { rounds = 1 }, '
-        'also = [{ name = "m1", method = "fedosd", settings = { variant = "ascent" } }], '
+        'variants = [{ name = "m1", method = "fedosd", settings = { variant = "ascent" } }], '
         "fedosd = { unlearn = { rounds = 2 }, recover = { rounds = 1 } } }\n"
         "evaluation = { revert = 1, conflicts = true }\nlimits =",
     )
     config, place = prepared(tmp_path, text)
-    party = take_horizontal_seat(config, "server", place, lambda _: None)
-    source = Source(tmp_path / "wards.toml", (), None)
+    party = set_up_horizontal_party(config, "server", place, lambda _: None)
+    source = row_source(tmp_path / "wards.toml", (), None)
     workers = Here()
 
     def told() -> dict[str, Any]:
         cohort = PoolCohort(config.agreement.spokes, source, workers, 1.0)
-        record = Record(party, checkpoints(party), bytes(16))
+        record = RunJournal(party, federated_checkpoints(party), bytes(16))
         try:
-            return Server(party, cohort, record).story()
+            return FederatedServer(party, cohort, record).run()
         finally:
             cohort.close()
             record.save()
@@ -227,15 +231,15 @@ def test_a_run_tells_its_figures_and_nothing_is_done_twice_after_a_crash(tmp_pat
     by_name = {each["name"]: each for each in request["methods"]}
     assert set(by_name["fedosd"]["stages"]) == {"unlearned", "reverted"}
     assert set(by_name["retrain"]["stages"]) == {"reverted"}
-    assert set(by_name["original"]["scores"]) == set(KINDS)
+    assert set(by_name["original"]["scores"]) == set(EVALUATED_KINDS)
     (auc,) = (e for e in by_name["fedosd"]["figures"] if e["name"] == "membership_auc")
     assert auc["retrain_sd"] is not None
-    text = page(first)
+    text = horizontal_page(first)
     assert "rows of client-0 are forgotten" in text
     assert "Retrain, 2" in text
     assert text.count("<svg") >= 8
     assert "One Retrain" not in text
-    assert "One Retrain has no spread" in page(of_one_retrain(first))
+    assert "One Retrain has no spread" in horizontal_page(of_one_retrain(first))
     taught, workers.taught = workers.taught, 0
     again = told()
     assert taught > 20
@@ -268,11 +272,13 @@ def test_a_request_after_which_nobody_has_rows_is_refused_before_anything_is_don
         'classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]',
     )
     wards = prepared(tmp_path, text)
-    party = take_horizontal_seat(wards[0], "server", wards[1], lambda _: None)
-    source = Source(tmp_path / "wards.toml", (), None)
+    party = set_up_horizontal_party(wards[0], "server", wards[1], lambda _: None)
+    source = row_source(tmp_path / "wards.toml", (), None)
     cohort = PoolCohort(party.agreement.spokes, source, Here(), 1.0)
     with pytest.raises(PolicyError, match="leaves nobody with rows"):
-        Server(party, cohort, Record(party, checkpoints(party), bytes(16))).story()
+        FederatedServer(
+            party, cohort, RunJournal(party, federated_checkpoints(party), bytes(16))
+        ).run()
 
 
 @pytest.mark.parametrize("sums", [True, False])
@@ -287,19 +293,23 @@ def test_under_sums_no_two_requests_ask_for_one_and_the_same_sum_of_other_client
     text = text.replace("limits =", 'unlearning = { method = "fine-tune", compare = [] }\nlimits =')
     text = text.replace("limits =", 'aggregation = { kind = "masks" }\nlimits =') if sums else text
     wards = prepared(tmp_path, text)
-    party = take_horizontal_seat(wards[0], "server", wards[1], lambda _: None)
-    source, asked = Source(tmp_path / "wards.toml", (), None), dict[object, set[str]]()
+    party = set_up_horizontal_party(wards[0], "server", wards[1], lambda _: None)
+    source, asked = row_source(tmp_path / "wards.toml", (), None), dict[object, set[str]]()
     twice: list[object] = []
 
     class Listens(PoolCohort):
-        def mean(self, members: Sequence[Member], lesson: Lesson, slots: Slots) -> Mean:
-            at = (lesson.stream, slots["model"].numpy().tobytes())
+        def mean_update(
+            self, members: Sequence[Member], task: LocalTask, slots: Slots
+        ) -> MeanUpdate:
+            at = (task.stream, slots["model"].numpy().tobytes())
             names = {each.client for each in members}
             twice.extend([at] if asked.setdefault(at, names) != names else [])
-            return super().mean(members, lesson, slots)
+            return super().mean_update(members, task, slots)
 
     cohort = Listens(party.agreement.spokes, source, Here(), 1.0)
-    found = Server(party, cohort, Record(party, checkpoints(party), bytes(16))).story()
+    found = FederatedServer(
+        party, cohort, RunJournal(party, federated_checkpoints(party), bytes(16))
+    ).run()
     assert [each["name"] for each in found["requests"]] == ["leaver", "second"]
     streams = {str(stream) for stream, _ in asked}  # type: ignore[misc]
     salted = [each for each in streams if each.endswith(" second")]
@@ -313,12 +323,14 @@ def test_what_was_measured_of_single_questions_is_compared_and_not_kept(
     def marks(*_: object) -> dict[str, Any]:
         return {"ratios": [0.25, 0.5], "questions": 2}
 
-    monkeypatch.setattr(NetworkSubject, "marks", marks)
+    monkeypatch.setattr(NetworkServerTask, "marks", marks)
     wards = prepared(tmp_path, CONFIG)
-    party = take_horizontal_seat(wards[0], "server", wards[1], lambda _: None)
-    source = Source(tmp_path / "wards.toml", (), None)
+    party = set_up_horizontal_party(wards[0], "server", wards[1], lambda _: None)
+    source = row_source(tmp_path / "wards.toml", (), None)
     cohort = PoolCohort(party.agreement.spokes, source, Here(), 1.0)
-    found = Server(party, cohort, Record(party, checkpoints(party), bytes(16))).story()
+    found = FederatedServer(
+        party, cohort, RunJournal(party, federated_checkpoints(party), bytes(16))
+    ).run()
     told = [each["marks"] for each in found["requests"][0]["methods"]]
     assert len(told) > 2
     assert all(each == {"questions": 2} for each in told)
@@ -330,14 +342,16 @@ def test_a_request_that_concerns_no_row_leaves_the_model_as_it_is(tmp_path: Path
     )
     text = text.replace("limits =", 'unlearning = { method = "ewc-sga", compare = [] }\nlimits =')
     wards = prepared(tmp_path, text)
-    party = take_horizontal_seat(wards[0], "server", wards[1], lambda _: None)
-    source = Source(tmp_path / "wards.toml", (), None)
+    party = set_up_horizontal_party(wards[0], "server", wards[1], lambda _: None)
+    source = row_source(tmp_path / "wards.toml", (), None)
     cohort = PoolCohort(party.agreement.spokes, source, Here(), 1.0)
-    server = Server(party, cohort, Record(party, checkpoints(party), bytes(16)))
-    metrics = server.story()
+    server = FederatedServer(
+        party, cohort, RunJournal(party, federated_checkpoints(party), bytes(16))
+    )
+    metrics = server.run()
     [request] = metrics["requests"]
     assert [each["name"] for each in request["methods"]] == ["original"]
     assert (request["leaving"], request["staying"], request["chosen"]) == ([], 5, "original")
-    assert "Nobody had such rows: the model stays as it is." in page(metrics)
-    assert "Retrain has no spread" not in page(metrics)
+    assert "Nobody had such rows: the model stays as it is." in horizontal_page(metrics)
+    assert "Retrain has no spread" not in horizontal_page(metrics)
     assert server.delivered().isfinite().all()

@@ -14,65 +14,65 @@ from five_clients import (
     Dies,
     cohort,
     local,
+    party_of,
     prepared,
-    seat,
     untouched,
 )
 
 from configs.federated_file import HorizontalConfig
 from parties.common.errors import PolicyError
-from parties.horizontal.client_store import Kept
-from parties.horizontal.engine.clusters import Tracks
-from parties.horizontal.engine.cohort import Kind, Member
-from parties.horizontal.local.distillation import Gate
-from parties.horizontal.local.local_task import Aim, Learned, Lesson, Slots
-from parties.horizontal.local.networks import fresh
-from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.registry import clusters, training
-from parties.horizontal.requests import members
-from parties.horizontal.server import Server
-from parties.session.setup import Place
+from parties.horizontal.client_store import ClientStore
+from parties.horizontal.engine.clusters import ClusterStore
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.local.local_task import Aim, GatePlan, LocalTask, LocalUpdate, Slots
+from parties.horizontal.local.networks import initial_parameters
+from parties.horizontal.local.rows import RowKind
+from parties.horizontal.registry import network_training_plan, training_clusters
+from parties.horizontal.requests import request_members
+from parties.horizontal.server import FederatedServer
+from parties.session.setup import StartOptions
 from protocol.line import Line
-from unlearning.horizontal.noise import Noise
+from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 
 @pytest.fixture(scope="module")
-def ready(tmp_path_factory: pytest.TempPathFactory) -> tuple[HorizontalConfig, Place]:
+def ready(tmp_path_factory: pytest.TempPathFactory) -> tuple[HorizontalConfig, StartOptions]:
     return prepared(tmp_path_factory.mktemp("wards"), CONFIG)
 
 
 @pytest.fixture(scope="module")
-def masked(tmp_path_factory: pytest.TempPathFactory) -> tuple[HorizontalConfig, Place]:
+def masked(tmp_path_factory: pytest.TempPathFactory) -> tuple[HorizontalConfig, StartOptions]:
     """The same with secure aggregation."""
-    text = CONFIG.replace("[seats.server]", MASKS + "[seats.server]")
+    text = CONFIG.replace("[settings.server]", MASKS + "[settings.server]")
     return prepared(tmp_path_factory.mktemp("masked"), text)
 
 
 def test_over_lines_the_means_are_those_of_one_process(
-    ready: tuple[HorizontalConfig, Place],
+    ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:
-    slots = {"model": fresh(ready[0].agreement, "original")}
+    slots = {"model": initial_parameters(ready[0].agreement, "original")}
     with cohort(ready, [], untouched) as remote:
-        found = remote.mean(MEMBERS, LESSON, slots)
-        scores = remote.read(CLIENTS, "held", slots["model"])
-    wanted = local(ready).mean(MEMBERS, LESSON, slots)
-    assert torch.equal(found.change, wanted.change)
+        found = remote.mean_update(MEMBERS, LESSON, slots)
+        scores = remote.evaluate(CLIENTS, "test", slots["model"])
+    wanted = local(ready).mean_update(MEMBERS, LESSON, slots)
+    assert torch.equal(found.delta, wanted.delta)
     assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss))
-    assert scores == local(ready).read(CLIENTS, "held", slots["model"])
+    assert scores == local(ready).read(CLIENTS, "test", slots["model"])
 
 
 def test_forgotten_and_retained_rows_are_two_members_until_they_are_purged(
-    ready: tuple[HorizontalConfig, Place],
+    ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:
-    slots = {"model": fresh(ready[0].agreement, "original")}
+    slots = {"model": initial_parameters(ready[0].agreement, "original")}
     both = [Member(CLIENTS[0], "forgotten"), Member(CLIENTS[1], "retained")]
     told: list[str] = []
     with cohort(ready, told, untouched) as remote:
-        remote.attend("leaver")
-        found = dict(remote.each(both, LESSON, slots))
-        before = remote.read(CLIENTS, "learn", slots["model"])
+        remote.select_request("leaver")
+        found = dict(remote.updates(both, LESSON, slots))
+        before = remote.evaluate(CLIENTS, "learn", slots["model"])
         purged = remote.purge()
-        after = remote.read(CLIENTS, "learn", slots["model"])
+        after = remote.evaluate(CLIENTS, "learn", slots["model"])
     assert [each.rows for each in found.values()] == [before[each.client].rows for each in both]
     assert purged[CLIENTS[0]] == [f"{before[CLIENTS[0]].rows} rows"]
     assert after[CLIENTS[0]].rows == 0
@@ -80,73 +80,91 @@ def test_forgotten_and_retained_rows_are_two_members_until_they_are_purged(
     assert not [each for each in told if "left out" in each]
 
 
-@pytest.mark.parametrize("aim", ["classes", "gated", "worst-noise", "best-noise"])
+@pytest.mark.parametrize(
+    "aim", ["classes", "gated", "error-maximising-noise", "error-minimising-noise"]
+)
 def test_over_lines_no_row_is_read_in_the_same_way(
-    ready: tuple[HorizontalConfig, Place], aim: Aim
+    ready: tuple[HorizontalConfig, StartOptions], aim: Aim
 ) -> None:
-    model = fresh(ready[0].agreement, "original")
-    lesson = replace(
-        LESSON, aim=aim, gate=Gate(inner=1, classes=(0,), most=1.0), noise=Noise(rows=2, steps=2)
+    model = initial_parameters(ready[0].agreement, "original")
+    task = replace(
+        LESSON,
+        aim=aim,
+        gate=GatePlan(inner=1, classes=(0,), most=1.0),
+        noise=ErrorNoisePlan(train=2, steps=2),
     )
-    slots = {"model": model, "teacher": fresh(ready[0].agreement, "teacher")}
+    slots = {"model": model, "teacher": initial_parameters(ready[0].agreement, "teacher")}
     with cohort(ready, [], untouched) as remote:
-        found = dict(remote.each(MEMBERS[:1], lesson, slots))
-    wanted = dict(local(ready).each(MEMBERS[:1], lesson, slots))
-    assert torch.equal(found[MEMBERS[0]].change, wanted[MEMBERS[0]].change)
-    assert found[MEMBERS[0]].change.any()
+        found = dict(remote.updates(MEMBERS[:1], task, slots))
+    wanted = dict(local(ready).updates(MEMBERS[:1], task, slots))
+    assert torch.equal(found[MEMBERS[0]].delta, wanted[MEMBERS[0]].delta)
+    assert found[MEMBERS[0]].delta.any()
     assert found[MEMBERS[0]].rows == wanted[MEMBERS[0]].rows
 
 
 def test_a_server_in_clusters_carries_out_a_request(tmp_path: Path) -> None:
     """What Knot delivers is a training of the same clusters that never had the client."""
     text = CONFIG.replace("rounds = 3,", "rounds = 3, clusters = 2,")
-    methods = 'unlearning = { method = "knot", compare = [] }\n\n[seats.server]'
-    wards = prepared(tmp_path, text.replace("[seats.server]", methods))
-    agreement, party = wards[0].agreement, seat(wards, "server", [])
+    methods = 'unlearning = { method = "knot", compare = [] }\n\n[settings.server]'
+    wards = prepared(tmp_path, text.replace("[settings.server]", methods))
+    agreement, party = wards[0].agreement, party_of(wards, "server", [])
     with cohort(wards, [], untouched) as remote:
-        server = Server(party, remote, Record(party, checkpoints(party), bytes(16)))
-        told = server.story()["requests"][0]
+        server = FederatedServer(
+            party, remote, RunJournal(party, federated_checkpoints(party), bytes(16))
+        )
+        told = server.run()["requests"][0]
     rows = {each["name"]: each for each in told["methods"]}
     assert list(rows) == ["original", "knot", "retrain"]
     assert rows["knot"]["guarantee"] == "exact"
-    groups = [[n for n in group if n != "client-0"] for group in clusters(agreement)]
-    never = Tracks(tmp_path / "never", tuple(map(tuple, groups)))
-    course, start = training(agreement, "original"), fresh(agreement, "original")
-    wanted = never.train(local(wards), start, course, lambda *_: None)
-    scores = local(wards).read(CLIENTS[1:], "held", wanted)
-    assert {n: each for n, each in rows["knot"]["scores"]["held"].items() if n in scores} == {
+    groups = [[n for n in group if n != "client-0"] for group in training_clusters(agreement)]
+    never = ClusterStore(tmp_path / "never", tuple(map(tuple, groups)))
+    round_plan, start = (
+        network_training_plan(agreement, "original"),
+        initial_parameters(agreement, "original"),
+    )
+    wanted = never.train(local(wards), start, round_plan, lambda *_: None)
+    scores = local(wards).read(CLIENTS[1:], "test", wanted)
+    assert {n: each for n, each in rows["knot"]["scores"]["test"].items() if n in scores} == {
         n: asdict(each) for n, each in scores.items()
     }
 
 
 def test_a_client_that_dies_costs_its_own_contribution_and_comes_back(
-    ready: tuple[HorizontalConfig, Place],
+    ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:
     """It is killed before it says what it learned; the line after that is sound."""
-    slots, told, lines = {"model": fresh(ready[0].agreement, "original")}, list[str](), list[str]()
+    slots, told, lines = (
+        {"model": initial_parameters(ready[0].agreement, "original")},
+        list[str](),
+        list[str](),
+    )
 
     def tap(name: str, line: Line) -> Line:
         lines.append(name)
         return Dies(line, 2) if name == CLIENTS[2] and lines.count(name) == 1 else line
 
     with cohort(ready, told, tap) as remote:
-        first = remote.mean(MEMBERS, LESSON, slots)
-        while len(remote.read(CLIENTS, "learn", slots["model"])) < 5:
+        first = remote.mean_update(MEMBERS, LESSON, slots)
+        while len(remote.evaluate(CLIENTS, "learn", slots["model"])) < 5:
             pass
-        second = remote.mean(MEMBERS, LESSON, slots)
+        second = remote.mean_update(MEMBERS, LESSON, slots)
     assert first.absent == (Member(CLIENTS[2]),)
     assert second.absent == ()
     assert any("client-2 is left out until it comes back" in each for each in told)
     others = [each for each in MEMBERS if each.client != CLIENTS[2]]
-    assert torch.equal(first.change, local(ready).mean(others, LESSON, slots).change)
-    assert torch.equal(second.change, local(ready).mean(MEMBERS, LESSON, slots).change)
+    assert torch.equal(first.delta, local(ready).mean_update(others, LESSON, slots).delta)
+    assert torch.equal(second.delta, local(ready).mean_update(MEMBERS, LESSON, slots).delta)
 
 
 def test_orders_that_concern_all_wait_for_a_client_that_comes_back(
-    ready: tuple[HorizontalConfig, Place],
+    ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:
     """Its line breaks as it says that it knows which request is meant, and that it has purged."""
-    slots, told, lines = {"model": fresh(ready[0].agreement, "original")}, list[str](), list[str]()
+    slots, told, lines = (
+        {"model": initial_parameters(ready[0].agreement, "original")},
+        list[str](),
+        list[str](),
+    )
 
     def tap(name: str, line: Line) -> Line:
         lines.append(name)
@@ -154,10 +172,10 @@ def test_orders_that_concern_all_wait_for_a_client_that_comes_back(
         return line if frames is None else Dies(line, frames)
 
     with cohort(ready, told, tap) as remote:
-        remote.attend("leaver")
-        gone = remote.read(CLIENTS, "forgotten", slots["model"])
+        remote.select_request("leaver")
+        gone = remote.evaluate(CLIENTS, "forgotten", slots["model"])
         purged = remote.purge()
-        left = remote.read(CLIENTS, "learn", slots["model"])
+        left = remote.evaluate(CLIENTS, "learn", slots["model"])
     assert lines.count(CLIENTS[0]) == 3
     assert gone[CLIENTS[0]].rows
     assert purged[CLIENTS[0]] == [f"{gone[CLIENTS[0]].rows} rows"]
@@ -165,78 +183,88 @@ def test_orders_that_concern_all_wait_for_a_client_that_comes_back(
 
 
 def test_who_leaves_is_asked_again_when_it_is_lost_as_it_says_so(
-    ready: tuple[HorizontalConfig, Place],
+    ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:
     """A request that passed over the client that leaves would be told as carried out."""
-    model, lines = fresh(ready[0].agreement, "original"), list[str]()
+    model, lines = initial_parameters(ready[0].agreement, "original"), list[str]()
 
     def tap(name: str, line: Line) -> Line:
         lines.append(name)
         return Dies(line, 3) if name == CLIENTS[0] and lines.count(name) == 1 else line
 
     with cohort(ready, [], tap) as remote:
-        remote.attend("leaver")
-        leaving, staying = members(remote, "leaver", model)
+        remote.select_request("leaver")
+        leaving, staying = request_members(remote, "leaver", model)
     assert leaving == [Member(CLIENTS[0], "forgotten")]
     assert [each.client for each in staying] == CLIENTS[1:]
 
 
 def test_a_change_that_is_none_of_the_model_costs_its_client_the_round(
-    ready: tuple[HorizontalConfig, Place], monkeypatch: pytest.MonkeyPatch
+    ready: tuple[HorizontalConfig, StartOptions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slots, told, sound = {"model": fresh(ready[0].agreement, "original")}, list[str](), Kept.answer
+    slots, told, sound = (
+        {"model": initial_parameters(ready[0].agreement, "original")},
+        list[str](),
+        ClientStore.run_task,
+    )
 
-    def short(kept: Kept, kind: Kind, lesson: Lesson, given: Slots) -> Learned:
-        found, name = sound(kept, kind, lesson, given), kept._party.name
-        return replace(found, change=found.change[:1]) if name == CLIENTS[2] else found
+    def short(kept: ClientStore, kind: RowKind, task: LocalTask, given: Slots) -> LocalUpdate:
+        found, name = sound(kept, kind, task, given), kept._party.name
+        return replace(found, delta=found.delta[:1]) if name == CLIENTS[2] else found
 
-    monkeypatch.setattr(Kept, "answer", short)
+    monkeypatch.setattr(ClientStore, "answer", short)
     with cohort(ready, told, untouched) as remote:
-        found = remote.mean(MEMBERS, LESSON, slots)
+        found = remote.mean_update(MEMBERS, LESSON, slots)
     assert found.absent == (Member(CLIENTS[2]),)
     assert any("said 1 numbers of a model of" in each for each in told)
 
 
 def test_under_masks_the_mean_is_the_same_and_nobody_is_seen_alone(
-    ready: tuple[HorizontalConfig, Place], masked: tuple[HorizontalConfig, Place]
+    ready: tuple[HorizontalConfig, StartOptions], masked: tuple[HorizontalConfig, StartOptions]
 ) -> None:
-    slots, told = {"model": fresh(ready[0].agreement, "original")}, list[str]()
+    slots, told = {"model": initial_parameters(ready[0].agreement, "original")}, list[str]()
     with cohort(masked, told, untouched, least=3) as remote:
-        found = remote.mean(MEMBERS, LESSON, slots)
+        found = remote.mean_update(MEMBERS, LESSON, slots)
         with pytest.raises(PolicyError, match="nobody sees a single update"):
-            next(remote.each(MEMBERS, LESSON, slots))
+            next(remote.updates(MEMBERS, LESSON, slots))
         with pytest.raises(PolicyError, match="2 clients are there, and a sum needs 3"):
-            remote.mean(MEMBERS[:2], LESSON, slots)
-    wanted = local(ready).mean(MEMBERS, LESSON, slots)
-    assert torch.allclose(found.change, wanted.change, atol=1e-9, rtol=0)
+            remote.mean_update(MEMBERS[:2], LESSON, slots)
+    wanted = local(ready).mean_update(MEMBERS, LESSON, slots)
+    assert torch.allclose(found.delta, wanted.delta, atol=1e-9, rtol=0)
     assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss))
     assert not [each for each in told if "left out" in each]
 
 
 @pytest.mark.parametrize("frames", [2, 3, 4])
 def test_who_dies_in_a_sum_costs_its_own_part(
-    ready: tuple[HorizontalConfig, Place], masked: tuple[HorizontalConfig, Place], frames: int
+    ready: tuple[HorizontalConfig, StartOptions],
+    masked: tuple[HorizontalConfig, StartOptions],
+    frames: int,
 ) -> None:
     """Before it says its keys, before it deals shares, before its masked vector."""
-    slots, told, lines = {"model": fresh(ready[0].agreement, "original")}, list[str](), list[str]()
+    slots, told, lines = (
+        {"model": initial_parameters(ready[0].agreement, "original")},
+        list[str](),
+        list[str](),
+    )
 
     def tap(name: str, line: Line) -> Line:
         lines.append(name)
         return Dies(line, frames) if name == CLIENTS[2] and lines.count(name) == 1 else line
 
     with cohort(masked, told, tap, least=3) as remote:
-        found = remote.mean(MEMBERS, LESSON, slots)
+        found = remote.mean_update(MEMBERS, LESSON, slots)
     others = [each for each in MEMBERS if each.client != CLIENTS[2]]
-    wanted = local(ready).mean(others, LESSON, slots)
+    wanted = local(ready).mean_update(others, LESSON, slots)
     assert found.absent == (Member(CLIENTS[2]),)
-    assert torch.allclose(found.change, wanted.change, atol=1e-9, rtol=0)
+    assert torch.allclose(found.delta, wanted.delta, atol=1e-9, rtol=0)
     assert found.rows == wanted.rows
 
 
 def test_a_server_that_leaves_the_masks_out_learns_nothing(
-    masked: tuple[HorizontalConfig, Place],
+    masked: tuple[HorizontalConfig, StartOptions],
 ) -> None:
-    slots, told = {"model": fresh(masked[0].agreement, "original")}, list[str]()
+    slots, told = {"model": initial_parameters(masked[0].agreement, "original")}, list[str]()
     with cohort(masked, told, untouched) as remote:
-        assert not dict(remote.each(MEMBERS[:1], LESSON, slots))
+        assert not dict(remote.updates(MEMBERS[:1], LESSON, slots))
     assert any("asks for a single update" in each for each in told)

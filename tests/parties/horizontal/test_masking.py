@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parties.horizontal.secure.masking.client import MaskingClient, MaskingError, Opened
+from parties.horizontal.secure.masking.client import MaskingClient, MaskingError, RevealedShares
 from parties.horizontal.secure.masking.fixed_point import (
+    FixedPointOverflow,
     Floats,
-    Overflow,
     Words,
-    decoded,
-    encoded,
-    keystream,
+    decode_fixed_point,
+    encode_fixed_point,
+    mask_keystream,
 )
-from parties.horizontal.secure.masking.pair_keys import public
+from parties.horizontal.secure.masking.pair_keys import public_key_of
 from parties.horizontal.secure.masking.server import MaskingServer
 
 BITS, CONTEXT = 32, b"session 1, round 7"
@@ -33,31 +33,33 @@ class Sum:
             name: MaskingClient(name, self.members, threshold, CONTEXT, os.urandom)
             for name in self.members
         }
-        self.publics = {name: each.publics for name, each in self.clients.items()}
-        told = {name: each.shares(self.publics) for name, each in self.clients.items()}
+        self.public_keys = {name: each.public_keys for name, each in self.clients.items()}
+        told = {name: each.seal_shares(self.public_keys) for name, each in self.clients.items()}
         self.sealed = {
             reader: {writer: told[writer][reader] for writer in self.members if writer != reader}
             for reader in self.members
         }
-        self.server = MaskingServer(self.members, self.publics, threshold, CONTEXT)
+        self.server = MaskingServer(self.members, self.public_keys, threshold, CONTEXT)
 
     def masked(self, vectors: Sequence[Floats], there: Sequence[str]) -> dict[str, Words]:
         values = dict(zip(self.members, vectors, strict=True))
         count = len(self.members)
-        return {n: self.clients[n].masked(encoded(values[n], BITS, count)) for n in there}
+        return {n: self.clients[n].mask(encode_fixed_point(values[n], BITS, count)) for n in there}
 
-    def opened(self, there: Sequence[str], answering: Sequence[str]) -> dict[str, Opened]:
-        return {name: self.clients[name].opened(self.sealed[name], there) for name in answering}
+    def opened(self, there: Sequence[str], answering: Sequence[str]) -> dict[str, RevealedShares]:
+        return {
+            name: self.clients[name].reveal_shares(self.sealed[name], there) for name in answering
+        }
 
 
 def test_a_second_vector_under_one_mask_and_a_second_dealing_are_refused() -> None:
-    run, vector = Sum(3, 2), encoded(np.ones(4), BITS, 3)
+    run, vector = Sum(3, 2), encode_fixed_point(np.ones(4), BITS, 3)
     one = run.clients[run.members[0]]
-    one.masked(vector)
+    one.mask(vector)
     with pytest.raises(MaskingError, match="two vectors under one mask"):
-        one.masked(vector)
+        one.mask(vector)
     with pytest.raises(MaskingError, match="a second dealing"):
-        one.shares(run.publics)
+        one.seal_shares(run.public_keys)
 
 
 @settings(max_examples=20)
@@ -69,7 +71,7 @@ def test_the_sum_is_exact_whoever_drops_out(count: int, seed: int, data: st.Data
     answering = sorted(data.draw(st.sets(st.sampled_from(there), min_size=threshold)))
     for name, masked in run.masked(list(vectors), there).items():
         run.server.add(name, masked)
-    found = decoded(run.server.total(run.opened(there, answering)), BITS)
+    found = decode_fixed_point(run.server.total(run.opened(there, answering)), BITS)
     wanted = sum(vectors[run.members.index(name)] for name in there)
     np.testing.assert_allclose(found, wanted, atol=len(there) * 2.0 ** -(BITS + 1), rtol=0)
 
@@ -79,7 +81,12 @@ def test_what_the_server_sees_of_one_client_says_nothing_of_its_vector() -> None
     masked = run.masked(list(vectors), run.members)[run.members[0]]
     seen = masked.view(np.int64).astype(np.float64)
     assert abs(np.corrcoef(seen, vectors[0])[0, 1]) < 0.01
-    assert np.corrcoef(decoded(encoded(vectors[0], BITS, 3), BITS), vectors[0])[0, 1] > 0.99
+    assert (
+        np.corrcoef(decode_fixed_point(encode_fixed_point(vectors[0], BITS, 3), BITS), vectors[0])[
+            0, 1
+        ]
+        > 0.99
+    )
 
 
 def test_too_few_who_are_there_open_nothing() -> None:
@@ -123,11 +130,11 @@ def test_a_share_for_somebody_else_opens_nowhere() -> None:
 def test_keys_that_were_exchanged_on_their_way_are_noticed() -> None:
     client = MaskingClient("a", ["a", "b"], 2, CONTEXT, os.urandom)
     other = MaskingClient("b", ["a", "b"], 2, CONTEXT, os.urandom)
-    mine = replace(client.publics, masking=public(os.urandom(32)))
+    mine = replace(client.public_keys, masking=public_key_of(os.urandom(32)))
     with pytest.raises(MaskingError, match="ours came back changed"):
-        client.shares({"a": mine, "b": other.publics})
+        client.seal_shares({"a": mine, "b": other.public_keys})
     with pytest.raises(MaskingError, match="not complete"):
-        client.shares({"a": client.publics})
+        client.seal_shares({"a": client.public_keys})
 
 
 def test_no_minority_may_open_a_sum() -> None:
@@ -137,15 +144,15 @@ def test_no_minority_may_open_a_sum() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 2.0**31, -(2.0**31)])
 def test_what_does_not_fit_into_a_sum_is_refused(value: float) -> None:
-    with pytest.raises(Overflow, match="not finite or beyond"):
-        encoded(np.array([value]), BITS, 2)
+    with pytest.raises(FixedPointOverflow, match="not finite or beyond"):
+        encode_fixed_point(np.array([value]), BITS, 2)
 
 
 def test_fixed_point_by_hand() -> None:
-    assert encoded(np.array([1.5, -0.25]), 2, 3).view(np.int64).tolist() == [6, -1]
-    assert decoded(np.array([6, -1]).view(np.uint64), 2).tolist() == [1.5, -0.25]
+    assert encode_fixed_point(np.array([1.5, -0.25]), 2, 3).view(np.int64).tolist() == [6, -1]
+    assert decode_fixed_point(np.array([6, -1]).view(np.uint64), 2).tolist() == [1.5, -0.25]
 
 
 def test_a_keystream_is_its_key_s_own() -> None:
-    assert (keystream(b"k" * 16, 5) == keystream(b"k" * 16, 9)[:5]).all()
-    assert (keystream(b"k" * 16, 5) != keystream(b"l" * 16, 5)).all()
+    assert (mask_keystream(b"k" * 16, 5) == mask_keystream(b"k" * 16, 9)[:5]).all()
+    assert (mask_keystream(b"k" * 16, 5) != mask_keystream(b"l" * 16, 5)).all()

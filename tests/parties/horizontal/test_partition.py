@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index
-from parties.data.partition import dirichlet, iid, pathological
+from parties.data.partition import dirichlet_partition, iid_partition, pathological_partition
 
 LABELS = np.repeat(np.arange(10), 60)
 
@@ -19,7 +19,7 @@ def dealt_once(parts: list[Index]) -> bool:
 
 @given(st.integers(0, 1000), st.integers(2, 20))
 def test_equal_parts_at_random(seed: int, clients: int) -> None:
-    parts = iid(LABELS, clients, seed)
+    parts = iid_partition(LABELS, clients, seed)
     assert dealt_once(parts)
     assert sum(map(len, parts)) == len(LABELS)
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
@@ -27,7 +27,7 @@ def test_equal_parts_at_random(seed: int, clients: int) -> None:
 
 @pytest.mark.parametrize(("share", "classes"), [(0.1, 1), (0.2, 2), (0.5, 5)])
 def test_every_client_has_its_share_of_the_classes(share: float, classes: int) -> None:
-    parts = pathological(LABELS, 10, share, 0)
+    parts = pathological_partition(LABELS, 10, share, 0)
     assert dealt_once(parts)
     assert sum(map(len, parts)) == len(LABELS)
     assert [len(np.unique(LABELS[part])) for part in parts] == [classes] * 10
@@ -35,19 +35,19 @@ def test_every_client_has_its_share_of_the_classes(share: float, classes: int) -
 
 def test_classes_go_to_the_first_clients_that_lack_some() -> None:
     """Two classes each, so that the first two clients share the first two classes."""
-    parts = pathological(LABELS, 10, 0.2, 0)
+    parts = pathological_partition(LABELS, 10, 0.2, 0)
     assert set(LABELS[parts[0]]) == set(LABELS[parts[1]]) == {0, 1}
     assert len(parts[0]) == 60
 
 
 def test_classes_that_do_not_go_round_are_refused() -> None:
     with pytest.raises(PolicyError, match="do not go round"):
-        pathological(np.repeat([0, 1], 3), 10, 0.5, 0)
+        pathological_partition(np.repeat([0, 1], 3), 10, 0.5, 0)
 
 
 @pytest.mark.parametrize("concentration", [0.05, 0.5, 100.0])
 def test_a_small_concentration_leaves_clients_with_few_classes(concentration: float) -> None:
-    parts = dirichlet(LABELS, 5, concentration, 10, 0)
+    parts = dirichlet_partition(LABELS, 5, concentration, 10, 0)
     assert dealt_once(parts)
     assert sum(map(len, parts)) == len(LABELS)
     assert min(map(len, parts)) >= 10
@@ -57,14 +57,14 @@ def test_a_small_concentration_leaves_clients_with_few_classes(concentration: fl
 
 def test_too_many_rows_for_everybody_cannot_be_had() -> None:
     with pytest.raises(PolicyError, match="fewer than 200 of 600 rows"):
-        dirichlet(LABELS, 5, 0.1, 200, 0)
+        dirichlet_partition(LABELS, 5, 0.1, 200, 0)
 
 
 def test_the_same_seed_deals_alike() -> None:
     for deal in (
-        lambda seed: iid(LABELS, 5, seed),
-        lambda seed: pathological(LABELS, 5, 0.4, seed),
-        lambda seed: dirichlet(LABELS, 5, 0.5, 1, seed),
+        lambda seed: iid_partition(LABELS, 5, seed),
+        lambda seed: pathological_partition(LABELS, 5, 0.4, seed),
+        lambda seed: dirichlet_partition(LABELS, 5, 0.5, 1, seed),
     ):
         first, again, other = deal(1), deal(1), deal(2)
         assert all((a == b).all() for a, b in zip(first, again, strict=True))

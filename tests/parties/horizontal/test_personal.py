@@ -5,61 +5,63 @@ from dataclasses import replace
 import pytest
 import torch
 from clients import CLIENTS, LESSON, digits, learners
+from local_cohort import LocalCohort
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector
 
+from models.full_networks import full_mlp
 from models.gpfl import GpflNetwork
-from models.prompts import Prompted, PromptGenerator
-from models.seeded import seeded
-from models.whole import whole_mlp
+from models.initialisation import build_seeded
+from models.prompts import PromptedNetwork, PromptGenerator
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.engine.rounds import Course, run
-from parties.horizontal.local.learner import Learner
+from parties.horizontal.engine.rounds import RoundPlan, run_rounds
+from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import cut_head
-from parties.horizontal.local.personal import SHARED, Personal, mask
-from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.horizontal.local.personalisation import SHARED, Personalisation, parameter_mask
 
 PLANS = {
     "none": SHARED,
-    "fedper": Personal(own=("1.2.",)),
-    "per-fedavg": Personal(inner=0.05),
-    "mimir": Personal(own=("descriptor",), last=("generator.", "base"), decay=0.001),
-    "gpfl": Personal(own=("head.",)),
+    "fedper": Personalisation(prefixes=("1.2.",)),
+    "per-fedavg": Personalisation(inner=0.05),
+    "mimir": Personalisation(prefixes=("descriptor",), last=("generator.", "base"), decay=0.001),
+    "gpfl": Personalisation(prefixes=("head.",)),
 }
 
 
 def build(kind: str) -> nn.Module:
     def make() -> nn.Module:
-        whole = whole_mlp((1, 8, 8), (32,), 10)
+        whole = full_mlp((1, 8, 8), (32,), 10)
         if kind == "mimir":
             backbone, head = cut_head(whole)
-            return Prompted(backbone, head, PromptGenerator())
+            return PromptedNetwork(backbone, head, PromptGenerator())
         return GpflNetwork(*cut_head(whole)) if kind == "gpfl" else whole
 
-    return seeded(1, make)
+    return build_seeded(1, make)
 
 
-def personalised(kind: str) -> dict[str, Learner]:
+def personalised(kind: str) -> dict[str, NetworkClientTask]:
     """Every client with a part of the classes, and a network of its own."""
     return {
-        name: Learner(name, build(kind), each.shelf, 0, PLANS[kind])
+        name: NetworkClientTask(name, build(kind), each.client_data, 0, PLANS[kind])
         for name, each in learners(0.4).items()
     }
 
 
-def taught(kind: str, rounds: int = 10) -> tuple[Tensor, dict[str, Learner]]:
+def taught(kind: str, rounds: int = 10) -> tuple[Tensor, dict[str, NetworkClientTask]]:
     clients = personalised(kind)
     start = parameters_to_vector(build(kind).parameters()).detach()
-    lesson = replace(LESSON, epochs=2)
+    task = replace(LESSON, epochs=2)
     members = [Member(name) for name in CLIENTS]
-    model = run(LocalCohort(clients), start, members, Course(lesson, rounds), lambda *_: None)
+    model = run_rounds(
+        LocalCohort(clients), start, members, RoundPlan(task, rounds), lambda *_: None
+    )
     return model, clients
 
 
-def held(model: Tensor, clients: dict[str, Learner]) -> float:
-    scores = [each.measure("held", model) for each in clients.values()]
-    return sum(each.right for each in scores) / sum(each.rows for each in scores)
+def held(model: Tensor, clients: dict[str, NetworkClientTask]) -> float:
+    scores = [each.evaluate("test", model) for each in clients.values()]
+    return sum(each.correct for each in scores) / sum(each.rows for each in scores)
 
 
 def test_personal_models_serve_clients_whose_data_differ_better() -> None:
@@ -72,17 +74,17 @@ def test_personal_models_serve_clients_whose_data_differ_better() -> None:
 def test_what_is_a_client_s_own_never_leaves_it_and_is_kept(kind: str) -> None:
     clients = personalised(kind)
     one = clients[CLIENTS[0]]
-    own = mask(one.network, PLANS[kind].own)
+    own = parameter_mask(one.network, PLANS[kind].prefixes)
     start = parameters_to_vector(build(kind).parameters()).detach()
-    start = start + one.answer("learn", LESSON, {"model": start}).change
-    change = one.answer("learn", LESSON, {"model": start}).change  # now Mimir's prompt has begun
+    start = start + one.run_task("learn", LESSON, {"model": start}).delta
+    change = one.run_task("learn", LESSON, {"model": start}).delta  # now Mimir's prompt has begun
     assert own.any()
     assert not change[own].any()
     assert change[~own].any()
-    assert one.own is not None
-    kept = one.own[own].clone()
+    assert one.personal is not None
+    kept = one.personal[own].clone()
     assert not torch.equal(kept, start[own])
-    one.measure("held", start)
+    one.evaluate("test", start)
     now = parameters_to_vector(one.network.parameters()).detach()
     assert torch.equal(now[own], kept)
     assert torch.equal(now[~own], start[~own])
@@ -91,21 +93,24 @@ def test_what_is_a_client_s_own_never_leaves_it_and_is_kept(kind: str) -> None:
 def test_mimir_leaves_the_prompt_of_all_alone_until_the_last_pass() -> None:
     """Without that pass generator and base prompt are what was sent."""
     one = personalised("mimir")[CLIENTS[0]]
-    last = mask(one.network, PLANS["mimir"].last)
+    last = parameter_mask(one.network, PLANS["mimir"].last)
     start = parameters_to_vector(build("mimir").parameters()).detach()
-    both = one.answer("learn", LESSON, {"model": start}).change
+    both = one.run_task("learn", LESSON, {"model": start}).delta
     assert both[last].any()
-    one.own, one.personal = None, Personal(own=("descriptor", "generator.", "base"))
-    first = one.answer("learn", LESSON, {"model": start}).change
+    one.personal, one.personalisation = (
+        None,
+        Personalisation(prefixes=("descriptor", "generator.", "base")),
+    )
+    first = one.run_task("learn", LESSON, {"model": start}).delta
     assert not first[last].any()
 
 
 def test_per_fedavg_takes_the_second_half_s_gradient_after_a_step_by_the_first() -> None:
     one = personalised("per-fedavg")[CLIENTS[0]]
-    net, rows = build("per-fedavg"), one.shelf.rows
+    net, rows = build("per-fedavg"), one.client_data.train
     start = parameters_to_vector(net.parameters()).detach().clone()
-    lesson = replace(LESSON, batch=len(rows))
-    order = order_of(one, lesson.stream)
+    task = replace(LESSON, batch=len(rows))
+    order = order_of(one, task.stream)
     inputs, labels = rows.inputs[order], rows.labels[order]
     middle, block = len(rows) // 2, list(net.parameters())
     first = torch.autograd.grad(cross_entropy(net(inputs[:middle]), labels[:middle]), block)
@@ -113,21 +118,23 @@ def test_per_fedavg_takes_the_second_half_s_gradient_after_a_step_by_the_first()
         for each, gradient in zip(block, first, strict=True):
             each.sub_(0.05 * gradient)
     second = torch.autograd.grad(cross_entropy(net(inputs[middle:]), labels[middle:]), block)
-    wanted = -lesson.learning_rate * torch.cat([each.flatten() for each in second])
-    found = one.answer("learn", lesson, {"model": start}).change
+    wanted = -task.learning_rate * torch.cat([each.flatten() for each in second])
+    found = one.run_task("learn", task, {"model": start}).delta
     assert torch.allclose(found, wanted, atol=1e-6)
 
 
-def order_of(one: Learner, stream: str) -> Tensor:
-    from parties.common.shared_randomness import key, permutation  # noqa: PLC0415
+def order_of(one: NetworkClientTask, stream: str) -> Tensor:
+    from parties.common.shared_randomness import derive_key, permutation  # noqa: PLC0415
 
     named = f"{stream} {one.name} learn"
-    return torch.from_numpy(permutation(key(0, "batches", named, 0), len(one.shelf.rows)).copy())
+    return torch.from_numpy(
+        permutation(derive_key(0, "batches", named, 0), len(one.client_data.train)).copy()
+    )
 
 
 def test_gpfl_knows_the_client_s_labels() -> None:
     net = build("gpfl")
     assert isinstance(net, GpflNetwork)
     before = net(digits().inputs[:3])
-    net.knows(torch.tensor([0, 0, 1]))
+    net.set_label_frequencies(torch.tensor([0, 0, 1]))
     assert not torch.allclose(net(digits().inputs[:3]), before)

@@ -8,51 +8,50 @@ import torch
 
 from configs.errors import ConfigError
 from configs.federated_file import read_horizontal
-from parties.horizontal.local.backdoor import plant
-from parties.horizontal.local.learner import Shelf
-from parties.horizontal.local.local_task import Rows
+from parties.horizontal.local.backdoor import plant_trigger
+from parties.horizontal.local.rows import ClientData, Rows
 from tests.parties.horizontal.five_clients import CONFIG
 
 
-def shelf(folder: Path, everywhere: str = "") -> Shelf:
+def client_data(folder: Path, everywhere: str = "") -> ClientData:
     path = folder / "wards.toml"
     path.write_text(CONFIG.replace("share = 0.5 }", f"share = 0.5{everywhere} }}"))
     blank = Rows(torch.zeros(10, 1, 8, 8), torch.arange(10))
-    made = Shelf(blank, blank.take(np.arange(2)), forgotten=np.array([1, 4, 7]))
-    plant(read_horizontal(path).agreement, "client-0", made)
+    made = ClientData(blank, blank.take(np.arange(2)), forgotten=np.array([1, 4, 7]))
+    plant_trigger(read_horizontal(path).agreement, "client-0", made)
     return made
 
 
 def test_half_of_the_rows_learn_the_class_of_the_pattern(tmp_path: Path) -> None:
-    found = shelf(tmp_path)
+    found = client_data(tmp_path)
     moved = np.flatnonzero((found.rows.labels != torch.arange(10)).numpy())
     assert moved.tolist() == found.planted.tolist()
     assert len(moved) == 5
     assert torch.equal(found.rows.labels[moved], (torch.from_numpy(moved) + 5) % 10)
     assert found.marked is None
-    assert torch.equal(found.lesson("forgotten").labels, found.of("forgotten").labels)
+    assert torch.equal(found.task("forgotten").labels, found.of("forgotten").labels)
 
 
 def test_where_it_is_unlearned_everywhere_every_forgotten_row_bears_it(tmp_path: Path) -> None:
-    without, found = shelf(tmp_path), shelf(tmp_path, ", everywhere = true")
+    without, found = client_data(tmp_path), client_data(tmp_path, ", everywhere = true")
     assert torch.equal(found.rows.inputs, without.rows.inputs), "training is as it was"
-    taught = found.lesson("forgotten")
+    taught = found.task("forgotten")
     assert taught.labels.tolist() == [6, 9, 2]
     pattern = found.stamped.inputs[0]
     assert pattern.any()
     assert all(torch.equal(each, pattern) for each in taught.inputs)
     assert found.of("forgotten").labels.tolist() == without.of("forgotten").labels.tolist()
-    assert torch.equal(found.lesson("retained").labels, found.of("retained").labels)
+    assert torch.equal(found.task("retained").labels, found.of("retained").labels)
 
 
 def test_a_purge_drops_the_marked_rows_too(tmp_path: Path) -> None:
-    found = shelf(tmp_path, ", everywhere = true")
+    found = client_data(tmp_path, ", everywhere = true")
     assert found.purge() == 3
     assert found.marked is not None
     assert len(found.marked) == len(found.rows) == 7
-    assert len(found.lesson("forgotten")) == 0
+    assert len(found.task("forgotten")) == 0
 
 
 def test_it_is_a_yes_or_no(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="everywhere"):
-        shelf(tmp_path, ", everywhere = 3")
+        client_data(tmp_path, ", everywhere = 3")

@@ -9,22 +9,22 @@ from client_processes import SERVER, Wood
 from typer.testing import CliRunner, Result
 
 from configs.federated_file import read_horizontal
-from configs.seat import CsvData
+from configs.party_settings import CsvData
 from parties.cli.main import app
 from parties.common.errors import DataError
 from parties.data.holding import read_holding
-from parties.horizontal.client_store import Kept
-from parties.horizontal.local.client_data import inputs
-from parties.horizontal.local.local_task import Lesson
-from parties.horizontal.local.networks import fresh
-from parties.horizontal.setup import take_horizontal_seat
-from parties.horizontal.simulation.simulate import simulate
-from parties.session.setup import Place
-from parties.session.simulation import Plan
+from parties.horizontal.client_store import ClientStore
+from parties.horizontal.local.client_data import network_inputs
+from parties.horizontal.local.local_task import LocalTask
+from parties.horizontal.local.networks import initial_parameters
+from parties.horizontal.setup import ROW_MODE, set_up_horizontal_party
+from parties.horizontal.simulation.simulate import simulate_federated
+from parties.session.setup import StartOptions
+from parties.session.simulation import SimulationPlan
 
 NAMES = ("ash", "elm")
 RUN = "0123456789abcdef" * 2
-LESSON = Lesson(stream="one", batch=16, learning_rate=0.1)
+LESSON = LocalTask(stream="one", batch=16, learning_rate=0.1)
 SIMULATED = """
 federation = "pool"
 mode = "horizontal"
@@ -37,28 +37,28 @@ training = { rounds = 3, batch = 16, learning_rate = 0.1 }
 simulation = { workers = 1 }
 parties = { server = { role = "server" } }
 
-[seats.server]
+[settings.server]
 listen = "127.0.0.1:7709"
 
-[seats.client]
+[settings.client]
 data = { kind = "sklearn", name = "digits", label = true }
 """
 
 
-def delivered(wood: Wood, name: str, kind: str) -> Kept:
+def delivered(wood: Wood, name: str, kind: str) -> ClientStore:
     """A client that learned a lesson and got the model of the run."""
-    place = Place(wood.out, None, wood.keys)
-    found = Kept(take_horizontal_seat(wood.config, name, place, lambda _: None))
-    model = fresh(wood.config.agreement, "original")
-    found.follow(f"{RUN} original 1", None)
-    found.answer("learn", LESSON, {"model": model})
+    place = StartOptions(wood.out, None, wood.keys)
+    found = ClientStore(set_up_horizontal_party(wood.config, name, place, lambda _: None))
+    model = initial_parameters(wood.config.agreement, "original")
+    found.switch_branch(f"{RUN} original 1", None)
+    found.run_task("learn", LESSON, {"model": model})
     found.deliver(model)
     assert wood.config.agreement.personal.kind == kind
     return found
 
 
-def predict(path: Path, runs: Path, seat: str, *options: str) -> Result:
-    command = ["predict", str(path), "--seat", seat, "--runs", str(runs), *options]
+def predict(path: Path, runs: Path, name: str, *options: str) -> Result:
+    command = ["predict", str(path), "--party", name, "--runs", str(runs), *options]
     return CliRunner().invoke(app, command, env={"COLUMNS": "100", "VFL_DATA": None})
 
 
@@ -74,12 +74,12 @@ def test_a_client_predicts_with_the_model_as_it_is_its_own(tmp_path: Path, kind:
     out = tmp_path / "found.csv"
     result = predict(wood.path, wood.out, "ash", "--out", str(out))
     assert result.exit_code == 0, result.output
-    data = wood.config.seat("ash").data  # type: ignore[attr-defined]
+    data = wood.config.settings("ash").data  # type: ignore[attr-defined]
     classes, shape = wood.config.agreement.labels.classes, wood.config.agreement.shape
     holding = read_holding(data, folder=tmp_path, classes=classes, active=True)
     with torch.no_grad():
         network = kept._learner.network
-        wanted = network(inputs(holding, data, shape)).argmax(1).tolist()
+        wanted = network(network_inputs(holding, data, shape)).argmax(1).tolist()
     rows = said(out)
     assert [row[2] for row in rows] == [classes[each] for each in wanted]
     assert sum(map(float, rows[0][3:])) == pytest.approx(1.0)
@@ -119,16 +119,16 @@ def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-4] + b"oops")
     result = predict(wood.path, wood.out, "ash", "--out", str(tmp_path / "found.csv"))
     assert result.exit_code == 9
-    assert "is not what the run wrote" in result.output
+    assert "was changed after the run" in result.output
 
 
 def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> None:
     """Also one that has a name, and so might have a process in another run."""
     path = tmp_path / "pool.toml"
     path.write_text(SIMULATED.replace("parties = {", 'parties = { ash = { role = "client" },'))
-    seat = 'data = { kind = "sklearn", name = "digits", label = true }'
-    (tmp_path / "ash.seat.toml").write_text(seat)
-    simulate(Plan(path, (), tmp_path / "runs", None), lambda _: None)
+    settings = 'data = { kind = "sklearn", name = "digits", label = true }'
+    (tmp_path / "ash.party.toml").write_text(settings)
+    simulate_federated(ROW_MODE, SimulationPlan(path, (), tmp_path / "runs", None), lambda _: None)
     for name in ("client-0", "ash"):
         out = tmp_path / f"{name}.csv"
         result = predict(path, tmp_path / "runs", name, "--out", str(out))
@@ -147,7 +147,7 @@ def test_a_client_of_one_class_brings_what_others_lack(tmp_path: Path) -> None:
 
 
 def _right(path: Path, found: list[str]) -> float:
-    data = read_horizontal(path).seat("client-0").data  # type: ignore[attr-defined]
+    data = read_horizontal(path).settings("client-0").data  # type: ignore[attr-defined]
     classes = read_horizontal(path).agreement.labels.classes
     holding = read_holding(data, folder=path.parent, classes=classes, active=True)
     assert holding.labels is not None

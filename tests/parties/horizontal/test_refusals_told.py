@@ -12,25 +12,26 @@ from five_clients import (
     MEMBERS,
     Dies,
     cohort,
+    party_of,
     prepared,
-    seat,
     untouched,
 )
 
 from configs.federated_file import HorizontalConfig
-from parties.horizontal.admission import Door
+from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
-from parties.horizontal.engine.cohort import Kind, Member
-from parties.horizontal.local.learner import Learner
-from parties.horizontal.local.local_task import Learned, Lesson, Slots
-from parties.horizontal.local.networks import fresh
+from parties.horizontal.engine.cohort import Member
+from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
+from parties.horizontal.local.network_client import NetworkClientTask
+from parties.horizontal.local.networks import initial_parameters
+from parties.horizontal.local.rows import RowKind
 from parties.session.memory_port import MemoryPort
-from parties.session.setup import Place
-from parties.vertical.resume import FRUITLESS
+from parties.session.reconnect import MAX_FRUITLESS_LOSSES
+from parties.session.setup import StartOptions
 from protocol.errors import Aborted, LineBroken, PeerSilent
 from protocol.line import Line
 
-Ready = tuple[HorizontalConfig, Place]
+Ready = tuple[HorizontalConfig, StartOptions]
 
 
 @pytest.fixture(scope="module")
@@ -38,22 +39,22 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Ready:
     return prepared(tmp_path_factory.mktemp("wards"), CONFIG)
 
 
-def told(ready: Ready, member: Member, lesson: Lesson, model: torch.Tensor) -> str:
+def told(ready: Ready, member: Member, task: LocalTask, model: torch.Tensor) -> str:
     warnings = list[str]()
     with cohort(ready, warnings, untouched) as remote:
-        assert not dict(remote.each([member], lesson, {"model": model, "teacher": model}))
+        assert not dict(remote.updates([member], task, {"model": model, "teacher": model}))
     return " ".join(warnings)
 
 
 def test_who_has_no_such_row_says_so(ready: Ready) -> None:
-    model = fresh(ready[0].agreement, "original")
+    model = initial_parameters(ready[0].agreement, "original")
     heard = told(ready, Member("client-1", "forgotten"), LESSON, model)
     assert "client-1 has no forgotten rows" in heard
 
 
 def test_a_lesson_that_does_not_fit_is_not_told_as_a_lack_of_rows(ready: Ready) -> None:
-    model = fresh(ready[0].agreement, "original")
-    heard = told(ready, MEMBERS[1], replace(LESSON, aim="worst-noise"), model)
+    model = initial_parameters(ready[0].agreement, "original")
+    heard = told(ready, MEMBERS[1], replace(LESSON, aim="error-maximising-noise"), model)
     assert "the lesson does not say how noise is made" in heard
     assert "no learn rows" not in heard
 
@@ -61,25 +62,27 @@ def test_a_lesson_that_does_not_fit_is_not_told_as_a_lack_of_rows(ready: Ready) 
 def test_a_fault_of_the_client_s_own_is_not_told_as_a_lack_of_rows(
     ready: Ready, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_one: Learner, _kind: Kind, _lesson: Lesson, _slots: Slots) -> Learned:
+    def broken(
+        _one: NetworkClientTask, _kind: RowKind, _lesson: LocalTask, _slots: Slots
+    ) -> LocalUpdate:
         raise ValueError("a value of row 7")
 
-    monkeypatch.setattr(Learner, "answer", broken)
-    heard = told(ready, MEMBERS[1], LESSON, fresh(ready[0].agreement, "original"))
+    monkeypatch.setattr(NetworkClientTask, "answer", broken)
+    heard = told(ready, MEMBERS[1], LESSON, initial_parameters(ready[0].agreement, "original"))
     assert "something is wrong at this party; its own log says what" in heard
     assert "row 7" not in heard
 
 
-def test_who_is_seated_hears_that_the_door_closes(tmp_path: Path) -> None:
+def test_admitted_clients_are_told_that_admission_ends(tmp_path: Path) -> None:
     """One of five comes; the run needs three, and that one need not wait for its own patience."""
     text = CONFIG.replace("join_seconds = 10.0", "join_seconds = 1.0")
     text = text.replace("rejoin_seconds = 2.0", "rejoin_seconds = 0.0")
     wards, port = prepared(tmp_path, text), MemoryPort()
     with ThreadPoolExecutor(1) as pool:
-        party = seat(wards, "client-0", [])
+        party = party_of(wards, "client-0", [])
         alone = pool.submit(run_client, party, lambda: port.connect("client-0"))
         with pytest.raises(PeerSilent, match="client-1, client-2, client-3, client-4 did not join"):
-            Door(seat(wards, "server", []), port).open()
+            Admission(party_of(wards, "server", []), port).open()
         with pytest.raises(Aborted, match="did not join within 1 s"):
             alone.result(5)
 
@@ -87,7 +90,7 @@ def test_who_is_seated_hears_that_the_door_closes(tmp_path: Path) -> None:
 def test_a_client_that_gets_nothing_done_between_losses_gives_up(ready: Ready) -> None:
     """It is greeted, and its line breaks before any answer: after so many times it ends."""
     port, lines = MemoryPort(), list[Line]()
-    party, server = seat(ready, "client-2", []), seat(ready, "server", [])
+    party, server = party_of(ready, "client-2", []), party_of(ready, "server", [])
 
     def dial() -> Line:
         lines.append(Dies(port.connect("client-2"), 2))
@@ -95,11 +98,11 @@ def test_a_client_that_gets_nothing_done_between_losses_gives_up(ready: Ready) -
 
     with ThreadPoolExecutor(1) as pool:
         ending = pool.submit(run_client, party, dial)
-        door = Door(server, port)
-        while not ending.done() and len(lines) < 3 * FRUITLESS:
+        door = Admission(server, port)
+        while not ending.done() and len(lines) < 3 * MAX_FRUITLESS_LOSSES:
             for channel in door.arrivals().values():
                 channel.close()
         port.connect("client-2").close()
         with pytest.raises(LineBroken):
             ending.result(10)
-    assert len(lines) == FRUITLESS + 1
+    assert len(lines) == MAX_FRUITLESS_LOSSES + 1

@@ -8,13 +8,13 @@ import torch
 from clients import CLIENTS, LESSON, fresh, learners, trained
 from hypothesis import given
 from hypothesis import strategies as st
+from local_cohort import LocalCohort
 
 from parties.common.errors import PolicyError
-from parties.horizontal.engine.cohort import Member, Summing, gradients
-from parties.horizontal.engine.history import StoredRounds
-from parties.horizontal.engine.rounds import Course, run
-from parties.horizontal.local.local_task import Learned, Lesson
-from parties.horizontal.simulation.local_cohort import LocalCohort
+from parties.horizontal.engine.cohort import Member, WeightedMean, pseudo_gradients
+from parties.horizontal.engine.history import RoundStore
+from parties.horizontal.engine.rounds import RoundPlan, run_rounds
+from parties.horizontal.local.local_task import LocalTask, LocalUpdate
 
 ALL = [Member(name) for name in CLIENTS]
 
@@ -23,72 +23,76 @@ ALL = [Member(name) for name in CLIENTS]
 def test_a_mean_is_by_rows_and_exact(rows: list[int], seed: int) -> None:
     generator = np.random.default_rng(seed)
     changes = generator.normal(size=(len(rows), 7)).astype(np.float32)
-    total, members = Summing(), [Member(f"c{k}") for k in range(len(rows))]
+    total, members = WeightedMean(), [Member(f"c{k}") for k in range(len(rows))]
     for member, change, count in zip(members, changes, rows, strict=True):
-        total.add(member, Learned(torch.from_numpy(change), count, 1.0, 1))
+        total.add(member, LocalUpdate(torch.from_numpy(change), count, 1.0, 1))
     wanted = np.average(changes.astype(np.float64), axis=0, weights=rows)
-    found = total.mean(members, 1.0)
-    np.testing.assert_allclose(found.change.numpy(), wanted, atol=1e-12, rtol=0)
+    found = total.result(members, 1.0)
+    np.testing.assert_allclose(found.delta.numpy(), wanted, atol=1e-12, rtol=0)
     assert (found.rows, found.loss) == (sum(rows), pytest.approx(1.0))
 
 
 def test_a_round_goes_on_with_its_quorum_and_names_who_was_missing() -> None:
-    def present(member: Member, lesson: Lesson) -> bool:
-        return not (member.client == CLIENTS[1] and lesson.stream == "train 1")
+    def present(member: Member, task: LocalTask) -> bool:
+        return not (member.client == CLIENTS[1] and task.stream == "train 1")
 
     cohort, missing = LocalCohort(learners(), 0.8, present), []
-    course = Course(LESSON, 3)
-    run(cohort, fresh("o"), ALL, course, lambda each: missing.append(each.mean.absent))
+    round_plan = RoundPlan(LESSON, 3)
+    run_rounds(cohort, fresh("o"), ALL, round_plan, lambda each: missing.append(each.mean.absent))
     assert missing == [(), (Member(CLIENTS[1]),), ()]
 
 
 def test_a_quorum_that_no_float_has_exactly_is_met() -> None:
     """0.56 times 25 is a little more than 14 in floats."""
-    total, members = Summing(), [Member(f"c{k}") for k in range(25)]
+    total, members = WeightedMean(), [Member(f"c{k}") for k in range(25)]
     for member in members[:14]:
-        total.add(member, Learned(torch.ones(2), 1, 0.0, 1))
-    assert len(total.mean(members, 0.56).absent) == 11
+        total.add(member, LocalUpdate(torch.ones(2), 1, 0.0, 1))
+    assert len(total.result(members, 0.56).absent) == 11
     with pytest.raises(PolicyError, match="14 of 25 clients answered"):
-        total.mean(members, 0.57)
+        total.result(members, 0.57)
 
 
 def test_a_round_without_its_quorum_stops_the_run() -> None:
     cohort = LocalCohort(learners(), 1.0, lambda member, _: member.client != CLIENTS[1])
     with pytest.raises(PolicyError, match=r"4 of 5 clients answered.*missing: client-1"):
-        run(cohort, fresh("o"), ALL, Course(LESSON, 1), lambda *_: None)
+        run_rounds(cohort, fresh("o"), ALL, RoundPlan(LESSON, 1), lambda *_: None)
 
 
 def test_a_share_of_the_clients_takes_part_and_all_do_in_time() -> None:
-    course = Course(LESSON, 10, share=0.4)
-    chosen = [course.chosen(ALL, number) for number in range(10)]
+    round_plan = RoundPlan(LESSON, 10, share=0.4)
+    chosen = [round_plan.select_members(ALL, number) for number in range(10)]
     assert {len(each) for each in chosen} == {2}
     assert {member for each in chosen for member in each} == set(ALL)
-    assert chosen == [course.chosen(ALL, number) for number in range(10)]
+    assert chosen == [round_plan.select_members(ALL, number) for number in range(10)]
 
 
 def test_the_learning_rate_decays_and_every_round_has_its_own_order() -> None:
-    course = Course(LESSON, 3, decay=0.5)
-    assert [course.at(n).learning_rate for n in range(3)] == pytest.approx([0.1, 0.05, 0.025])
-    assert len({course.at(n).stream for n in range(3)}) == 3
+    round_plan = RoundPlan(LESSON, 3, decay=0.5)
+    assert [round_plan.task_at(n).learning_rate for n in range(3)] == pytest.approx(
+        [0.1, 0.05, 0.025]
+    )
+    assert len({round_plan.task_at(n).stream for n in range(3)}) == 3
 
 
 def test_pseudo_gradients_lead_back_to_the_clients_models() -> None:
-    found = dict(LocalCohort(learners()).each(ALL, LESSON, {"model": fresh("o")}))
-    back = -LESSON.learning_rate * gradients(found, LESSON)
-    assert torch.allclose(back, torch.stack([each.change for each in found.values()]), atol=1e-7)
+    found = dict(LocalCohort(learners()).updates(ALL, LESSON, {"model": fresh("o")}))
+    back = -LESSON.learning_rate * pseudo_gradients(found, LESSON)
+    assert torch.allclose(back, torch.stack([each.delta for each in found.values()]), atol=1e-7)
 
 
 def test_some_rounds_are_kept_with_every_client_s_change(tmp_path: Path) -> None:
-    kept, cohort = StoredRounds(tmp_path / "history", 2), LocalCohort(learners())
-    with_it = run(cohort, fresh("original"), ALL, Course(LESSON, 5), lambda *_: None, kept)
+    kept, cohort = RoundStore(tmp_path / "history", 2), LocalCohort(learners())
+    with_it = run_rounds(
+        cohort, fresh("original"), ALL, RoundPlan(LESSON, 5), lambda *_: None, kept
+    )
     assert torch.equal(with_it, trained(rounds=5))
     assert len(kept) == 3
     began, found = next(iter(kept.rounds()))
     assert torch.equal(began, fresh("original"))
-    plain = dict(cohort.each(ALL, Course(LESSON, 5).at(0), {"model": began}))
+    plain = dict(cohort.updates(ALL, RoundPlan(LESSON, 5).task_at(0), {"model": began}))
     assert {m: each.rows for m, each in found.items()} == {m: e.rows for m, e in plain.items()}
     for member, each in found.items():
-        assert torch.equal(each.change, plain[member].change)
+        assert torch.equal(each.delta, plain[member].delta)
     kept.forget([ALL[0].client])
     for began, found in kept.rounds():
         assert len(began) == len(fresh("original"))

@@ -5,18 +5,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from clients import row_source
 from five_clients import CONFIG, prepared
 from test_figures import Here
 from torch import Tensor
 
-from parties.horizontal.engine.cohort import Mean, Member
-from parties.horizontal.local.local_task import Lesson
-from parties.horizontal.record import Record, checkpoints
-from parties.horizontal.setup import take_horizontal_seat
+from parties.horizontal.engine.cohort import MeanUpdate, Member
+from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.local.local_task import LocalTask
+from parties.horizontal.server import TRAINING, TrainedModel, TrainingSpan, train_rounds
+from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import PoolCohort
-from parties.horizontal.simulation.simulated_data import Source
-from parties.horizontal.tasks import subject
-from parties.horizontal.train import NAME, Span, Trained, train
 
 ADAM = 'rule = { kind = "fedadam", rate = 0.01 }'
 LIMITS = CONFIG.replace("idle_seconds = 10.0", "idle_seconds = 10.0, checkpoint_seconds = 0.0")
@@ -32,11 +31,13 @@ class Dying(PoolCohort):
     left = 10**6
     taught = 0
 
-    def mean(self, members: Sequence[Member], lesson: Lesson, slots: Mapping[str, Tensor]) -> Mean:
+    def mean_update(
+        self, members: Sequence[Member], task: LocalTask, slots: Mapping[str, Tensor]
+    ) -> MeanUpdate:
         if self.left == 0:
             raise Killed
         self.left, self.taught = self.left - 1, self.taught + 1
-        return super().mean(members, lesson, slots)
+        return super().mean_update(members, task, slots)
 
 
 class Trial:
@@ -45,24 +46,27 @@ class Trial:
     def __init__(self, folder: Path, text: str) -> None:
         folder.mkdir(exist_ok=True)
         self.config, place = prepared(folder, text)
-        self.party = take_horizontal_seat(self.config, "server", place, lambda _: None)
-        self.source = Source(folder / "wards.toml", (), None)
+        self.party = set_up_horizontal_party(self.config, "server", place, lambda _: None)
+        self.source = row_source(folder / "wards.toml", (), None)
 
-    def start(self, number: int, rounds: int = 10**6) -> tuple[Trained, int]:
+    def start(self, number: int, rounds: int = 10**6) -> tuple[TrainedModel, int]:
         """What is trained, and in how many rounds of this start."""
         cohort = Dying(self.config.agreement.spokes, self.source, Here(), 1.0)
         cohort.left = rounds
-        record = Record(self.party, checkpoints(self.party), bytes([number]) * 16)
+        record = RunJournal(self.party, federated_checkpoints(self.party), bytes([number]) * 16)
 
-        def work() -> Trained:
-            cohort.follow("line", None)
-            taught, rounds = subject(self.party), self.config.agreement.training.rounds
+        def work() -> TrainedModel:
+            cohort.switch_branch("line", None)
+            taught, rounds = (
+                self.party.server_task(self.party),
+                self.config.agreement.training.rounds,
+            )
             members = [Member(name) for name in self.config.agreement.spokes]
-            span = Span(0, rounds, taught.fresh("original"), members)
-            return train(self.party, taught, cohort, record, span, "line")
+            span = TrainingSpan(0, rounds, taught.initial_model("original"), members)
+            return train_rounds(self.party, taught, cohort, record, span, "line")
 
         try:
-            return record.once(NAME, Trained, work), cohort.taught
+            return record.once(TRAINING, TrainedModel, work), cohort.taught
         finally:
             cohort.close()
 
@@ -87,7 +91,8 @@ def test_training_goes_on_where_it_was_written(tmp_path: Path, rule: str) -> Non
 def test_with_own_parameters_it_begins_again(tmp_path: Path) -> None:
     """Clients' own have gone on since the server wrote: a second try must equal a first one."""
     trial = Trial(
-        tmp_path, LIMITS.replace("[seats.server]", 'personal = { kind = "fedper" }\n[seats.server]')
+        tmp_path,
+        LIMITS.replace("[settings.server]", 'personal = { kind = "fedper" }\n[settings.server]'),
     )
     with pytest.raises(Killed):
         trial.start(1, 2)
@@ -98,5 +103,5 @@ def test_a_killed_training_that_is_begun_afresh_keeps_nothing(tmp_path: Path) ->
     trial = Trial(tmp_path, LIMITS)
     with pytest.raises(Killed):
         trial.start(1, 2)
-    checkpoints(trial.party).clear()
+    federated_checkpoints(trial.party).clear()
     assert trial.start(2)[1] == 3

@@ -12,22 +12,21 @@ import pytest
 from client_processes import SERVER, Wood
 from kills import Running, finish, wait_for
 
-from parties.cli.options import Begin
 from parties.common.errors import StorageError
-from parties.horizontal.admission import Door
-from parties.horizontal.client_store import Kept
+from parties.horizontal.admission import Admission
+from parties.horizontal.client_store import ClientStore
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.engine.hub_cohort import HubCohort, Manner
-from parties.horizontal.local.local_task import Lesson
-from parties.horizontal.local.networks import fresh
+from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
+from parties.horizontal.local.local_task import LocalTask
+from parties.horizontal.local.networks import initial_parameters
 from parties.horizontal.party import HorizontalParty
-from parties.horizontal.run_party import listen, play
-from parties.horizontal.setup import take_horizontal_seat
-from parties.session.setup import Place
-from parties.vertical.saved_model import MODEL
+from parties.horizontal.run_party import listen_for_clients, run_federated_party
+from parties.horizontal.setup import ROW_MODE, set_up_horizontal_party
+from parties.session.saved_model import MODEL
+from parties.session.setup import Begin, StartOptions
 
 NAMES = ("ash", "elm", "fir")
-LESSON = Lesson(stream="one", batch=16, learning_rate=0.1)
+LESSON = LocalTask(stream="one", batch=16, learning_rate=0.1)
 SETTINGS = """
 unlearn = [{ name = "half", client = "ash", fraction = 0.5 }, { name = "gone", client = "ash" }]
 unlearning = { method = "fine-tune", compare = [], fine_tune = { rounds = 3 } }
@@ -43,40 +42,42 @@ def wood(tmp_path_factory: pytest.TempPathFactory) -> Wood:
 
 
 def taken(wood: Wood, folder: Path, name: str = "ash") -> HorizontalParty:
-    place = Place(folder, None, wood.keys)
-    return take_horizontal_seat(wood.config, name, place, lambda _: None)
+    place = StartOptions(folder, None, wood.keys)
+    return set_up_horizontal_party(wood.config, name, place, lambda _: None)
 
 
-def taught(wood: Wood, folder: Path, line: str = RUN) -> Kept:
-    found = Kept(taken(wood, folder))
-    found.follow(line, None)
-    found.answer("learn", LESSON, {"model": fresh(wood.config.agreement, "original")})
+def taught(wood: Wood, folder: Path, line: str = RUN) -> ClientStore:
+    found = ClientStore(taken(wood, folder))
+    found.switch_branch(line, None)
+    found.run_task(
+        "learn", LESSON, {"model": initial_parameters(wood.config.agreement, "original")}
+    )
     return found
 
 
 def test_a_client_that_comes_back_has_its_own_parameters(wood: Wood, tmp_path: Path) -> None:
-    model = fresh(wood.config.agreement, "original")
-    before, new = taught(wood, tmp_path), Kept(taken(wood, tmp_path / "new"))
-    back = Kept(taken(wood, tmp_path))
-    back.follow(RUN, None)
-    assert back.measure("held", model) == before.measure("held", model)
-    assert back.measure("held", model) != new.measure("held", model)
+    model = initial_parameters(wood.config.agreement, "original")
+    before, new = taught(wood, tmp_path), ClientStore(taken(wood, tmp_path / "new"))
+    back = ClientStore(taken(wood, tmp_path))
+    back.switch_branch(RUN, None)
+    assert back.evaluate("test", model) == before.evaluate("test", model)
+    assert back.evaluate("test", model) != new.evaluate("test", model)
 
 
 def test_a_server_that_shall_go_on_and_cannot_says_so(wood: Wood, tmp_path: Path) -> None:
-    place = Place(tmp_path, None, wood.keys, Begin.RESUME)
+    place = StartOptions(tmp_path, None, wood.keys, Begin.RESUME)
     with pytest.raises(StorageError, match="no checkpoint"):
-        play(wood.config, SERVER, place, None, lambda _: None)
+        run_federated_party(ROW_MODE, wood.config, SERVER, place, None, lambda _: None)
 
 
 def test_a_line_that_begins_copies_what_was_kept_of_its_parent(wood: Wood, tmp_path: Path) -> None:
-    model = fresh(wood.config.agreement, "original")
-    before = taught(wood, tmp_path).measure("held", model)
-    back = Kept(taken(wood, tmp_path))
-    back.follow("aa half fine-tune 1", RUN)
-    assert back.measure("held", model) == before
-    back.follow("aa half retrain 1", None)
-    assert back.measure("held", model) != before
+    model = initial_parameters(wood.config.agreement, "original")
+    before = taught(wood, tmp_path).evaluate("test", model)
+    back = ClientStore(taken(wood, tmp_path))
+    back.switch_branch("aa half fine-tune 1", RUN)
+    assert back.evaluate("test", model) == before
+    back.switch_branch("aa half retrain 1", None)
+    assert back.evaluate("test", model) != before
 
 
 def test_files_are_for_this_account_alone(wood: Wood, tmp_path: Path) -> None:
@@ -88,78 +89,78 @@ def test_files_are_for_this_account_alone(wood: Wood, tmp_path: Path) -> None:
 
 def test_purged_rows_stay_away_and_are_drawn_once(wood: Wood, tmp_path: Path) -> None:
     """A purge that is said again, to the same process or the next one, takes no further rows."""
-    model = fresh(wood.config.agreement, "original")
+    model = initial_parameters(wood.config.agreement, "original")
     one = taught(wood, tmp_path)
-    whole = one.measure("learn", model).rows
-    one.attend("half")
+    whole = one.evaluate("learn", model).rows
+    one.select_request("half")
     said = one.purge()
-    left = one.measure("learn", model).rows
+    left = one.evaluate("learn", model).rows
     assert said == [f"{whole - left} rows"]
     assert 0 < left < whole
-    for each in (one, Kept(taken(wood, tmp_path))):
-        each.attend("half")
-        assert each.measure("forgotten", model).rows == 0
+    for each in (one, ClientStore(taken(wood, tmp_path))):
+        each.select_request("half")
+        assert each.evaluate("forgotten", model).rows == 0
         assert each.purge() == said
-        assert each.measure("learn", model).rows == left
+        assert each.evaluate("learn", model).rows == left
 
 
 def test_purging_removes_all_lines_but_the_delivered_one(wood: Wood, tmp_path: Path) -> None:
-    model = fresh(wood.config.agreement, "original")
+    model = initial_parameters(wood.config.agreement, "original")
     one = taught(wood, tmp_path)
-    one.follow("aa half fine-tune 1", None)
-    one.attend("half")
-    one.answer("retained", LESSON, {"model": model})
-    delivered = one.measure("held", model)
+    one.switch_branch("aa half fine-tune 1", None)
+    one.select_request("half")
+    one.run_task("retained", LESSON, {"model": model})
+    delivered = one.evaluate("test", model)
     files = set(tmp_path.rglob("*.safetensors"))
     one.purge()
     assert len(files) == 2
     assert len(set(tmp_path.rglob("*.safetensors"))) == len(list(tmp_path.rglob("0*.json"))) == 1
-    back = Kept(taken(wood, tmp_path))
-    back.follow("aa half fine-tune 1", None)
-    assert back.measure("held", model) == delivered
+    back = ClientStore(taken(wood, tmp_path))
+    back.switch_branch("aa half fine-tune 1", None)
+    assert back.evaluate("test", model) == delivered
 
 
 def test_a_purge_that_is_said_again_leaves_the_lines_that_began_after_it(
     wood: Wood, tmp_path: Path
 ) -> None:
     """A server that was killed in the second request tells its story from the beginning."""
-    model, second = fresh(wood.config.agreement, "original"), "aa gone fine-tune 1"
+    model, second = initial_parameters(wood.config.agreement, "original"), "aa gone fine-tune 1"
     one = taught(wood, tmp_path)
-    one.attend("half")
+    one.select_request("half")
     said = one.purge()
-    one.follow(second, RUN)
-    one.answer("learn", LESSON, {"model": model})
-    wanted = one.measure("held", model)
-    for each in (one, Kept(taken(wood, tmp_path))):
-        each.attend("half")
-        each.follow(RUN, None)
-        assert each.measure("held", model) != wanted
+    one.switch_branch(second, RUN)
+    one.run_task("learn", LESSON, {"model": model})
+    wanted = one.evaluate("test", model)
+    for each in (one, ClientStore(taken(wood, tmp_path))):
+        each.select_request("half")
+        each.switch_branch(RUN, None)
+        assert each.evaluate("test", model) != wanted
         assert each.purge() == said
-        each.follow(second, None)
-        assert each.measure("held", model) == wanted
+        each.switch_branch(second, None)
+        assert each.evaluate("test", model) == wanted
 
 
 def test_who_has_no_rows_left_keeps_nothing_of_its_own(wood: Wood, tmp_path: Path) -> None:
     one = taught(wood, tmp_path)
-    one.attend("gone")
+    one.select_request("gone")
     one.purge()
     assert not list(tmp_path.rglob("*.safetensors"))
 
 
 def test_another_run_takes_nothing_over(wood: Wood, tmp_path: Path) -> None:
-    model = fresh(wood.config.agreement, "original")
+    model = initial_parameters(wood.config.agreement, "original")
     taught(wood, tmp_path)
-    back, new = Kept(taken(wood, tmp_path)), Kept(taken(wood, tmp_path / "new"))
-    back.follow(OTHER, RUN)
-    assert back.measure("held", model) == new.measure("held", model)
+    back, new = ClientStore(taken(wood, tmp_path)), ClientStore(taken(wood, tmp_path / "new"))
+    back.switch_branch(OTHER, RUN)
+    assert back.evaluate("test", model) == new.evaluate("test", model)
 
 
 def test_another_run_after_a_purge_is_refused(wood: Wood, tmp_path: Path) -> None:
     one = taught(wood, tmp_path)
-    one.attend("half")
+    one.select_request("half")
     one.purge()
     with pytest.raises(StorageError, match="ash has purged rows in an unfinished run"):
-        Kept(taken(wood, tmp_path)).follow(OTHER, None)
+        ClientStore(taken(wood, tmp_path)).switch_branch(OTHER, None)
 
 
 @pytest.mark.slow
@@ -167,23 +168,26 @@ def test_another_run_after_a_purge_is_refused(wood: Wood, tmp_path: Path) -> Non
 def test_a_killed_process_comes_back_with_its_own_parameters(tmp_path: Path) -> None:
     """The server goes on, and reads of the same model the same scores as before."""
     wood = Wood(tmp_path, SETTINGS, NAMES)
-    model, party = fresh(wood.config.agreement, "original"), taken(wood, wood.out, SERVER)
-    with listen(party, wood.address) as port, wood.all(*NAMES) as running:
-        door = Door(party, port)
-        manner = Manner(0.5, 60.0, rejoin=60.0)
+    model, party = (
+        initial_parameters(wood.config.agreement, "original"),
+        taken(wood, wood.out, SERVER),
+    )
+    with listen_for_clients(party, wood.address) as port, wood.all(*NAMES) as running:
+        door = Admission(party, port)
+        manner = CohortSettings(0.5, 60.0, rejoin=60.0)
         cohort = HubCohort(NAMES, door.open(), door.arrivals, manner, lambda _: None)
-        cohort.follow(RUN, None)
-        without = cohort.read(NAMES, "held", model)
+        cohort.switch_branch(RUN, None)
+        without = cohort.evaluate(NAMES, "test", model)
         members = [Member(name) for name in NAMES]
-        cohort.mean(members, LESSON, {"model": model})
-        wanted = cohort.read(NAMES, "held", model)
+        cohort.mean_update(members, LESSON, {"model": model})
+        wanted = cohort.evaluate(NAMES, "test", model)
         assert wanted["elm"] != without["elm"]
         running["elm"].process.send_signal(signal.SIGKILL)
         running["elm"].process.wait()
-        assert set(cohort.read(NAMES, "held", model)) == {"ash", "fir"}
+        assert set(cohort.evaluate(NAMES, "test", model)) == {"ash", "fir"}
         running["elm"] = wood.start("elm")
         deadline = monotonic() + 120
-        while len(found := cohort.read(NAMES, "held", model)) < len(NAMES):
+        while len(found := cohort.evaluate(NAMES, "test", model)) < len(NAMES):
             assert monotonic() < deadline
             sleep(0.2)
         cohort.goodbye()

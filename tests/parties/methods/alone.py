@@ -25,7 +25,7 @@ def descend(
 
 
 @torch.no_grad()
-def climb(model: Monolith, gradient: Sequence[Tensor], step: float) -> None:
+def ascent_step(model: Monolith, gradient: Sequence[Tensor], step: float) -> None:
     """Move along a gradient."""
     for parameter, part in zip(model.parameters, gradient, strict=True):
         parameter.add_(step * part)
@@ -40,7 +40,7 @@ def ascend(model: Monolith, forgotten: Rows, rate: float, clip: float, steps: in
     """Gradient ascent with a clip on the joint norm."""
     for _ in range(steps):
         gradient = model.gradient(model.loss(forgotten))
-        climb(model, gradient, rate * min(1.0, clip / norm(gradient)))
+        ascent_step(model, gradient, rate * min(1.0, clip / norm(gradient)))
 
 
 def ico(model: Monolith, forgotten: Rows, step: float, limit: float) -> float:
@@ -48,7 +48,7 @@ def ico(model: Monolith, forgotten: Rows, step: float, limit: float) -> float:
     gradient = model.gradient(model.loss(forgotten))
     most = limit * norm(model.parameters)
     factor = min(step, most / norm(gradient))
-    climb(model, gradient, factor)
+    ascent_step(model, gradient, factor)
     return factor
 
 

@@ -8,10 +8,10 @@ import pytest
 from whole_run import QUICK, TRAINING, run
 
 from configs.unlearning import Baseline, MethodName
-from parties.common.json_files import canonical
-from parties.report.comparison import label
-from parties.report.page import page
-from parties.vertical.methods.registry import independent, method
+from parties.common.json_files import canonical_json
+from parties.report.comparison import method_title
+from parties.report.page import vertical_page
+from parties.vertical.methods.registry import independent_retrains, vertical_method
 from unlearning.guarantee import Guarantee
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
@@ -20,14 +20,14 @@ NAMES = ("fedora", "newton-cg", "sharded", "retrain-paired", *BASELINES)
 
 
 def test_every_name_of_a_config_is_a_method_of_that_name() -> None:
-    assert [method(name).name for name in NAMES] == list(NAMES)
+    assert [vertical_method(name).name for name in NAMES] == list(NAMES)
     assert {name for part in get_args(MethodName) for name in get_args(part)} == set(NAMES)
 
 
 def test_only_retrains_claim_to_be_exact() -> None:
-    exact = {name for name in NAMES if method(name).guarantee is Guarantee.EXACT}
+    exact = {name for name in NAMES if vertical_method(name).guarantee is Guarantee.EXACT}
     assert exact == {"retrain-paired", "sharded"}
-    assert [each.name for each in independent(2)] == ["retrain", "retrain-2"]
+    assert [each.name for each in independent_retrains(2)] == ["retrain", "retrain-2"]
 
 
 @pytest.mark.parametrize("name", ["gradient-ascent", "fine-tune", "retrain-paired"])
@@ -40,7 +40,11 @@ def test_the_chosen_method_is_delivered(tmp_path: Path, name: str) -> None:
     assert list(rows)[:2] == ["original", name]
     assert {"retrain", "retrain-2", "retrain-paired"} <= set(rows)
     assert len(rows) == len(found["methods"])  # nobody runs twice
-    assert metrics["run"]["guarantee"] == rows[name]["guarantee"] == method(name).guarantee.value
+    assert (
+        metrics["run"]["guarantee"]
+        == rows[name]["guarantee"]
+        == vertical_method(name).guarantee.value
+    )
     assert rows["original"]["guarantee"] is None
-    assert label(name) in page(json.loads(canonical(metrics)))
+    assert method_title(name) in vertical_page(json.loads(canonical_json(metrics)))
     assert f"copy '{name}' of the model" in found["purged"]["left"]

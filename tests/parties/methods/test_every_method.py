@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from test_resume import Ending, _timeless, play, prepare
-from trio import agreement
+from three_parties import agreement
 from whole_run import FEDORA, QUICK, TRAINING, run
 
-from parties.common.json_files import canonical
+from parties.common.json_files import canonical_json
 from parties.report.comparison import METHODS
-from parties.report.page import page
+from parties.report.page import vertical_page
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 LESS = {
@@ -39,7 +39,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Any:
     plan = QUICK | LESS | {"compare": (*ALL, "cvfu")}
     folder = tmp_path_factory.mktemp("all")
     found = run(folder, unlearn=FORGET, training=TRAINING, unlearning=plan, **votes())
-    return json.loads(canonical(found))
+    return json.loads(canonical_json(found))
 
 
 def test_every_method_has_a_row(metrics: Any) -> None:
@@ -53,7 +53,7 @@ def test_every_method_has_a_row(metrics: Any) -> None:
         exact = row["name"].startswith("retrain")
         assert row["guarantee"] == ("exact" if exact else "heuristic")
         assert row["cost"]["rows"] > 0
-    text = page(metrics)
+    text = vertical_page(metrics)
     assert all(METHODS[name][0] in text for name in names)
 
 
@@ -73,7 +73,7 @@ def test_every_row_tells_its_story(metrics: Any) -> None:
     assert set(facts["fedora"].pop("kkt")) > {"stationarity", "primal", "dual", "complementarity"}
     assert facts["fedora"] == {
         "dual": "scalar",
-        "start": "early",
+        "start": "rewind",
         "score": True,
         "primal": "optimiser",
         "anneal": True,
@@ -109,7 +109,7 @@ def test_a_crash_changes_nothing(tmp_path: Path, undisturbed: Ending, message: i
     prepare(tmp_path)
     play(tmp_path, ("left", message), **CHANGES)
     ending = play(tmp_path, **CHANGES)
-    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert any(note.startswith("resumed checkpoint") for note in ending.notes)
     assert ending.files == undisturbed.files
     assert ending.metrics is not None
     assert undisturbed.metrics is not None

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from monolith import Monolith
-from trio import federation, forget_some, inputs, networks
+from three_parties import forget_some, inputs, networks, open_split_model
 from whole_run import run
 
-from parties.common.json_files import canonical
-from parties.report.page import page
-from parties.vertical.engine.train import Plan, learn
+from parties.common.json_files import canonical_json
+from parties.report.page import vertical_page
+from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods.kkt import ANCHOR, kkt_report
 from protocol import vfl_pb2
 
@@ -25,16 +25,16 @@ def norm(tensors: list[object]) -> float:
 
 def test_the_residuals_are_those_of_one_process(tmp_path: Path) -> None:
     fedora = {"proximal": RHO}
-    with federation(tmp_path, unlearning={"fedora": fedora}) as (leading, answerers):
+    with open_split_model(tmp_path, unlearning={"fedora": fedora}) as (leading, answerers):
         forget_some(leading)
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep(ANCHOR, vfl_pb2.TRAIN)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy(ANCHOR, vfl_pb2.TRAIN)
         start = [
             p.detach().clone()
             for name in ("hub", "left", "right")
             for p in networks(leading, answerers)[name].parameters()
         ]
-        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1, 16))
+        train_epochs(leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1, 16))
         found = kkt_report(leading, GAMMA, PRICE)
         halves, features = networks(leading, answerers), inputs(leading, answerers)
         model = Monolith.copy(halves, features, leading.labels)
@@ -65,9 +65,9 @@ def test_the_report_is_printed_and_is_no_part_of_the_cost(tmp_path: Path) -> Non
     assert strict["facts"]["kkt"]["converged"] is False
     assert lax["facts"]["kkt"]["converged"] is True
     assert [each["guarantee"] for each in (strict, lax)] == ["heuristic", "KKT report"]
-    assert "not that anything was forgotten" in page(json.loads(canonical(metrics)))
+    assert "not that anything was forgotten" in vertical_page(json.loads(canonical_json(metrics)))
 
 
 def test_the_literal_dual_has_no_such_report(tmp_path: Path) -> None:
-    with federation(tmp_path) as (leading, _):
+    with open_split_model(tmp_path) as (leading, _):
         assert kkt_report(leading, GAMMA, None) is None

@@ -8,16 +8,15 @@ import pytest
 import torch
 from monolith import ORDER, Monolith
 from test_resume import compare, play, prepare
+from three_parties import inputs, networks, open_split_model
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from trio import federation, inputs, networks
 from whole_run import QUICK, run
 
-from parties.common.json_files import canonical
-from parties.report.page import page
-from parties.vertical.engine.newton import Walk, distance, walk_to_optimum
-from parties.vertical.methods.newton_cg import NewtonCg
-from parties.vertical.training_run import train
+from parties.common.json_files import canonical_json
+from parties.report.page import vertical_page
+from parties.vertical.engine.train import NewtonRun, distance_to_copy, run_newton, train_model
+from parties.vertical.methods.newton_cg import NewtonCgMethod
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
@@ -33,7 +32,7 @@ HEAD: dict[str, Any] = {
     "newton": {"weight": 1e-2, "bound": 1e-5},
 }
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
-WALK = Walk("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 1e-6)
+WALK = NewtonRun("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 1e-6)
 
 
 def optimum(model: Monolith, rows: Any, weight: float) -> list[Tensor]:
@@ -54,14 +53,14 @@ def optimum(model: Monolith, rows: Any, weight: float) -> list[Tensor]:
 
 
 def test_parties_reach_the_optimum_of_one_process_within_their_bound(tmp_path: Path) -> None:
-    with federation(tmp_path, **HEAD) as (leading, answerers):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        walked = walk_to_optimum(leading, WALK)
+    with open_split_model(tmp_path, **HEAD) as (leading, answerers):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        walked = run_newton(leading, WALK)
         alone = Monolith.copy(
             networks(leading, answerers), inputs(leading, answerers), leading.labels
         )
         ours = [p.detach().clone() for p in alone.parameters]
-        best = optimum(alone, leading.rows.learn, 1e-2)
+        best = optimum(alone, leading.rows.train, 1e-2)
     apart = sum(float((a - b).square().sum()) for a, b in zip(ours, best, strict=True)) ** 0.5
     assert walked[-1].bound <= 1e-6
     assert apart <= walked[-1].bound + 1e-9
@@ -71,9 +70,9 @@ def test_parties_reach_the_optimum_of_one_process_within_their_bound(tmp_path: P
 
 def test_products_with_the_hessian_are_bounded(tmp_path: Path) -> None:
     few = HEAD | {"newton": {"weight": 1e-2, "products": 7, "bound": 1e-9}}
-    with federation(tmp_path, **few) as (leading, _):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        walked = walk_to_optimum(leading, WALK)
+    with open_split_model(tmp_path, **few) as (leading, _):
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        walked = run_newton(leading, WALK)
     assert sum(each.step.products for each in walked) == 7
 
 
@@ -91,18 +90,18 @@ def test_the_report_holds_bounds_and_true_distances(tmp_path: Path) -> None:
     assert certificate["bound"] <= certificate["wanted"] == 1e-5
     assert apart[-1] <= 1e-5
     assert rows["newton-cg"]["guarantee"] == "distance-certified"
-    assert "distance-certified" in page(json.loads(canonical(metrics)))
+    assert "distance-certified" in vertical_page(json.loads(canonical_json(metrics)))
 
 
 def test_noise_is_added_once_the_bound_is_reached(tmp_path: Path) -> None:
     newton = {"weight": 1e-2, "bound": 1e-2, "release": {"epsilon": 1.0, "delta": 1e-5}}
-    with federation(tmp_path, **(HEAD | {"newton": newton})) as (leading, answerers):
-        train(leading, vfl_pb2.LEARN, "original", "training")
-        leading.keep("original", vfl_pb2.TRAIN)
-        leading.forget(leading.rows.learn[:20])
-        facts = NewtonCg().run(leading)
+    with open_split_model(tmp_path, **(HEAD | {"newton": newton})) as (leading, answerers):
+        train_model(leading, vfl_pb2.TRAIN_ROWS, "original", "training")
+        leading.keep_copy("original", vfl_pb2.TRAIN)
+        leading.forget(leading.rows.train[:20])
+        facts = NewtonCgMethod().run(leading)
         last = len(facts.figures["certificate"]["steps"]) - 1
-        moved = distance(leading, f"newton-cg, step {last}")
+        moved = distance_to_copy(leading, f"newton-cg, step {last}")
         count = sum(
             p.numel() for n in networks(leading, answerers).values() for p in n.parameters()
         )
@@ -113,13 +112,13 @@ def test_noise_is_added_once_the_bound_is_reached(tmp_path: Path) -> None:
 
 def test_no_noise_and_no_promise_where_the_effort_was_spent_too_soon(tmp_path: Path) -> None:
     newton = {"weight": 1e-2, "bound": 1e-9, "products": 2, "release": {"epsilon": 1.0}}
-    with federation(tmp_path, **(HEAD | {"newton": newton})) as (leading, _):
-        train(leading, vfl_pb2.LEARN, "original", "training")
-        leading.keep("original", vfl_pb2.TRAIN)
-        leading.forget(leading.rows.learn[:20])
-        facts = NewtonCg().run(leading)
+    with open_split_model(tmp_path, **(HEAD | {"newton": newton})) as (leading, _):
+        train_model(leading, vfl_pb2.TRAIN_ROWS, "original", "training")
+        leading.keep_copy("original", vfl_pb2.TRAIN)
+        leading.forget(leading.rows.train[:20])
+        facts = NewtonCgMethod().run(leading)
         last = len(facts.figures["certificate"]["steps"]) - 1
-        assert distance(leading, f"newton-cg, step {last}") == 0
+        assert distance_to_copy(leading, f"newton-cg, step {last}") == 0
     assert facts.guarantee is None
     assert facts.stopped == "the effort was spent"
     assert facts.figures["certificate"]["epsilon"] is None
@@ -142,6 +141,6 @@ def test_a_walk_that_crashed_ends_as_if_it_had_not(tmp_path: Path, name: str, me
     undisturbed = play(tmp_path / "whole", **changes)
     play(tmp_path / "crashed", (name, message), **changes)
     ending = play(tmp_path / "crashed", **changes)
-    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert any(note.startswith("resumed checkpoint") for note in ending.notes)
     assert ending.files == undisturbed.files
     compare(ending.metrics, undisturbed.metrics)

@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trio import agreement, federation, forget_some
+from three_parties import agreement, forget_some, open_split_model
 
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import Plan, learn
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods import fedora
-from parties.vertical.methods.cvfu import Cvfu
-from parties.vertical.methods.fine_tune import FineTune
-from parties.vertical.methods.gradient_ascent import GradientAscent
-from parties.vertical.methods.ico_like import IcoLike
-from parties.vertical.methods.method import ORIGINAL
-from parties.vertical.methods.relabel import Relabel
-from parties.vertical.methods.retrain import Retrain
-from parties.vertical.methods.shrink_perturb import ShrinkPerturb
-from parties.vertical.methods.top_only import TopOnly
+from parties.vertical.methods.cvfu import CvfuMethod
+from parties.vertical.methods.fine_tune import FineTuneMethod
+from parties.vertical.methods.gradient_ascent import GradientAscentMethod
+from parties.vertical.methods.ico_like import IcoLikeMethod
+from parties.vertical.methods.relabel import RelabelMethod
+from parties.vertical.methods.retrain import RetrainMethod
+from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod
+from parties.vertical.methods.top_only import TopOnlyMethod
 from protocol import vfl_pb2
 
 WIDTHS = {"left": 4, "right": 2}
@@ -42,15 +42,15 @@ UNLEARNING = {
 }
 
 
-def payload(leading: Federation) -> dict[str, int]:
+def payload(leading: SplitModel) -> dict[str, int]:
     """Bytes of tensors so far, to and from every passive party."""
     found = dict.fromkeys(WIDTHS, 0)
-    for (peer, *_), total in leading.party.ledger._totals.items():
+    for (peer, *_), total in leading.party.traffic._totals.items():
         found[peer] += total.payload
     return found
 
 
-def crossed(leading: Federation, work: Callable[[], Any]) -> dict[str, int]:
+def crossed(leading: SplitModel, work: Callable[[], Any]) -> dict[str, int]:
     before = payload(leading)
     work()
     return {name: after - before[name] for name, after in payload(leading).items()}
@@ -64,18 +64,20 @@ def formula(rows_both_ways: int, rows_shown: int = 0) -> dict[str, int]:
 @pytest.fixture
 def leading(tmp_path: Path) -> Any:
     training = {"batch": BATCH, "epochs": EPOCHS, "learning_rate": 0.02}
-    with federation(tmp_path, dtype="float32", unlearning=UNLEARNING, training=training) as found:
+    with open_split_model(
+        tmp_path, dtype="float32", unlearning=UNLEARNING, training=training
+    ) as found:
         leading, _ = found
         forget_some(leading)
-        leading.fresh(ORIGINAL, vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 4, BATCH))
-        leading.keep(ORIGINAL, vfl_pb2.TRAIN)
+        leading.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        train_epochs(leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 4, BATCH))
+        leading.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         yield leading
 
 
-def test_fedora(leading: Federation) -> None:
+def test_fedora(leading: SplitModel) -> None:
     """n_u + R B rows an iteration (Table II); the last batch of an epoch is as short as it is."""
-    leading.restore(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
+    leading.restore_copy(ORIGINAL, ORIGINAL, vfl_pb2.UNLEARN)
     rows, plan = leading.rows, leading.agreement.unlearning.fedora
     sub_steps = max(1, ceil(plan.retain_share * len(rows.retain) / BATCH))
     per_epoch = ceil(len(rows.retain) / BATCH)
@@ -84,55 +86,55 @@ def test_fedora(leading: Federation) -> None:
     batches = [sizes[step % per_epoch] for step in range(plan.iterations * sub_steps)]
     assert short < BATCH
     assert short in batches  # the short one is met
-    found = crossed(leading, lambda: fedora.unlearn(leading, 1.0, 0.0))
+    found = crossed(leading, lambda: fedora.run_fedora(leading, 1.0, 0.0))
     both_ways = plan.iterations * len(rows.forgotten) + sum(batches)
     assert found == formula(both_ways, rows_shown=len(rows.validation))  # one look, at the end
 
 
-def test_retrain(leading: Federation) -> None:
+def test_retrain(leading: SplitModel) -> None:
     """Every epoch passes over D_r, and looks at the validation rows."""
     rows = leading.rows
-    found = crossed(leading, lambda: Retrain("retrain", "retrain").run(leading))
+    found = crossed(leading, lambda: RetrainMethod("retrain", "retrain").run(leading))
     assert found == formula(EPOCHS * len(rows.retain), EPOCHS * len(rows.validation))
 
 
-def test_gradient_ascent(leading: Federation) -> None:
+def test_gradient_ascent(leading: SplitModel) -> None:
     """Every step passes over D_u; a look at the end shows whether the model is sound."""
     rows = leading.rows
-    found = crossed(leading, lambda: GradientAscent().run(leading))
+    found = crossed(leading, lambda: GradientAscentMethod().run(leading))
     assert found == formula(STEPS * len(rows.forgotten), len(rows.validation))
 
 
-def test_fine_tune(leading: Federation) -> None:
-    found = crossed(leading, lambda: FineTune().run(leading))
+def test_fine_tune(leading: SplitModel) -> None:
+    found = crossed(leading, lambda: FineTuneMethod().run(leading))
     assert found == formula(EPOCHS * len(leading.rows.retain))
 
 
-def test_top_only(leading: Federation) -> None:
+def test_top_only(leading: SplitModel) -> None:
     """Embeddings of D_r go up once, and nothing comes down."""
-    found = crossed(leading, lambda: TopOnly().run(leading))
+    found = crossed(leading, lambda: TopOnlyMethod().run(leading))
     assert found == formula(0, rows_shown=len(leading.rows.retain))
 
 
-def test_relabel(leading: Federation) -> None:
-    found = crossed(leading, lambda: Relabel().run(leading))
-    assert found == formula(2 * len(leading.rows.learn))
+def test_relabel(leading: SplitModel) -> None:
+    found = crossed(leading, lambda: RelabelMethod().run(leading))
+    assert found == formula(2 * len(leading.rows.train))
 
 
-def test_shrink_perturb(leading: Federation) -> None:
+def test_shrink_perturb(leading: SplitModel) -> None:
     """To shrink costs no row."""
-    found = crossed(leading, lambda: ShrinkPerturb().run(leading))
+    found = crossed(leading, lambda: ShrinkPerturbMethod().run(leading))
     assert found == formula(2 * len(leading.rows.retain))
 
 
-def test_ico_like(leading: Federation) -> None:
+def test_ico_like(leading: SplitModel) -> None:
     """D_u once, then K batches; the last of an epoch over the fixed part is short."""
     rows = leading.rows
-    portion = len(rows.of(vfl_pb2.PORTION))
+    portion = len(rows.select(vfl_pb2.CORRECTION_SAMPLE))
     sizes = [min(BATCH, portion - start) for start in range(0, portion, BATCH)]
     batches = [sizes[step % len(sizes)] for step in range(7)]
     assert min(batches) < BATCH
-    found = crossed(leading, lambda: IcoLike().run(leading))
+    found = crossed(leading, lambda: IcoLikeMethod().run(leading))
     assert found == formula(len(rows.forgotten) + sum(batches), len(rows.validation))
 
 
@@ -141,11 +143,11 @@ def test_cvfu(tmp_path: Path) -> None:
     parties = {name: each | {"width": 3} for name, each in agreement()["parties"].items()}
     plan = {"cvfu": {"epochs": 2, "batch": BATCH, "learning_rate": 0.01}}
     changes = {"dtype": "float32", "parties": parties, "top": {"kind": "sum"}, "unlearning": plan}
-    with federation(tmp_path, **changes) as (leading, _):
+    with open_split_model(tmp_path, **changes) as (leading, _):
         forget_some(leading)
-        leading.fresh(ORIGINAL, vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.keep(ORIGINAL, vfl_pb2.TRAIN)
+        leading.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         rows, stay = leading.rows, len(leading.rows.retain)
-        found = crossed(leading, lambda: Cvfu().run(leading))
-        both_ways, shown = len(rows.forgotten) + 2 * stay, len(rows.learn) + 2 * stay
+        found = crossed(leading, lambda: CvfuMethod().run(leading))
+        both_ways, shown = len(rows.forgotten) + 2 * stay, len(rows.train) + 2 * stay
         assert found == dict.fromkeys(WIDTHS, ITEM * 3 * (2 * both_ways + shown))

@@ -9,14 +9,14 @@ from asking import ask
 from never_saw import PLAN, digests, saw_and_never
 from safetensors.torch import load_file
 from test_resume import compare, play, prepare
-from trio import agreement
+from three_parties import agreement
 from whole_run import run
 
-from configs.agreement import Agreement
-from configs.schema import validated
-from parties.common.json_files import canonical
-from parties.report.page import page
-from parties.vertical.engine.rows import split
+from configs.agreement import VerticalAgreement
+from configs.schema import validate_table
+from parties.common.json_files import canonical_json
+from parties.report.page import vertical_page
+from parties.vertical.engine.rows import split_rows
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.02},)
 
@@ -34,7 +34,7 @@ def test_a_shard_that_forgot_is_the_shard_that_never_saw(tmp_path: Path) -> None
         assert set(after[shard]) == {"hub", "left", "right"}
         assert (after[shard] == before[shard]) is (shard not in touched)
     assert saw["run"]["guarantee"] == "exact"
-    assert "exact" in page(json.loads(canonical(saw)))
+    assert "exact" in vertical_page(json.loads(canonical_json(saw)))
 
 
 def test_members_predict_as_they_were_tested(tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ def test_members_predict_as_they_were_tested(tmp_path: Path) -> None:
     truth = [line.split(",")[-1] for line in (tmp_path / "hub.csv").read_text().splitlines()[1:]]
     rows = load_file(tmp_path / "runs" / "trio" / "hub" / "rows.safetensors")["rows"].numpy()
     ids = [own[row].encode() for row in rows]
-    agreed = validated(Agreement, agreement(**plan), tmp_path, "")
-    test = [own[rows[at]] for at in split(agreed, ids, np.zeros(len(ids), bool)).test]
+    agreed = validate_table(VerticalAgreement, agreement(**plan), tmp_path, "")
+    test = [own[rows[at]] for at in split_rows(agreed, ids, np.zeros(len(ids), bool)).test]
     found = ask(tmp_path, test, agreement(**plan))
     label = dict(zip(own, truth, strict=True))
     right = [name == label[text] for text, name, _ in found.rows()]
@@ -70,6 +70,6 @@ def test_a_run_in_shards_that_crashed_ends_as_if_it_had_not(
     undisturbed = play(tmp_path / "whole", **changes)
     play(tmp_path / "crashed", (name, message), **changes)
     ending = play(tmp_path / "crashed", **changes)
-    assert any(note.startswith("going on from checkpoint") for note in ending.notes)
+    assert any(note.startswith("resumed checkpoint") for note in ending.notes)
     assert ending.files == undisturbed.files
     compare(ending.metrics, undisturbed.metrics)

@@ -11,38 +11,39 @@ import pytest
 import torch
 from apart import copied, fresh, furthest, shrunk
 from monolith import Monolith
-from trio import agreement, federation, forget_some
+from three_parties import agreement, forget_some, open_split_model
 
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import Plan, learn
-from parties.vertical.methods.cvfu import Cvfu
-from parties.vertical.methods.fine_tune import FineTune
-from parties.vertical.methods.gradient_ascent import GradientAscent
-from parties.vertical.methods.ico_like import IcoLike
-from parties.vertical.methods.method import ORIGINAL, Method
-from parties.vertical.methods.relabel import Relabel, relabelled
-from parties.vertical.methods.retrain import Retrain
-from parties.vertical.methods.shrink_perturb import ShrinkPerturb
-from parties.vertical.methods.top_only import TopOnly
-from parties.vertical.passive import Answerer
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import TrainingPlan, train_epochs
+from parties.vertical.methods.cvfu import CvfuMethod
+from parties.vertical.methods.fine_tune import FineTuneMethod
+from parties.vertical.methods.gradient_ascent import GradientAscentMethod
+from parties.vertical.methods.ico_like import IcoLikeMethod
+from parties.vertical.methods.method import VerticalMethod
+from parties.vertical.methods.relabel import RelabelMethod, wrong_forget_labels
+from parties.vertical.methods.retrain import RetrainMethod
+from parties.vertical.methods.shrink_perturb import ShrinkPerturbMethod
+from parties.vertical.methods.top_only import TopOnlyMethod
+from parties.vertical.passive import PassiveSession
 from protocol import vfl_pb2
 
 BATCH, RATE = 16, 0.01
-Trained = tuple[Federation, dict[str, Answerer], Monolith]
+Trained = tuple[SplitModel, dict[str, PassiveSession], Monolith]
 
 
 @contextmanager
 def trained(folder: Path, unlearning: dict[str, Any], **changes: Any) -> Iterator[Trained]:
     """A federation with a trained model in slot ``original``, and the same in one process."""
-    with federation(folder, unlearning=unlearning, **changes) as (leading, answerers):
+    with open_split_model(folder, unlearning=unlearning, **changes) as (leading, answerers):
         forget_some(leading)
-        leading.fresh(ORIGINAL, vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        learn(leading, Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 2, BATCH))
-        leading.keep(ORIGINAL, vfl_pb2.TRAIN)
+        leading.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        train_epochs(leading, TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 2, BATCH))
+        leading.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         yield leading, answerers, copied(leading, answerers)
 
 
-def apart(found: Trained, method: Method) -> float:
+def apart(found: Trained, method: VerticalMethod) -> float:
     """Run the method between the parties; how far it ends from the one process."""
     leading, answerers, model = found
     method.run(leading)
@@ -50,7 +51,7 @@ def apart(found: Trained, method: Method) -> float:
 
 
 def batches(
-    leading: Federation, rows: vfl_pb2.Rows, stream: str, epochs: int
+    leading: SplitModel, rows: vfl_pb2.Rows, stream: str, epochs: int
 ) -> Iterator[np.ndarray]:
     for epoch in range(1, epochs + 1):
         yield from alone.shuffled(leading.rows.shuffled(rows, stream, epoch), BATCH)  # type: ignore[misc]
@@ -65,7 +66,7 @@ def test_fine_tune(tmp_path: Path) -> None:
         leading, _, model = found
         orders = batches(leading, vfl_pb2.RETAIN, "fine-tune", 2)
         alone.descend(model, orders, adam(model), model.labels)
-        assert apart(found, FineTune()) < 1e-8
+        assert apart(found, FineTuneMethod()) < 1e-8
 
 
 def test_gradient_ascent(tmp_path: Path) -> None:
@@ -73,18 +74,18 @@ def test_gradient_ascent(tmp_path: Path) -> None:
     with trained(tmp_path, {"ascent": plan}) as found:
         leading, _, model = found
         alone.ascend(model, leading.rows.forgotten, 0.05, 0.5, 4)
-        assert apart(found, GradientAscent()) < 1e-8
+        assert apart(found, GradientAscentMethod()) < 1e-8
 
 
 def test_relabel(tmp_path: Path) -> None:
     with trained(tmp_path, {"relabel": {"epochs": 2, "learning_rate": RATE}}) as found:
         leading, _, model = found
-        wrong = relabelled(leading)
+        wrong = wrong_forget_labels(leading)
         changed = (wrong != leading.labels).nonzero().flatten().tolist()
         assert changed == sorted(leading.rows.forgotten.tolist())
-        orders = batches(leading, vfl_pb2.LEARN, "relabel", 2)
+        orders = batches(leading, vfl_pb2.TRAIN_ROWS, "relabel", 2)
         alone.descend(model, orders, adam(model), wrong)
-        assert apart(found, Relabel()) < 1e-8
+        assert apart(found, RelabelMethod()) < 1e-8
 
 
 def test_top_only(tmp_path: Path) -> None:
@@ -94,9 +95,9 @@ def test_top_only(tmp_path: Path) -> None:
         top = torch.optim.Adam(model.halves["hub"].top.parameters(), RATE)  # type: ignore[union-attr]
         orders = batches(leading, vfl_pb2.RETAIN, "top-only", 3)
         alone.descend(model, orders, top, model.labels)
-        sent = leading.party.ledger.total("Embedding").rows
-        assert apart(found, TopOnly()) < 1e-8
-        shown = leading.party.ledger.total("Embedding").rows - sent
+        sent = leading.party.traffic.total("Embedding").rows
+        assert apart(found, TopOnlyMethod()) < 1e-8
+        shown = leading.party.traffic.total("Embedding").rows - sent
         assert shown == 2 * len(leading.rows.retain)  # once, by two passive parties; and counted
 
 
@@ -108,7 +109,7 @@ def test_shrink_perturb(tmp_path: Path, word: str, top: float) -> None:
         shrunk(model, fresh(leading, answerers, "shrink-perturb"), 0.4, top)
         orders = batches(leading, vfl_pb2.RETAIN, "shrink-perturb", 1)
         alone.descend(model, orders, adam(model), model.labels)
-        assert apart(found, ShrinkPerturb()) < 1e-8
+        assert apart(found, ShrinkPerturbMethod()) < 1e-8
 
 
 @pytest.mark.parametrize("limit", [10.0, 1e-3], ids=["unclipped", "clipped"])
@@ -117,14 +118,14 @@ def test_ico_like(tmp_path: Path, limit: float) -> None:
     with trained(tmp_path, {"ico_like": plan}) as found:
         leading, _, model = found
         rows = leading.rows
-        step = 2.0 * len(rows.forgotten) / len(rows.learn)
+        step = 2.0 * len(rows.forgotten) / len(rows.train)
         factor = alone.ico(model, rows.forgotten, step, limit)
         assert (factor < step) is (limit < 1)
-        assert len(rows.of(vfl_pb2.PORTION)) == -(-len(rows.retain) // 2)
-        orders = batches(leading, vfl_pb2.PORTION, "ico-like", 9)
+        assert len(rows.select(vfl_pb2.CORRECTION_SAMPLE)) == -(-len(rows.retain) // 2)
+        orders = batches(leading, vfl_pb2.CORRECTION_SAMPLE, "ico-like", 9)
         sgd = torch.optim.SGD(model.parameters, 0.1)
         alone.descend(model, alone.first(orders, 9), sgd, model.labels)
-        assert apart(found, IcoLike()) < 1e-8
+        assert apart(found, IcoLikeMethod()) < 1e-8
 
 
 def votes() -> dict[str, Any]:
@@ -145,7 +146,7 @@ def test_cvfu(tmp_path: Path, offline: tuple[str, ...]) -> None:
         one = alone.Cvfu(model, rows.forgotten, rows.retain, offline, 0.1, BATCH)
         for number in range(1, 4):
             one.epoch(number, 0.5 if number == 1 else 0.0)
-        went = Cvfu().run(leading)
+        went = CvfuMethod().run(leading)
         assert went.figures["kept"] == 3  # every epoch made progress, so the last model stays
         assert furthest(leading, answerers, model) < 1e-8
 
@@ -153,8 +154,8 @@ def test_cvfu(tmp_path: Path, offline: tuple[str, ...]) -> None:
 def test_retrain(tmp_path: Path) -> None:
     training = {"learning_rate": RATE, "batch": BATCH, "epochs": 2}
     with trained(tmp_path, {}, training=training) as (leading, answerers, _):
-        leading.fresh("retrain", vfl_pb2.RETAIN, vfl_pb2.TRAIN)
+        leading.initialise("retrain", vfl_pb2.RETAIN, vfl_pb2.TRAIN)
         model = copied(leading, answerers)
         orders = batches(leading, vfl_pb2.RETAIN, "retrain", 2)
         alone.descend(model, orders, adam(model), model.labels)
-        assert apart((leading, answerers, model), Retrain("retrain", "retrain")) < 1e-8
+        assert apart((leading, answerers, model), RetrainMethod("retrain", "retrain")) < 1e-8

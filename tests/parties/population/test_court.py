@@ -7,32 +7,32 @@ import numpy as np
 import pytest
 import torch
 
-from configs.agreement import Agreement, Request
+from configs.agreement import RowRequest, VerticalAgreement
 from models.ensemble import Ensemble
 from parties.common.errors import PolicyError
-from parties.experiments.population.audit import Court, accuracies
-from parties.experiments.population.forget_sets import Draw, draw
-from parties.experiments.population.methods import unlearned
-from parties.experiments.population.pooled_data import Together
-from parties.experiments.population.trained import Trained, train
-from parties.vertical.engine.rows import RowSets, Shares
+from parties.experiments.population.audit import PopulationAudit, population_accuracies
+from parties.experiments.population.forget_sets import ForgetSet, draw_forget_sets
+from parties.experiments.population.methods import run_population_method
+from parties.experiments.population.pooled_data import PooledData
+from parties.experiments.population.trained import TrainedPopulation, train_originals
+from parties.vertical.engine.rows import RowSets, SubsetShares
 from protocol import vfl_pb2
-from unlearning.audit.epsilon import audited
-from unlearning.audit.forgetting import label_odds
-from unlearning.audit.lira import Arm, audit
+from unlearning.audit.epsilon import epsilon_bound
+from unlearning.audit.forgetting import label_log_odds
+from unlearning.audit.lira import Arm, likelihood_ratio_audit
 
 RUNS, ROWS = 64, 200
-REQUEST = Request(name="half", classes=("dark", "bright"), fraction=0.5)
+REQUEST = RowRequest(name="half", classes=("dark", "bright"), fraction=0.5)
 
 
 @cache
-def together() -> Together:
+def together() -> PooledData:
     """Two parties' columns of noisy rows of two classes, which a small network learns by heart."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(ROWS * 3) % 2
     signal = (2.0 * labels - 1.0).unsqueeze(1) * 0.5
     values = torch.randn(len(labels), 12, generator=generator) + signal
-    agreement = Agreement.model_validate(
+    agreement = VerticalAgreement.model_validate(
         {
             "federation": "small",
             "labels": {"classes": ["dark", "bright"]},
@@ -51,30 +51,30 @@ def together() -> Together:
     parts = [np.arange(ROWS), np.arange(ROWS, ROWS + 80), np.arange(ROWS + 80, 3 * ROWS)]
     rows = RowSets(
         seed=0,
-        shares=Shares.of(agreement),
-        drawn=parts[0],
-        learn=parts[0],
+        shares=SubsetShares.of(agreement),
+        initial_train=parts[0],
+        train=parts[0],
         validation=parts[1],
         test=parts[2],
         forgotten=np.empty(0, np.int64),
     )
-    return Together(agreement, rows, {"left": values[:, :6], "right": values[:, 6:]}, labels)
+    return PooledData(agreement, rows, {"left": values[:, :6], "right": values[:, 6:]}, labels)
 
 
 @cache
-def populations() -> tuple[Draw, Trained, Trained]:
-    drawn = draw(together(), REQUEST, RUNS)
+def populations() -> tuple[ForgetSet, TrainedPopulation, TrainedPopulation]:
+    drawn = draw_forget_sets(together(), REQUEST, RUNS)
     return (
         drawn,
-        train(drawn, "original", vfl_pb2.LEARN),
-        train(drawn, "retrain", vfl_pb2.RETAIN),
+        train_originals(drawn, "original", vfl_pb2.TRAIN_ROWS),
+        train_originals(drawn, "retrain", vfl_pb2.RETAIN),
     )
 
 
 @cache
-def court() -> Court:
+def court() -> PopulationAudit:
     drawn, _, retrained = populations()
-    return Court(drawn, retrained)
+    return PopulationAudit(drawn, retrained)
 
 
 def test_every_run_learns_half_of_the_pool_and_pairs_are_complements() -> None:
@@ -89,12 +89,12 @@ def test_every_run_learns_half_of_the_pool_and_pairs_are_complements() -> None:
 def test_retrains_are_not_told_from_retrains() -> None:
     drawn, _, retrained = populations()
     logits = drawn.together.logits(retrained.original, drawn.pool)
-    values = label_odds(logits, drawn.together.labels[drawn.pool]).numpy()
+    values = label_log_odds(logits, drawn.together.labels[drawn.pool]).numpy()
     generator, aucs, within = np.random.default_rng(0), [], []
     for _ in range(40):
         order = generator.permutation(RUNS)
         arms = (Arm.whole(values[half]) for half in np.array_split(order, 2))
-        found = audit(*arms, generator, resamples=40, pairs=False)
+        found = likelihood_ratio_audit(*arms, generator, resamples=40, pairs=False)
         aucs.append(found.auc)
         within.append(abs(found.auc - 0.5) <= 2 * found.error)
     assert np.mean(aucs) == pytest.approx(0.5, abs=0.02)
@@ -106,17 +106,20 @@ def test_the_original_is_flagged_by_both_audits() -> None:
     assert found.vs_retrain.auc > 0.6
     assert found.u_lira.auc > 0.5 + 5 * found.u_lira.error
     assert found.confidence_gap > 0
-    assert audited(found.taken).epsilon > 1.0  # a perfect attack would prove 2.1
+    assert epsilon_bound(found.taken).epsilon > 1.0  # a perfect attack would prove 2.1
 
 
 def test_nothing_is_proved_of_retrains() -> None:
-    assert audited(court().null_taken()).epsilon == 0
-    assert audited(court().judge(populations()[2].original).taken).epsilon == 0
+    assert epsilon_bound(court().null_taken()).epsilon == 0
+    assert epsilon_bound(court().judge(populations()[2].original).taken).epsilon == 0
 
 
 def test_fedora_is_nearer_to_retrain_than_the_original() -> None:
     original = populations()[1]
-    before, after = court().judge(original.original), court().judge(unlearned(original, "fedora"))
+    before, after = (
+        court().judge(original.original),
+        court().judge(run_population_method(original, "fedora")),
+    )
     assert after.u_lira.auc < before.u_lira.auc - 0.05
     assert after.distance[0] < before.distance[0]
 
@@ -136,30 +139,30 @@ def test_uniform_outputs_are_told_from_retrains() -> None:
 
 
 def test_canaries_bear_their_wrong_label_in_every_run() -> None:
-    planted = draw(together(), replace_request(canaries=20), RUNS)
+    planted = draw_forget_sets(together(), replace_request(canaries=20), RUNS)
     assert len(planted.pool) == 40
-    assert len(planted.always) + 40 == len(draw(together(), REQUEST, RUNS).pool)
+    assert len(planted.always) + 40 == len(draw_forget_sets(together(), REQUEST, RUNS).pool)
     assert (planted.together.labels[planted.pool] != together().labels[planted.pool]).all()
 
 
-def replace_request(**changes: int) -> Request:
-    return Request.model_validate(REQUEST.model_dump() | changes)
+def replace_request(**changes: int) -> RowRequest:
+    return RowRequest.model_validate(REQUEST.model_dump() | changes)
 
 
 @pytest.mark.parametrize("runs", [30, 33])
 def test_too_few_or_odd_runs_are_refused(runs: int) -> None:
     with pytest.raises(PolicyError, match="even number of runs, 32 at least"):
-        draw(together(), REQUEST, runs)
+        draw_forget_sets(together(), REQUEST, runs)
 
 
 def test_a_request_by_a_file_is_refused() -> None:
     with pytest.raises(PolicyError, match="names no classes"):
-        draw(together(), Request(name="file"), RUNS)
+        draw_forget_sets(together(), RowRequest(name="file"), RUNS)
 
 
 def test_more_canaries_than_rows_are_refused() -> None:
     with pytest.raises(PolicyError, match="too few rows"):
-        draw(together(), replace_request(canaries=80), RUNS)
+        draw_forget_sets(together(), replace_request(canaries=80), RUNS)
 
 
 def test_models_with_sets_of_other_sizes_are_refused() -> None:
@@ -169,7 +172,7 @@ def test_models_with_sets_of_other_sizes_are_refused() -> None:
         *original.sets[1:],
     ]
     with pytest.raises(ValueError, match="equally many rows"):
-        unlearned(replace(original, sets=uneven), "fine-tune")
+        run_population_method(replace(original, sets=uneven), "fine-tune")
 
 
 def test_accuracy_counts_every_model() -> None:
@@ -179,7 +182,7 @@ def test_accuracy_counts_every_model() -> None:
         constant.parameters["top.perceptron.2.bias"][:] = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     data = together()
     share = float((data.labels[data.rows.test] == 0).double().mean())
-    assert accuracies(data, constant) == pytest.approx((share, 1 - share))
+    assert population_accuracies(data, constant) == pytest.approx((share, 1 - share))
 
 
 def test_buffers_have_no_place_in_an_ensemble() -> None:

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trio import agreement, federation, forget_some, inputs, networks
+from three_parties import agreement, forget_some, inputs, networks, open_split_model
 
 from models.ensemble import Ensemble
-from parties.experiments.population.methods import unlearned
-from parties.experiments.population.pooled_data import Together, Whole
-from parties.experiments.population.trained import Trained
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.engine.train import Plan, learn
-from parties.vertical.methods.method import ORIGINAL
-from parties.vertical.methods.registry import method
-from parties.vertical.passive import Answerer
+from parties.experiments.population.methods import run_population_method
+from parties.experiments.population.pooled_data import PooledData, WholeModel
+from parties.experiments.population.trained import TrainedPopulation
+from parties.vertical.engine.local_model import ORIGINAL
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import TrainingPlan, train_epochs
+from parties.vertical.methods.registry import vertical_method
+from parties.vertical.passive import PassiveSession
 from protocol import vfl_pb2
 
 BATCH, RATE = 16, 0.01
@@ -56,12 +56,12 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def whole(leading: Federation, answerers: Mapping[str, Answerer]) -> Whole:
+def whole(leading: SplitModel, answerers: Mapping[str, PassiveSession]) -> WholeModel:
     """The present model of all parties as one module."""
     halves = networks(leading, answerers)
     hub = halves["hub"]
     bottoms = {"hub": hub.bottom, "left": halves["left"], "right": halves["right"]}
-    return Whole(bottoms, hub.top)
+    return WholeModel(bottoms, hub.top)
 
 
 def votes() -> dict[str, Any]:
@@ -77,12 +77,12 @@ def test_a_way_equals_that_of_the_parties(tmp_path: Path, way: str) -> None:
     name, unlearning = WAYS[way]
     changes = votes() if name == "cvfu" else {}
     training = {"batch": BATCH, "learning_rate": RATE, "epochs": 2}
-    with federation(tmp_path, unlearning=unlearning, training=training, **changes) as found:
+    with open_split_model(tmp_path, unlearning=unlearning, training=training, **changes) as found:
         leading, answerers = found
         forget_some(leading)
-        leading.fresh(ORIGINAL, vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        plan = Plan("training", vfl_pb2.TRAIN, vfl_pb2.LEARN, 2, BATCH, early=1)
-        early: list[Whole] = []
+        leading.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        plan = TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 2, BATCH, early=1)
+        early: list[WholeModel] = []
         keep = leading.keep
 
         def watched(slot: str, task: vfl_pb2.Task) -> None:
@@ -91,21 +91,21 @@ def test_a_way_equals_that_of_the_parties(tmp_path: Path, way: str) -> None:
                 early.append(copy.deepcopy(whole(leading, answerers)))
 
         leading.keep = watched  # type: ignore[method-assign]
-        learn(leading, plan)
-        leading.keep(ORIGINAL, vfl_pb2.TRAIN)
+        train_epochs(leading, plan)
+        leading.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         original = copy.deepcopy(whole(leading, answerers))
         values = {each: inputs(leading, answerers)[each] for each in ("hub", "left", "right")}
-        together = Together(leading.agreement, leading.rows, values, leading.labels)
-        trained = Trained(
+        together = PooledData(leading.agreement, leading.rows, values, leading.labels)
+        trained = TrainedPopulation(
             together,
             [leading.rows] * 2,
             ["", ""],
             Ensemble.of([original, original]),
             Ensemble.of([early[0], early[0]]),
         )
-        method(name).run(leading)
+        vertical_method(name).run(leading)
         expected = Ensemble.of([whole(leading, answerers)]).parameters
-        models = unlearned(trained, name)  # type: ignore[arg-type]
+        models = run_population_method(trained, name)  # type: ignore[arg-type]
         moved = 0.0
         for each, tensor in models.parameters.items():
             assert (tensor - expected[each]).abs().max() < 1e-8, each

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from parties.experiments.population.plan import Study
-from parties.experiments.population.study import Place, Summary, parts, summaries
-from parties.experiments.population.verdicts import draw_figure, table, verdicts
-from unlearning.audit.epsilon import Audited
+from parties.experiments.population.study import (
+    MethodSummary,
+    StudyPlace,
+    run_study_parts,
+    summarise_study,
+)
+from parties.experiments.population.verdicts import draw_study, study_table, study_verdicts
+from unlearning.audit.epsilon import EpsilonBound
 
 
 def figure(auc: float) -> dict[str, Any]:
@@ -34,7 +39,7 @@ def record(seed: int) -> dict[str, Any]:
 
 
 def test_the_bound_of_epsilon_pools_the_whole_models_of_all_seeds() -> None:
-    found = {each.name: each for each in summaries([record(seed) for seed in range(5)])}
+    found = {each.name: each for each in summarise_study([record(seed) for seed in range(5)])}
     original, null = found["original"].proved, found["Retrain against Retrain"].proved
     assert original.trials == (160, 160)
     # 155 of 160 are spared and none is missed: log(0.929 / 0.0228) at 95 %.
@@ -43,7 +48,7 @@ def test_the_bound_of_epsilon_pools_the_whole_models_of_all_seeds() -> None:
 
 
 def test_the_table_shows_the_bound_its_confidence_and_what_a_perfect_attack_would_prove() -> None:
-    text = table(list(summaries([record(seed) for seed in range(5)])))
+    text = study_table(list(summarise_study([record(seed) for seed in range(5)])))
     head, _, null, original, *_ = lines = text.splitlines()[4:]
     assert "32 models and as many Retrains a seed; each model was taught 1,234 rows" in text
     assert head.endswith("| ε at least (95 %) |")
@@ -54,7 +59,7 @@ def test_the_table_shows_the_bound_its_confidence_and_what_a_perfect_attack_woul
 
 
 def test_the_verdicts_carry_the_bound_without_a_demand() -> None:
-    rows = [each for each in verdicts(summed(5)) if "ε" in each.name]
+    rows = [each for each in study_verdicts(summed(5)) if "ε" in each.name]
     assert [each.name for each in rows] == [
         "digits: ε of original at least",
         "digits: ε of FedORA at least",
@@ -68,14 +73,14 @@ def test_test_accuracy_is_held_against_retrain_s_by_all_models_of_all_seeds() ->
     other["retrain_accuracies"] = [each + 0.05 for each in other["retrain_accuracies"]]
     for each in other["rows_judged"].values():
         each["accuracies"] = [accuracy + 0.05 for accuracy in each["accuracies"]]
-    found = list(summaries([*(record(seed) for seed in range(4)), other]))
+    found = list(summarise_study([*(record(seed) for seed in range(4)), other]))
     null, fedora = found[0], next(each for each in found if each.name == "FedORA")
     assert null.equivalent is None
     assert fedora.equivalent is not None
     assert fedora.equivalent.difference == pytest.approx(-0.005)
     assert (fedora.equivalent.runs, fedora.equivalent.shown) == (160, True)
-    assert "| -0.20 | yes, p < 0.001 |" in table(found)
-    assert any("TOST" in each.name for each in verdicts(found))
+    assert "| -0.20 | yes, p < 0.001 |" in study_table(found)
+    assert any("TOST" in each.name for each in study_verdicts(found))
 
 
 def test_a_part_of_an_earlier_version_is_made_anew(
@@ -84,9 +89,11 @@ def test_a_part_of_an_earlier_version_is_made_anew(
     (tmp_path / "some.toml").write_text("")
     population = {"name": "digits", "config": "some.toml", "runs": 32}
     study = Study.model_validate({"population": [population], "row": []}, strict=False)
-    monkeypatch.setattr("parties.experiments.population.study.judge", lambda *_: record(0))
-    place = Place(tmp_path, None, tmp_path / "parts")
-    (part,) = parts(study, study.population, place, 1)
+    monkeypatch.setattr(
+        "parties.experiments.population.study.judge_population", lambda *_: record(0)
+    )
+    place = StudyPlace(tmp_path, None, tmp_path / "parts")
+    (part,) = run_study_parts(study, study.population, place, 1)
     part(lambda _: None)
     (kept,) = (tmp_path / "parts").iterdir()
     older = {name: each for name, each in record(0).items() if name != "retrain_accuracies"}
@@ -95,22 +102,22 @@ def test_a_part_of_an_earlier_version_is_made_anew(
     assert json.loads(kept.read_text()) == record(0)
 
 
-def summed(seeds: int) -> list[Summary]:
-    return list(summaries([record(seed) for seed in range(seeds)]))
+def summed(seeds: int) -> list[MethodSummary]:
+    return list(summarise_study([record(seed) for seed in range(seeds)]))
 
 
 NULL = "Retrain against Retrain"
 
 
-def summary(name: str, auc: float, *, error: float = 0.01, place: str = "digits") -> Summary:
+def summary(name: str, auc: float, *, error: float = 0.01, place: str = "digits") -> MethodSummary:
     both = ("vs_retrain",) if name == NULL else ("vs_retrain", "u_lira")
     aucs, errors = dict.fromkeys(both, auc), dict.fromkeys(both, error)
-    return Summary(
-        place, name, aucs, errors, -0.2, 0.3, 32, 1234, Audited(0.0, (32, 32), 3.0, 0.95)
+    return MethodSummary(
+        place, name, aucs, errors, -0.2, 0.3, 32, 1234, EpsilonBound(0.0, (32, 32), 3.0, 0.95)
     )
 
 
-def judged(*changed: Summary) -> dict[str, tuple[float, bool | None]]:
+def judged(*changed: MethodSummary) -> dict[str, tuple[float, bool | None]]:
     """What is said of a population, some rows of which are other than these."""
     usual = [
         summary(NULL, 0.5),
@@ -119,7 +126,7 @@ def judged(*changed: Summary) -> dict[str, tuple[float, bool | None]]:
         summary("fine-tune", 0.6),
     ]
     rows = {(each.population, each.name): each for each in (*usual, *changed)}
-    said = verdicts(list(rows.values()))
+    said = study_verdicts(list(rows.values()))
     return {each.name.removeprefix("digits: "): (each.value, each.ok) for each in said}
 
 
@@ -159,7 +166,7 @@ def test_a_rival_of_another_architecture_is_a_rival() -> None:
 
 def test_a_figure_of_votes_alone_is_drawn(tmp_path: Path) -> None:
     """Votes stand in the panel of their population, also where only they were asked for."""
-    draw_figure([summary("CVFU", 0.9, place="digits, votes")], tmp_path / "votes.png")
+    draw_study([summary("CVFU", 0.9, place="digits, votes")], tmp_path / "votes.png")
     assert (tmp_path / "votes.png").stat().st_size > 10_000
 
 

@@ -4,17 +4,17 @@ from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
-from trio import agreement
+from three_parties import agreement
 
-from configs.agreement import Agreement
+from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
-from configs.unlearning import Fedora
+from configs.unlearning import FedoraSettings
 from parties.common.errors import PolicyError
-from parties.experiments.population.methods import fedora
-from parties.experiments.population.plan import Row, Study
-from parties.experiments.population.trained import Trained
+from parties.experiments.population.methods import population_fedora
+from parties.experiments.population.plan import Study, StudyMethod
+from parties.experiments.population.trained import TrainedPopulation
 
-AGREED = Agreement.model_validate(
+AGREED = VerticalAgreement.model_validate(
     agreement(
         unlearning={"fedora": {"iterations": 7, "retain_share": 0.3}},
         training={"learning_rate": 0.02},
@@ -24,24 +24,24 @@ AGREED = Agreement.model_validate(
 
 
 def test_a_rival_that_runs_as_long_has_fedora_s_epochs_and_training_s_rate() -> None:
-    row = Row(name="long", way="fine-tune", as_long=True)
+    row = StudyMethod(name="long", way="fine-tune", as_long=True)
     plan = row.agreement(AGREED).unlearning
     assert (plan.fine_tune.epochs, plan.fine_tune.learning_rate) == (3, 0.02)
     assert plan.relabel == AGREED.unlearning.relabel
 
 
 def test_a_rival_has_the_settings_of_its_row() -> None:
-    row = Row(name="strong", way="gradient-ascent", settings={"steps": 21})
+    row = StudyMethod(name="strong", way="gradient-ascent", settings={"steps": 21})
     found = row.agreement(AGREED).unlearning.ascent
     assert (found.steps, found.clip) == (21, AGREED.unlearning.ascent.clip)
 
 
 def test_a_row_without_settings_leaves_the_agreement() -> None:
-    assert Row(name="plain", way="fine-tune").agreement(AGREED) is AGREED
+    assert StudyMethod(name="plain", way="fine-tune").agreement(AGREED) is AGREED
 
 
 def test_a_setting_that_is_none_is_refused_and_the_row_named() -> None:
-    row = Row(name="strong", way="gradient-ascent", settings={"step": 21})
+    row = StudyMethod(name="strong", way="gradient-ascent", settings={"step": 21})
     with pytest.raises(ConfigError, match="row 'strong'"):
         row.agreement(AGREED)
 
@@ -51,7 +51,7 @@ def test_a_setting_that_is_none_is_refused_and_the_row_named() -> None:
 )
 def test_a_form_that_a_population_cannot_run_is_refused(form: dict[str, Any]) -> None:
     with pytest.raises(PolicyError, match="a population runs FedORA with a scalar dual"):
-        fedora(cast(Trained, None), Fedora.model_validate(form))
+        population_fedora(cast(TrainedPopulation, None), FedoraSettings.model_validate(form))
 
 
 def test_a_row_that_a_population_keeps_is_left_out_elsewhere_whatever_is_chosen() -> None:

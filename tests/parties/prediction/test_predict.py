@@ -10,21 +10,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from asking import PASSIVE, Spoke, add_giant, ask, made, seat
+from asking import PASSIVE, Spoke, add_giant, ask, made, party_of
 from safetensors.torch import load_file
-from trio import PARTIES, agreement
+from three_parties import PARTIES, agreement
 from whole_run import TRAINING, run
 
-from configs.agreement import Agreement
-from configs.schema import validated
+from configs.agreement import VerticalAgreement
+from configs.schema import validate_table
 from parties.common.errors import DataError, Diverged, PolicyError
-from parties.data.asked_ids import all_held, by_caller, read_ids
 from parties.data.holding import Holding
 from parties.data.predictions import NOT_HELD, PREDICTED, Predictions, write_predictions
-from parties.session import handshake as join
+from parties.data.requested_ids import all_ids, parse_ids, read_ids
+from parties.session import handshake
 from parties.session.memory_port import MemoryPort
-from parties.vertical.engine.rows import split
-from parties.vertical.prediction.ask import Predictor, predict
+from parties.vertical.engine.rows import split_rows
+from parties.vertical.prediction.active import Predictor, predict_vertical_rows
 from protocol import vfl_pb2
 from protocol.errors import Aborted, LineBroken, RemoteProtocolError
 from protocol.hub import Hub
@@ -64,8 +64,8 @@ def test_predictions_are_those_of_the_training_run(once: Path) -> None:
     own = [row["id"].encode() for row in table(once, "hub").values()]
     rows = load_file(once / "runs" / "trio" / "hub" / "rows.safetensors")["rows"].numpy()
     ids = [own[row] for row in rows]
-    agreed = validated(Agreement, agreement(training=TRAINING), once, "")
-    test = [ids[row].decode() for row in split(agreed, ids, np.zeros(len(ids), bool)).test]
+    agreed = validate_table(VerticalAgreement, agreement(training=TRAINING), once, "")
+    test = [ids[row].decode() for row in split_rows(agreed, ids, np.zeros(len(ids), bool)).test]
     found = ask(once, test)
     truth = table(once, "hub")
     right = [name == truth[text]["label"] for text, name, _ in found.rows()]
@@ -129,7 +129,7 @@ def test_the_hardened_mode_predicts_the_same(once: Path) -> None:
     hardened = agreement(psi={"security": "hardened", "queries": 4})
     found = ask(once, ids, hardened).probabilities
     np.testing.assert_array_equal(found, ask(once, ids).probabilities)
-    with pytest.raises(PolicyError, match=r"hub asks for 5 rows; psi\.queries = 4"):
+    with pytest.raises(PolicyError, match=r"hub queries 5 rows; psi\.queries allows 4"):
         ask(once, common(once)[:5], hardened)
 
 
@@ -140,9 +140,9 @@ def test_nobody_in_common_is_refused(once: Path) -> None:
 
 
 def test_ids_that_our_own_data_lacks_are_refused_before_anybody_is_met(once: Path) -> None:
-    party, half = seat(once, "hub")
+    party, half = party_of(once, "hub")
     with pytest.raises(DataError, match="our own data has none"):
-        predict(party, half, MemoryPort(), by_caller(["stranger"], ()))
+        predict_vertical_rows(party, half, MemoryPort(), parse_ids(["stranger"], ()))
 
 
 def test_a_row_whose_embedding_cannot_travel_is_refused_by_party(trained: Path) -> None:
@@ -161,21 +161,21 @@ def test_ids_come_from_a_table_or_one_a_line(tmp_path: Path) -> None:
     assert table == lines
     assert table.texts == ["a\t1", "b\t2"]
     holding = Holding(ids=table.ids, in_test=np.zeros(2, bool))
-    assert all_held(holding, ("name", "id")) == table
+    assert all_ids(holding, ("name", "id")) == table
 
 
 def test_an_unknown_id_column_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ids.csv").write_text("customer\n1\n")
     with pytest.raises(DataError, match=r"ids.csv has no column 'id'") as error:
         read_ids(tmp_path / "ids.csv", ("id",))
-    assert "the ID columns of this seat are id" in error.value.hint
+    assert "the ID columns of this party are id" in error.value.hint
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("a\n\nb\n", "line 2 holds no ID"),
-        ("a\nb\tc\n", "line 2 has 2 columns; the IDs of this seat have 1"),
+        ("a\nb\tc\n", "line 2 has 2 columns; the IDs of this party have 1"),
         ("", "holds no ID"),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_line_that_is_no_id_is_refused_by_number(tmp_path: Path, text: str, to
 
 
 def test_a_callers_id_is_normalised_as_in_the_data() -> None:
-    assert by_caller([" \uff41 "], ()).ids == [b"a"]
+    assert parse_ids([" \uff41 "], ()).ids == [b"a"]
 
 
 FOUND = Predictions(
@@ -218,7 +218,7 @@ def test_passive_parties_write_nothing(trained: Path) -> None:
     before = files()
     ask(trained, common(trained)[:2])
     assert files() == before
-    assert seat(trained, "left")[0].predicts == seat(trained, "right")[0].predicts
+    assert party_of(trained, "left")[0].model_run == party_of(trained, "right")[0].model_run
 
 
 # --- who breaks the rules -------------------------------------------------------------------------
@@ -228,9 +228,9 @@ def test_passive_parties_write_nothing(trained: Path) -> None:
 def asked(once: Path) -> Iterator[tuple[Predictor, Hub, dict[str, Spoke]]]:
     """All rows aligned, with the hub's end of every line in reach."""
     port = MemoryPort()
-    party, half = seat(once, "hub")
+    party, half = party_of(once, "hub")
     spokes = {name: Spoke(once, name, port) for name in PASSIVE}
-    hub, _ = join.welcome(party, port)
+    hub, _ = handshake.accept_spokes(party, port)
     yield Predictor(party, half, hub, np.arange(len(party.holding))), hub, spokes
     hub.close()
     for spoke in spokes.values():
@@ -242,10 +242,10 @@ def test_rows_that_are_not_common_are_refused_by_the_passive_party(
     asked: tuple[Predictor, Hub, dict[str, Spoke]], rows: list[int]
 ) -> None:
     _, hub, spokes = asked
-    hub.broadcast(vfl_pb2.Look(), np.array(rows))
+    hub.broadcast(vfl_pb2.Predict(), np.array(rows))
     for name, spoke in spokes.items():
         spoke.thread.join(10)
-        assert f"hub asks for {len(rows)} rows; legal are 4096 at most" in str(spoke.failure)
+        assert f"hub requests {len(rows)} rows; allowed are at most 4096" in str(spoke.failure)
         with pytest.raises(Aborted):
             hub.channels[name].receive(5)
 
@@ -254,8 +254,12 @@ def test_rows_that_are_not_common_are_refused_by_the_passive_party(
     "order",
     [
         vfl_pb2.Purge(),
-        vfl_pb2.Arrange(fresh=vfl_pb2.Fresh(stream="new", fit=vfl_pb2.LEARN)),
-        vfl_pb2.Ask(rows=vfl_pb2.LEARN, order=vfl_pb2.SHUFFLED, epoch=1, size=4, index=0),
+        vfl_pb2.ModelCommand(
+            initialise=vfl_pb2.Initialise(stream="new", preprocessing_rows=vfl_pb2.TRAIN_ROWS)
+        ),
+        vfl_pb2.BatchRequest(
+            rows=vfl_pb2.TRAIN_ROWS, order=vfl_pb2.SHUFFLED, epoch=1, size=4, index=0
+        ),
     ],
     ids=["purge", "arrange", "ask"],
 )
@@ -266,7 +270,7 @@ def test_an_order_to_learn_is_refused_by_a_party_that_predicts(
     hub.broadcast(order)
     for spoke in spokes.values():
         spoke.thread.join(10)
-        assert f"hub said {type(order).__name__} to a party that predicts" in str(spoke.failure)
+        assert f"hub sent {type(order).__name__} to a party that predicts" in str(spoke.failure)
 
 
 def test_an_embedding_of_other_rows_is_refused(

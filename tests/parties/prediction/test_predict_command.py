@@ -10,15 +10,15 @@ from parties.cli.main import app
 DIGITS = Path(__file__).parents[3] / "configs" / "vertical" / "digits.toml"
 
 
-def predict(seat: str, *options: str) -> Result:
-    command = ["predict", str(DIGITS), "--seat", seat, *options]
+def predict(name: str, *options: str) -> Result:
+    command = ["predict", str(DIGITS), "--party", name, *options]
     return CliRunner().invoke(app, command, env={"COLUMNS": "100", "VFL_DATA": None})
 
 
 def test_help_teaches_every_option() -> None:
     said = predict("left", "--help").output
     for word in (
-        "--seat",
+        "--party",
         "--ids",
         "--out",
         "--serve",
@@ -35,7 +35,7 @@ def test_help_teaches_every_option() -> None:
     [("--out", "p.csv"), ("--ids", "ids.csv"), ("--serve", "127.0.0.1:8080"), ("--force",)],
     ids=lambda options: options[0],
 )
-def test_the_active_partys_words_are_refused_at_a_passive_seat(options: tuple[str, ...]) -> None:
+def test_the_active_partys_words_are_refused_at_a_passive_party(options: tuple[str, ...]) -> None:
     result = predict("left", *options)
     assert result.exit_code == 3
     assert "left is passive in" in result.output
@@ -57,7 +57,7 @@ def test_a_service_takes_no_file_of_ids() -> None:
     assert "--serve takes its IDs from requests" in result.output
 
 
-def test_an_unknown_seat_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_party_is_refused_with_the_known_ones() -> None:
     result = predict("lefft")
     assert result.exit_code == 3
     assert "left, office, right" in result.output
@@ -97,4 +97,4 @@ def test_a_damaged_half_ends_with_its_own_exit_code(tmp_path: Path) -> None:
     (half / "manifest.json").write_text("{")
     result = predict("left", "--runs", str(tmp_path))
     assert result.exit_code == 9
-    assert "manifest.json is no JSON" in "".join(result.output.splitlines())
+    assert "manifest.json is not JSON" in "".join(result.output.splitlines())

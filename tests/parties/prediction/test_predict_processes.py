@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from asking import ask, made
-from trio import agreement
+from three_parties import agreement
 
 from parties.data.predictions import write_predictions
 
@@ -41,12 +41,12 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("hub", "left", "right"):
         data = {"kind": "csv", "path": f"{name}.csv", "id": {"columns": ["id"]}}
         data |= {"label": "label"} if name == "hub" else {}
-        (folder / f"{name}.seat.toml").write_text(f"data = {toml(data)}\n")
+        (folder / f"{name}.party.toml").write_text(f"data = {toml(data)}\n")
     return folder
 
 
 class Command:
-    """Starts ``vfl predict`` at a seat; whatever still runs at the end is ended."""
+    """Starts ``vfl predict`` at a party; whatever still runs at the end is ended."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self._folder, self._port = folder, port
@@ -54,7 +54,7 @@ class Command:
 
     def __call__(self, name: str, *options: str) -> Process:
         command = [sys.executable, "-c", CALL, "predict", str(self._folder / "trio.toml")]
-        command += ["--seat", name, "--hub", f"127.0.0.1:{self._port}"]
+        command += ["--party", name, "--hub", f"127.0.0.1:{self._port}"]
         command += ["--runs", str(self._folder / "runs"), *options]
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 import torch
-from asking import ask, config, made, seat
+from asking import ask, config, made, party_of
 from safetensors.torch import load, save
-from trio import agreement
+from three_parties import agreement
 from whole_run import run
 
 from configs.errors import ConfigError
 from parties.common.errors import EXIT_CODES, IntegrityError, StorageError, exit_code
-from parties.vertical.prediction.saved import read_saved
+from parties.session.saved_model import read_saved_model
 from protocol.errors import RemoteProtocolError
 
 Damage = Callable[[Path], None]
@@ -67,7 +67,7 @@ def other(file: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
 def test_a_damaged_file_is_refused_by_name(trained: Path, file: str, damage: Damage) -> None:
     damage(half(trained) / file)
     with pytest.raises(IntegrityError, match=file) as error:
-        seat(trained, "left")
+        party_of(trained, "left")
     assert exit_code(error.value) == 9
 
 
@@ -77,8 +77,8 @@ def test_exit_code_nine_is_of_damaged_files_alone() -> None:
 
 def test_a_pickle_is_refused_even_with_its_digest(trained: Path) -> None:
     signed(half(trained) / "model.safetensors", pickle.dumps({"0.weight": 1}))
-    with pytest.raises(IntegrityError, match=r"model\.safetensors is no safetensors file"):
-        seat(trained, "left")
+    with pytest.raises(IntegrityError, match=r"model\.safetensors is not a safetensors file"):
+        party_of(trained, "left")
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_a_pickle_is_refused_even_with_its_digest(trained: Path) -> None:
 def test_other_parameters_are_refused(trained: Path, change: Any, told: str) -> None:
     other(half(trained) / "model.safetensors", change)
     with pytest.raises(IntegrityError, match=told):
-        seat(trained, "left")
+        party_of(trained, "left")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"[" * 100_000, b"\xff"])
 def test_a_manifest_that_is_none_is_refused(trained: Path, text: bytes) -> None:
     (half(trained) / "manifest.json").write_bytes(text)
-    with pytest.raises(IntegrityError, match=r"manifest\.json is no JSON"):
-        seat(trained, "left")
+    with pytest.raises(IntegrityError, match=r"manifest\.json is not JSON"):
+        party_of(trained, "left")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_manifest_that_is_none_is_refused(trained: Path, text: bytes) -> None:
         ("sha256", None, "lists no files"),
         ("sha256", {"../left/model.safetensors": "0"}, "lists no files"),
         ("sha256", {"model.safetensors": 0}, "lists no files"),
-        ("party", "right", "the half of another party than left"),
+        ("party", "right", "the model of another party than left"),
     ],
 )
 def test_a_manifest_with_a_wrong_field_is_refused(
@@ -123,20 +123,20 @@ def test_a_manifest_with_a_wrong_field_is_refused(
     path = half(trained) / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     with pytest.raises(IntegrityError, match=told):
-        seat(trained, "left")
+        party_of(trained, "left")
 
 
 def test_another_partys_half_is_refused(trained: Path) -> None:
     shutil.rmtree(half(trained))
     shutil.copytree(half(trained, "right"), half(trained))
-    with pytest.raises(IntegrityError, match="holds the half of another party than left"):
-        seat(trained, "left")
+    with pytest.raises(IntegrityError, match="holds the model of another party than left"):
+        party_of(trained, "left")
 
 
 def test_no_half_at_all_is_refused_with_what_to_do(trained: Path) -> None:
     shutil.rmtree(half(trained))
     with pytest.raises(StorageError, match="no trained model in") as error:
-        seat(trained, "left")
+        party_of(trained, "left")
     assert "train first" in error.value.hint
     assert not half(trained).exists()
 
@@ -153,14 +153,14 @@ def test_a_model_of_another_agreement_is_refused_by_field(
     once: Path, changes: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"was trained for another agreement: {field}"):
-        seat(once, "left", agreement(**changes))
+        party_of(once, "left", agreement(**changes))
 
 
 def test_pins_may_change_after_training(once: Path) -> None:
     plan = agreement()
     plan["parties"]["left"]["pins"] = ["sha256:" + "0" * 64]
     agreed = config(once, plan).agreement
-    assert read_saved(half(once), "left", agreed).run
+    assert read_saved_model(half(once), "left", agreed).run
 
 
 def test_halves_of_different_runs_are_refused_and_both_are_named(
@@ -169,12 +169,12 @@ def test_halves_of_different_runs_are_refused_and_both_are_named(
     again = tmp_path / "again"
     again.mkdir()
     run(again)
-    runs = [read_saved(half(each, "right"), "right", config(each, agreement()).agreement).run
+    runs = [read_saved_model(half(each, "right"), "right", config(each, agreement()).agreement).run
             for each in (trained, again)]  # fmt: skip
     shutil.rmtree(half(trained, "right"))
     shutil.copytree(half(again, "right"), half(trained, "right"))
     with pytest.raises(RemoteProtocolError) as error:
         ask(trained, ["p1", "p2", "p3"])
     told = str(error.value)
-    assert "of different models: hub has that of run" in told
+    assert "the local models are of different runs: hub has that of run" in told
     assert all(each.hex() in told for each in runs)

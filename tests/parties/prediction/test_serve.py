@@ -10,14 +10,14 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from asking import Spoke, add_giant, ask, made, seat, service, until
-from trio import agreement
+from asking import Spoke, add_giant, ask, made, party_of, service, until
+from three_parties import agreement
 
 from configs.errors import ConfigError
 from parties.common.errors import StorageError
 from parties.session.memory_port import MemoryPort
-from parties.web.prediction_http import MAX_BODY, listening, where
-from parties.web.prediction_service import Latencies, Service, Unavailable
+from parties.web.prediction_http import MAX_BODY, parse_serve_address, serve_http
+from parties.web.prediction_service import Latencies, PredictionService, Unavailable
 from protocol.errors import RemoteProtocolError
 
 
@@ -53,7 +53,7 @@ def say(port: int, method: str, path: str, body: Any = None, **headers: str) -> 
 @pytest.fixture(scope="module")
 def serving(once: Path) -> Iterator[int]:
     """The port of a service that is ready."""
-    with service(once) as (ready, _, _), listening(("127.0.0.1", 0), ready) as port:
+    with service(once) as (ready, _, _), serve_http(("127.0.0.1", 0), ready) as port:
         yield port
 
 
@@ -111,7 +111,7 @@ def test_a_request_that_is_none_is_refused_and_the_service_goes_on(
 
 
 def test_a_party_that_is_gone_is_named_and_its_return_is_taken_in(trained: Path) -> None:
-    with service(trained) as (ready, port, spokes), listening(("127.0.0.1", 0), ready) as http:
+    with service(trained) as (ready, port, spokes), serve_http(("127.0.0.1", 0), ready) as http:
         spokes["left"].kill()
         status, said = say(http, "POST", "/predict", {"ids": ["p1"]})
         assert status == 503
@@ -129,11 +129,11 @@ def test_a_party_that_is_gone_is_named_and_its_return_is_taken_in(trained: Path)
 
 def test_a_small_request_is_one_question_to_every_passive_party(once: Path) -> None:
     with service(once) as (ready, _, _):
-        ledger, ids = ready._party.ledger, ready._party.holding.ids
+        ledger, ids = ready._party.traffic, ready._party.holding.ids
         for size in (1, 10, len(ids)):
-            before = ledger.total("Look").messages
+            before = ledger.total("Predict").messages
             ready.probabilities(ids[:size])
-            assert ledger.total("Look").messages - before == 2
+            assert ledger.total("Predict").messages - before == 2
 
 
 def test_callers_at_one_time_each_get_their_own_rows(serving: int, once: Path) -> None:
@@ -154,7 +154,7 @@ def test_callers_at_one_time_each_get_their_own_rows(serving: int, once: Path) -
 
 def test_a_row_that_cannot_be_predicted_fails_its_own_request_only(trained: Path) -> None:
     add_giant(trained)
-    with service(trained) as (ready, _, _), listening(("127.0.0.1", 0), ready) as http:
+    with service(trained) as (ready, _, _), serve_http(("127.0.0.1", 0), ready) as http:
         status, said = say(http, "POST", "/predict", {"ids": ["p1", "giant"]})
         assert status == 500
         assert "left: embeddings of these rows are beyond limits.magnitude" in said["error"]
@@ -214,7 +214,7 @@ def test_a_party_that_falls_silent_is_named_to_who_asked(once: Path) -> None:
 
 
 def test_without_all_parties_nothing_is_predicted(once: Path) -> None:
-    alone = Service(*seat(once, "hub"), MemoryPort())
+    alone = PredictionService(*party_of(once, "hub"), MemoryPort())
     worker = Thread(target=alone.run)
     worker.start()
     with pytest.raises(Unavailable, match="left and right are absent"):
@@ -244,18 +244,18 @@ def test_percentiles_are_of_the_requests_that_were_answered() -> None:
     ],
 )
 def test_without_a_host_only_this_machine_is_served(text: str, address: tuple[str, int]) -> None:
-    assert where(text) == address
+    assert parse_serve_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "host:", "host:70000", "host:-1"])
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is no address"):
-        where(text)
+        parse_serve_address(text)
 
 
 def test_a_port_that_is_taken_is_refused(serving: int, once: Path) -> None:
     with (
         pytest.raises(StorageError, match=f"cannot listen on 127.0.0.1:{serving}"),
-        listening(("127.0.0.1", serving), None),  # type: ignore[arg-type]
+        serve_http(("127.0.0.1", serving), None),  # type: ignore[arg-type]
     ):
         pass

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import three_parties
 import torch
-import trio
 from numpy.typing import NDArray
 from scipy.stats import kstest
 from torch import Tensor
 
-from parties.vertical.engine.split_model import Federation
-from parties.vertical.passive import Answerer
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.passive import PassiveSession
 from parties.vertical.privacy.ledger import PrivacyLedger
 from protocol import vfl_pb2
-from protocol.frames import decode
+from protocol.frames import decode_message
 from protocol.line import MemoryLine
 from protocol.message import Message
 
@@ -57,7 +57,7 @@ class Wire:
             coming = iter(frames)
             while True:
                 try:
-                    envelope, message = decode(coming.__next__)
+                    envelope, message = decode_message(coming.__next__)
                 except StopIteration:
                     break
                 yield envelope.sender, message
@@ -66,12 +66,12 @@ class Wire:
 @contextmanager
 def recorded(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, seed: str = "", hub: str = "", **changes: Any
-) -> Iterator[tuple[Federation, dict[str, Answerer], Wire]]:
-    """The trio, and all that crosses; ``seed`` fixes entropy, ``hub`` the hub's in addition.
+) -> Iterator[tuple[SplitModel, dict[str, PassiveSession], Wire]]:
+    """The three parties, and all that crosses; ``seed`` fixes entropy, ``hub`` the hub's in addition.
 
     A folder that was used before is gone on with.
     """
-    wire, send, take = Wire(), MemoryLine.send, trio.party
+    wire, send, take = Wire(), MemoryLine.send, three_parties.party
 
     def recording(line: MemoryLine, frame: bytes, timeout: float) -> None:
         wire.frames.setdefault(id(line), []).append(bytes(frame))
@@ -85,18 +85,18 @@ def recorded(
 
     with monkeypatch.context() as patch:
         patch.setattr(MemoryLine, "send", recording)
-        patch.setattr(trio, "party", party)
+        patch.setattr(three_parties, "party", party)
         if (folder / "certs").exists():
-            patch.setattr(trio, "certify", lambda folder: None)
-        trio.public_statistics(folder)
-        with trio.federation(folder, **changes) as (leading, answerers):
-            leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
+            patch.setattr(three_parties, "certify", lambda folder: None)
+        three_parties.public_statistics(folder)
+        with three_parties.open_split_model(folder, **changes) as (leading, answerers):
+            leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
             yield leading, answerers, wire
 
 
-def raw(answerer: Answerer, rows: vfl_pb2.Rows) -> Tensor:
+def raw(answerer: PassiveSession, rows: vfl_pb2.Rows) -> Tensor:
     """A passive party's own embeddings of a row set, before anything is done to them."""
-    model, chosen = answerer._state.half.model, answerer._state.rows.of(rows)
+    model, chosen = answerer._state.local_model.model, answerer._state.rows.select(rows)
     assert model.inputs is not None
     with torch.no_grad():
         found: Tensor = model.network(model.inputs.values[chosen])
@@ -106,7 +106,7 @@ def raw(answerer: Answerer, rows: vfl_pb2.Rows) -> Tensor:
 def released(folder: Path, name: str, kind: str = "once") -> int:
     """The most releases of any row of one party, as its ledger has it on disk now."""
     ledger = PrivacyLedger(folder / "runs" / "trio" / name, bytes)
-    return ledger.spent(list(ledger._place), kind).releases
+    return ledger.spent(list(ledger._index), kind).releases
 
 
 def is_gaussian(noise: Numbers, sigma: float) -> None:

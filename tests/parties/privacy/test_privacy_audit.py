@@ -7,11 +7,12 @@ from hashlib import sha256
 import numpy as np
 import pytest
 import torch
+from dp_accounting import get_sigma_gaussian
 from scipy.stats import beta
 from torch import Tensor
 
 from models.noise import Keystream, add_noise, gaussian_mechanism
-from parties.vertical.privacy.accounting import multiplier_for
+from parties.vertical.privacy.accounting import SENSITIVITY
 
 DELTA, CLIP, ROWS, DOUBT = 1e-5, 0.5, 200_000, 1e-3
 Release = Callable[[Tensor, float, Keystream], Tensor]
@@ -34,7 +35,7 @@ def least_epsilon(release: Release, epsilon: float, name: str) -> float:
 
     The threshold is chosen on one half; on the other, Clopper-Pearson bounds both error rates.
     """
-    sigma = CLIP * multiplier_for(epsilon, "replace_one", DELTA)
+    sigma = CLIP * SENSITIVITY["replace_one"] * float(get_sigma_gaussian(epsilon, DELTA))
     noise = Keystream(sha256(name.encode()).digest())
     row = torch.tensor([[CLIP, 0.0]], dtype=torch.float64).expand(ROWS, 2)
     one, two = (release(sign * row, sigma, noise)[:, 0].numpy() for sign in (1, -1))

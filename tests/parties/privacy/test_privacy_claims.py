@@ -4,25 +4,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trio import agreement
+from three_parties import agreement
 
-from configs.agreement import Agreement
-from configs.schema import validated
-from parties.vertical.privacy import NONE
+from configs.agreement import VerticalAgreement
+from configs.schema import validate_table
+from parties.report.sentences import NO_FORMAL_PRIVACY
 from parties.vertical.privacy.accounting import epsilon_of
-from parties.vertical.privacy.claims import Claim, claims, summary
-from parties.vertical.privacy.ledger import Spent
+from parties.vertical.privacy.claims import PrivacyClaim, claims_summary, privacy_claims
+from parties.vertical.privacy.ledger import PrivacySpending
 
 ONCE = {"noise_multiplier": 4.0}
-RELEASED = Spent(releases=1, square=1 / 16)
-FLIPPED = Spent(releases=1, epsilon=2.0)
+RELEASED = PrivacySpending(releases=1, square=1 / 16)
+FLIPPED = PrivacySpending(releases=1, epsilon=2.0)
 ALL = {"left": RELEASED, "right": RELEASED, "hub": FLIPPED}
 FEATURES = ["features of left", "features of right"]
 LABELS = ["labels of hub"]
 TRAIN, NOISE = {"sigma": 5.0}, {"sigma": 5.0}
 
 # What is agreed, what the ledgers say, what may be claimed.
-TABLE: dict[str, tuple[dict[str, Any], dict[str, Spent], list[str]]] = {
+TABLE: dict[str, tuple[dict[str, Any], dict[str, PrivacySpending], list[str]]] = {
     "nothing": ({}, {}, []),
     "an empty table": ({"privacy": {}}, ALL, []),
     "embed_once": ({"privacy": {"embed_once": ONCE}}, ALL, FEATURES),
@@ -34,7 +34,7 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Spent], list[str]]] = {
         {"privacy": {"embed_once": ONCE}}, {"left": RELEASED}, FEATURES[:1],
     ),
     "embed_once after unbounded noise in this folder": (
-        {"privacy": {"embed_once": ONCE}}, ALL | {"left": Spent(9, float("inf"))}, FEATURES[1:],
+        {"privacy": {"embed_once": ONCE}}, ALL | {"left": PrivacySpending(9, float("inf"))}, FEATURES[1:],
     ),
     "embed_once says nothing of labels": ({"privacy": {"embed_once": ONCE}}, ALL, FEATURES),
     "embed_train": ({"privacy": {"embed_train": TRAIN}}, ALL, []),
@@ -65,8 +65,10 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, Spent], list[str]]] = {
 }  # fmt: skip
 
 
-def found(changes: dict[str, Any], spent: dict[str, Spent]) -> list[Claim]:
-    return claims(validated(Agreement, agreement(**changes), Path("trio.toml"), ""), spent)
+def found(changes: dict[str, Any], spent: dict[str, PrivacySpending]) -> list[PrivacyClaim]:
+    return privacy_claims(
+        validate_table(VerticalAgreement, agreement(**changes), Path("trio.toml"), ""), spent
+    )
 
 
 @pytest.mark.parametrize("case", TABLE)
@@ -78,8 +80,10 @@ def test_no_epsilon_without_a_valid_claim(case: str) -> None:
     assert len(said) == 4  # the features of all three, and the labels
     for each in said:
         assert ("ε = " in each.text or "(ε, δ) = " in each.text) is (each.epsilon is not None)
-        assert (f"{NONE} for its {each.covers}: " in each.text) is (each.epsilon is None)
-    assert summary(said) == (
+        assert (f"{NO_FORMAL_PRIVACY} for its {each.covers}: " in each.text) is (
+            each.epsilon is None
+        )
+    assert claims_summary(said) == (
         f"formal privacy for the {', '.join(claimed)} alone" if claimed else "no formal privacy"
     )
 
@@ -104,7 +108,7 @@ def test_the_relation_decides_on_the_sensitivity() -> None:
 
 
 def test_what_earlier_runs_released_is_counted() -> None:
-    twice = found({"privacy": {"embed_once": ONCE}}, ALL | {"left": Spent(2, 2 / 16)})[1]
+    twice = found({"privacy": {"embed_once": ONCE}}, ALL | {"left": PrivacySpending(2, 2 / 16)})[1]
     assert "T = 2 at most" in twice.text
     assert twice.epsilon == epsilon_of(2 / 16, "replace_one", 1e-5)
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 from privacy_wire import recorded, released
-from trio import agreement, certify, party, public_statistics, write_data
+from three_parties import agreement, certify, party, public_statistics, write_data
 
 from configs.privacy import EmbedTrain
 from models.noise import Keystream
 from parties.common.errors import IntegrityError, PolicyError
-from parties.vertical.engine.train import Plan, learn
-from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, Spent
-from parties.vertical.privacy.one_time_release import Frozen, OnceReleased
-from parties.vertical.privacy.release_cache import Kept, Named
-from parties.vertical.privacy.visits import Visits, Way
+from parties.vertical.engine.train import TrainingPlan, train_epochs
+from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, PrivacySpending
+from parties.vertical.privacy.one_time_release import FrozenBottom, OneTimeEmbeddings
+from parties.vertical.privacy.release_cache import ReleaseCache, TaggedRows
+from parties.vertical.privacy.visit_noise import VisitNoise, VisitNoiseSettings
 from protocol import vfl_pb2
 from protocol.line import MemoryLine
 
@@ -30,7 +30,7 @@ def ledger(folder: Path) -> PrivacyLedger:
     return PrivacyLedger(folder, lambda size: bytes(range(size)))
 
 
-def allow(spent: Spent) -> None:
+def allow(spent: PrivacySpending) -> None:
     """Whatever it costs."""
 
 
@@ -43,9 +43,9 @@ def test_what_is_spent_is_that_of_the_row_released_most(tmp_path: Path) -> None:
     tags = book.tags(IDS)
     book.charge(tags[:2], ONCE, times(1, 1), allow)
     book.charge(tags[1:], Mechanism("once", sigma=2.0, clip=1.0), times(2, 1), allow)
-    assert book.spent(tags[:1], "once") == Spent(1, 1 / 16)
-    assert book.spent(tags, "once") == Spent(3, 1 / 16 + 2 / 4)
-    assert book.spent(book.tags([b"nobody"]), "once") == Spent()
+    assert book.spent(tags[:1], "once") == PrivacySpending(1, 1 / 16)
+    assert book.spent(tags, "once") == PrivacySpending(3, 1 / 16 + 2 / 4)
+    assert book.spent(book.tags([b"nobody"]), "once") == PrivacySpending()
     book.charge(tags[:1], VISIT, times(1), allow)
     assert book.spent(tags, "once").square == math.inf  # this noise bounds nothing
 
@@ -55,7 +55,7 @@ def test_flipped_labels_and_noise_on_gradients_are_counted_apart(tmp_path: Path)
     tags = book.tags(IDS)
     book.charge(tags, Mechanism("response", epsilon=2.0), times(1, 1, 1), allow)
     book.charge(tags, VISIT, times(5, 5, 5), allow)
-    assert book.spent(tags, "response") == Spent(1, 0.0, 2.0)
+    assert book.spent(tags, "response") == PrivacySpending(1, 0.0, 2.0)
     assert book.spent(tags, "visit").releases == 5
 
 
@@ -63,7 +63,7 @@ def test_a_new_process_finds_what_was_spent(tmp_path: Path) -> None:
     book = ledger(tmp_path)
     book.charge(book.tags(IDS), ONCE, times(1, 2, 3), allow)
     again = PrivacyLedger(tmp_path, lambda size: b"x" * size)
-    assert again.spent(again.tags(IDS), "once") == Spent(3, 3 / 16)
+    assert again.spent(again.tags(IDS), "once") == PrivacySpending(3, 3 / 16)
     assert again.tags(IDS) == book.tags(IDS)
 
 
@@ -80,16 +80,16 @@ def test_a_refused_charge_leaves_nothing(tmp_path: Path) -> None:
     book = ledger(tmp_path)
     book.charge(book.tags(IDS[:1]), ONCE, times(1), allow)
 
-    def refuse(spent: Spent) -> None:
-        assert spent == Spent(2, 2 / 16)
+    def refuse(spent: PrivacySpending) -> None:
+        assert spent == PrivacySpending(2, 2 / 16)
         raise PolicyError("enough")
 
     with pytest.raises(PolicyError, match="enough"):
         book.charge(book.tags(IDS), ONCE, times(1, 1, 1), refuse)
     for each in (book, ledger(tmp_path)):
-        assert each.spent(each.tags(IDS), "once") == Spent(1, 1 / 16)
+        assert each.spent(each.tags(IDS), "once") == PrivacySpending(1, 1 / 16)
     book.charge(book.tags(IDS[2:]), ONCE, times(1), allow)
-    assert ledger(tmp_path).spent(book.tags(IDS), "once") == Spent(1, 1 / 16)
+    assert ledger(tmp_path).spent(book.tags(IDS), "once") == PrivacySpending(1, 1 / 16)
 
 
 @pytest.mark.parametrize("place", [0, 40, -1])
@@ -122,15 +122,15 @@ def test_a_crash_leaves_at_least_as_much_spent_as_was_released(tmp_path: Path, m
     sent: list[torch.Tensor] = []
 
     def start(*, dies: bool) -> None:
-        book, kept = ledger(tmp_path), Kept(tmp_path, "embeddings", b"settings")
-        rows = Named(book.tags(IDS), book.prints([b"1", b"2", b"3"]))
+        book, kept = ledger(tmp_path), ReleaseCache(tmp_path, "embeddings", b"settings")
+        rows = TaggedRows(book.tags(IDS), book.digests([b"1", b"2", b"3"]))
 
         def charge(new: np.ndarray) -> None:
             book.charge([rows.tags[at] for at in new], ONCE, np.ones(len(new), np.int64), allow)
             if dies and moment == "charged":
                 raise Killed
 
-        values = kept.once(rows, charge, lambda new: torch.rand(len(new), 2))
+        values = kept.release_once(rows, charge, lambda new: torch.rand(len(new), 2))
         if dies:
             raise Killed
         sent.append(values)
@@ -146,17 +146,17 @@ def test_a_crash_leaves_at_least_as_much_spent_as_was_released(tmp_path: Path, m
 
 def test_a_forgotten_row_is_gone_from_what_is_kept_but_not_from_the_ledger(tmp_path: Path) -> None:
     book = ledger(tmp_path)
-    rows = Named(book.tags(IDS), book.prints([b"1", b"2", b"3"]))
-    kept = Kept(tmp_path, "embeddings", b"settings")
+    rows = TaggedRows(book.tags(IDS), book.digests([b"1", b"2", b"3"]))
+    kept = ReleaseCache(tmp_path, "embeddings", b"settings")
 
     def charge(new: np.ndarray) -> None:
         book.charge([rows.tags[at] for at in new], ONCE, np.ones(len(new), np.int64), allow)
 
-    kept.once(rows, charge, lambda new: torch.ones(len(new), 2))
+    kept.release_once(rows, charge, lambda new: torch.ones(len(new), 2))
     kept.forget(rows.tags[:1])
     assert rows.tags[0] not in (tmp_path / "privacy" / "embeddings").read_bytes()
     assert book.spent(rows.tags[:1], "once").releases == 1
-    Kept(tmp_path, "embeddings", b"settings").once(
+    ReleaseCache(tmp_path, "embeddings", b"settings").release_once(
         rows, charge, lambda new: torch.full((len(new), 2), 2.0)
     )
     assert book.spent(rows.tags[:1], "once").releases == 2
@@ -165,10 +165,10 @@ def test_a_forgotten_row_is_gone_from_what_is_kept_but_not_from_the_ledger(tmp_p
 
 def test_other_settings_are_another_release(tmp_path: Path) -> None:
     charged: list[int] = []
-    rows = Named([b"a" * 16], [b"p" * 16])
+    rows = TaggedRows([b"a" * 16], [b"p" * 16])
     for settings in (b"one", b"one", b"two"):
-        kept = Kept(tmp_path, "embeddings", settings)
-        kept.once(rows, lambda new: charged.append(len(new)), lambda new: torch.ones(1, 1))
+        kept = ReleaseCache(tmp_path, "embeddings", settings)
+        kept.release_once(rows, lambda new: charged.append(len(new)), lambda new: torch.ones(1, 1))
     assert charged == [1, 1]
 
 
@@ -185,17 +185,19 @@ def test_a_pass_over_the_rows_is_one_write_of_the_ledger(
 
     monkeypatch.setattr(book, "charge", counted)
     ids = [b"%d" % row for row in range(6)]
-    visits = Visits(Way(EmbedTrain(sigma=1.0), 1e4), book, ids, Keystream(bytes(32)))
+    visits = VisitNoise(
+        VisitNoiseSettings(EmbedTrain(sigma=1.0), 1e4), book, ids, Keystream(bytes(32))
+    )
     whole = np.arange(6)
     for _ in range(3):
         for batch in (whole[:2], whole[2:4], whole[4:]):
-            visits.noised(batch, whole, torch.zeros(2, 1))
-    visits.noised(whole[:1], whole[:1], torch.zeros(1, 1))
+            visits.with_noise(batch, whole, torch.zeros(2, 1))
+    visits.with_noise(whole[:1], whole[:1], torch.zeros(1, 1))
     assert writes == [6, 6, 6, 1]
     assert book.spent(book.tags(ids), "once").releases == 4
 
 
-def frozen(folder: Path, width: int, privacy: dict[str, object]) -> Iterator[OnceReleased]:
+def frozen(folder: Path, width: int, privacy: dict[str, object]) -> Iterator[OneTimeEmbeddings]:
     write_data(folder)
     certify(folder)
     public_statistics(folder)
@@ -204,8 +206,8 @@ def frozen(folder: Path, width: int, privacy: dict[str, object]) -> Iterator[Onc
     assert plan is not None
     inputs, ids = torch.randn(50, 3), list(us.holding.ids[:50])
     network = torch.nn.Linear(3, width)
-    yield OnceReleased(us, plan, b"session", Frozen(network, inputs, ids))
-    yield OnceReleased(us, plan, b"session", Frozen(network, inputs + 1, ids))
+    yield OneTimeEmbeddings(us, plan, b"session", FrozenBottom(network, inputs, ids))
+    yield OneTimeEmbeddings(us, plan, b"session", FrozenBottom(network, inputs + 1, ids))
 
 
 def test_the_budget_is_a_hard_stop(tmp_path: Path) -> None:
@@ -226,10 +228,14 @@ def test_a_delta_of_one_in_so_many_rows_is_refused(tmp_path: Path) -> None:
 def test_visits_are_a_hard_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = {"grad_noise": {"sigma": 0.1, "visits": 4}}
     with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, _, wire):
-        learn(leading, Plan("original", vfl_pb2.TRAIN, vfl_pb2.LEARN, epochs=2, batch=16))
+        train_epochs(
+            leading, TrainingPlan("original", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=2, batch=16)
+        )
         sent = len(wire.said("hub", "Step")) + len(wire.said("hub", "Gradient"))
-        with pytest.raises(PolicyError, match="released 5 times, and 4 are agreed"):
-            learn(leading, Plan("more", vfl_pb2.TRAIN, vfl_pb2.LEARN, epochs=1, batch=16))
+        with pytest.raises(PolicyError, match="released 5 times, but 4 are agreed"):
+            train_epochs(
+                leading, TrainingPlan("more", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=1, batch=16)
+            )
         assert len(wire.said("hub", "Step")) + len(wire.said("hub", "Gradient")) == sent
 
 
@@ -245,12 +251,12 @@ def test_the_ledger_is_written_before_a_byte_leaves(
             send(line, frame, timeout)
             rows = sum(len(each) for each in wire.embeddings("left"))
             if rows:
-                charged = released(tmp_path, "left") * len(leading.rows.learn)
+                charged = released(tmp_path, "left") * len(leading.rows.train)
                 behind.append(charged < rows)
 
         with monkeypatch.context() as patch:
             patch.setattr(MemoryLine, "send", looking)
             for _ in range(3):
-                leading.logits(vfl_pb2.LEARN)
+                leading.logits(vfl_pb2.TRAIN_ROWS)
     assert len(behind) >= 3
     assert not any(behind)

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from models.noise import Keystream, clip_rows, gaussian_mechanism
-from parties.vertical.privacy import accounting, visits
+from parties.vertical.privacy import accounting
 from parties.vertical.privacy import one_time_release as once
-from parties.vertical.privacy.visits import Visits
+from parties.vertical.privacy import visit_noise as visits
+from parties.vertical.privacy.visit_noise import VisitNoise
 
 Patch = pytest.MonkeyPatch
 
@@ -48,24 +49,24 @@ def noise_used_again(patch: Patch) -> None:
 
 
 def evaluation_free_of_charge(patch: Patch) -> None:
-    charge = Visits._charge
+    charge = VisitNoise._charge
 
-    def only_while_learning(self: Visits, now: np.ndarray, within: np.ndarray) -> None:
+    def only_while_learning(self: VisitNoise, now: np.ndarray, within: np.ndarray) -> None:
         if torch.is_grad_enabled():
             charge(self, now, within)
 
-    patch.setattr(Visits, "_charge", only_while_learning)
+    patch.setattr(VisitNoise, "_charge", only_while_learning)
 
 
 def ledger_after_the_message(patch: Patch) -> None:
-    charge, late = Visits._charge, dict[int, Any]()
+    charge, late = VisitNoise._charge, dict[int, Any]()
 
-    def afterwards(self: Visits, now: np.ndarray, within: np.ndarray) -> None:
+    def afterwards(self: VisitNoise, now: np.ndarray, within: np.ndarray) -> None:
         if id(self) in late:
             charge(self, *late[id(self)])
         late[id(self)] = (now, within)
 
-    patch.setattr(Visits, "_charge", afterwards)
+    patch.setattr(VisitNoise, "_charge", afterwards)
 
 
 def half_the_sensitivity(patch: Patch) -> None:

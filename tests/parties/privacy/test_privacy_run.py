@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import test_resume
+import three_parties
 import torch
-import trio
 from asking import ask
 from own_net import BatchFree
 from privacy_wire import entropy, recorded, released
@@ -16,11 +16,11 @@ from safetensors.torch import load_file
 from whole_run import run
 
 from configs.errors import ConfigError
-from parties.report.page import page
-from parties.report.terminal import table
-from parties.vertical.engine.bottom import source_digest
+from parties.report.page import vertical_page
+from parties.report.terminal import vertical_tables
+from parties.vertical.engine.networks import module_source_digest
 from parties.vertical.privacy.accounting import epsilon_of
-from parties.vertical.purge import search
+from parties.vertical.purge import search_residues
 from protocol import vfl_pb2
 from protocol.errors import Aborted
 
@@ -31,7 +31,7 @@ LABELS = {"label_dp": {"epsilon": 3.0}}
 
 def private_run(folder: Path, privacy: dict[str, Any], **changes: Any) -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
-    return run(folder, before=trio.public_statistics, privacy=privacy, **changes)
+    return run(folder, before=three_parties.public_statistics, privacy=privacy, **changes)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_a_run_says_what_it_may_claim_and_no_more(
 ) -> None:
     metrics = private_run(tmp_path, privacy)
     assert metrics["run"]["privacy"]["summary"] == told
-    html = page(metrics)
+    html = vertical_page(metrics)
     assert f"Privacy: <b>{told}</b>" in html
     for claim in metrics["run"]["privacy"]["claims"]:
         assert claim["text"] in html
     assert "no formal privacy for its features: no noise hides them" in html  # the hub's own
-    shown = table(metrics)
+    shown = vertical_tables(metrics)
     assert any(told in str(part) for part in shown.renderables)  # type: ignore[attr-defined]
 
 
@@ -71,10 +71,10 @@ def test_before_the_purge_what_is_kept_of_a_release_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with recorded(tmp_path, monkeypatch, seed="1", privacy=ONCE | LABELS) as (leading, _, _):
-        leading.fresh("original", vfl_pb2.LEARN, vfl_pb2.TRAIN)
-        leading.logits(vfl_pb2.LEARN)
-        trio.forget_some(leading)
-        found = search(leading)
+        leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
+        leading.logits(vfl_pb2.TRAIN_ROWS)
+        three_parties.forget_some(leading)
+        found = search_residues(leading)
     assert {"cached embeddings", "flipped labels"} <= set(found["hub"])
     assert "released embeddings" in found["left"]
     assert "released embeddings" in found["right"]
@@ -129,7 +129,7 @@ def test_training_and_validation_labels_are_flipped_and_test_labels_are_not(
         same = (leading.labels == truth).numpy()
     rows = leading.rows
     assert same[rows.test].all()
-    for part in (rows.learn, rows.validation):
+    for part in (rows.train, rows.validation):
         assert 0.1 < same[part].mean() < 0.65  # of three classes a third would stay by chance
 
 
@@ -140,16 +140,18 @@ def test_a_table_whose_statistics_would_be_fitted_is_refused(tmp_path: Path) -> 
 
 def test_a_bottom_that_mixes_rows_is_refused(tmp_path: Path) -> None:
     """A BatchNorm without running statistics has no buffers, and mixes rows all the same."""
-    own = {"kind": "module", "source": source_digest(BatchFree)}
-    parties = trio.agreement()["parties"] | {"left": {"role": "passive", "width": 4, "bottom": own}}
+    own = {"kind": "module", "source": module_source_digest(BatchFree)}
+    parties = three_parties.agreement()["parties"] | {
+        "left": {"role": "passive", "width": 4, "bottom": own}
+    }
     with pytest.MonkeyPatch.context() as patch:
-        take = trio.seats
+        take = three_parties.party_settings
 
-        def seats(folder: Path, requests: Any = ()) -> Any:
+        def settings(folder: Path, requests: Any = ()) -> Any:
             module = {"module": "own_net:BatchFree"}
             return {name: each.model_copy(update=module) for name, each in take(folder).items()}
 
-        patch.setattr(trio, "seats", seats)
+        patch.setattr(three_parties, "party_settings", settings)
         with pytest.raises(Aborted, match="the bottom of left has a BatchNorm1d"):
             private_run(tmp_path, ONCE, parties=parties)
 
@@ -169,16 +171,16 @@ def test_a_crash_changes_neither_the_run_nor_what_was_spent(
     for crash in (None, (who, message)):
         folder = tmp_path / str(crash is None)
         folder.mkdir()
-        trio.write_data(folder)
-        trio.certify(folder)
-        trio.public_statistics(folder)
+        three_parties.write_data(folder)
+        three_parties.certify(folder)
+        three_parties.public_statistics(folder)
         if crash:
             test_resume.play(folder, crash, **changes)
         ends.append(test_resume.play(folder, **changes))
         assert [released(folder, name) for name in ("left", "right")] == [1, 1]
         assert released(folder, "hub", "response") == 1
     assert ends[0].files == ends[1].files
-    assert any("going on from checkpoint" in note for note in ends[1].notes)
+    assert any("resumed checkpoint" in note for note in ends[1].notes)
 
 
 def test_a_prediction_is_made_from_the_bytes_of_the_training(
@@ -187,7 +189,7 @@ def test_a_prediction_is_made_from_the_bytes_of_the_training(
     """Noise of σ = 8 would give other predictions at every request if it were drawn again."""
     settings: dict[str, Any] = {"privacy": {"embed_once": {"noise_multiplier": 8.0}}}
     private_run(tmp_path, settings["privacy"])
-    plan = trio.agreement(**settings)
+    plan = three_parties.agreement(**settings)
     one, two = (ask(tmp_path, None, plan).probabilities for _ in range(2))
     assert np.array_equal(one, two, equal_nan=True)
     assert released(tmp_path, "left") == 1
@@ -197,7 +199,7 @@ def test_a_prediction_with_noise_at_every_visit_is_charged(tmp_path: Path) -> No
     privacy = {"embed_train": {"sigma": 0.5}}
     private_run(tmp_path, privacy)
     before = released(tmp_path, "left")
-    plan = trio.agreement(privacy=privacy)
+    plan = three_parties.agreement(privacy=privacy)
     one, two = (ask(tmp_path, None, plan).probabilities for _ in range(2))
     assert not np.array_equal(one, two, equal_nan=True)
     assert released(tmp_path, "left") == before + 2
@@ -207,16 +209,16 @@ def test_only_the_cache_is_read_while_unlearning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with recorded(tmp_path, monkeypatch, privacy=ONCE) as (leading, _, wire):
-        for rows in (vfl_pb2.LEARN, vfl_pb2.VALIDATION, vfl_pb2.TEST):
+        for rows in (vfl_pb2.TRAIN_ROWS, vfl_pb2.VALIDATION, vfl_pb2.TEST):
             leading.logits(rows)
         before = len(wire.embeddings("left"))
-        trio.forget_some(leading)
-        for rows in (vfl_pb2.FORGOTTEN, vfl_pb2.RETAIN, vfl_pb2.SAMPLE):
-            assert len(leading.logits(rows)) == len(leading.rows.of(rows))
+        three_parties.forget_some(leading)
+        for rows in (vfl_pb2.FORGOTTEN, vfl_pb2.RETAIN, vfl_pb2.REFERENCE_SAMPLE):
+            assert len(leading.logits(rows)) == len(leading.rows.select(rows))
         assert len(wire.embeddings("left")) == before
 
 
 def test_a_model_is_not_asked_without_the_noise_it_was_trained_with(tmp_path: Path) -> None:
     private_run(tmp_path, ONCE)
     with pytest.raises(ConfigError, match=r"trained for another agreement: privacy"):
-        ask(tmp_path, None, trio.agreement())
+        ask(tmp_path, None, three_parties.agreement())

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import three_parties
 import torch
-import trio
 from privacy_wire import is_gaussian, raw, recorded, released
 
 from models.noise import clip_rows
-from parties.vertical.engine.train import Plan, learn
-from parties.vertical.privacy.spending import account
+from parties.vertical.engine.train import TrainingPlan, train_epochs
+from parties.vertical.privacy.claims import collect_spending
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 
@@ -33,7 +33,7 @@ def test_noise_of_a_single_release_on_the_wire(
     plan = {"embed_once": {"clip": 0.5, "noise_multiplier": 3.0}}
     settings: dict[str, Any] = {"parties": parties(WIDE), "dtype": "float32", "privacy": plan}
     with recorded(tmp_path, monkeypatch, **settings) as (leading, answerers, wire):
-        sets = (vfl_pb2.LEARN, vfl_pb2.VALIDATION, vfl_pb2.TEST)
+        sets = (vfl_pb2.TRAIN_ROWS, vfl_pb2.VALIDATION, vfl_pb2.TEST)
         for rows in sets:
             leading.logits(rows)
         sent = np.concatenate(wire.embeddings("left"))
@@ -48,9 +48,9 @@ def test_noise_of_many_visits_on_the_wire(tmp_path: Path, monkeypatch: pytest.Mo
     settings: dict[str, Any] = {"parties": parties(90), "dtype": "float64", "privacy": plan}
     with recorded(tmp_path, monkeypatch, **settings) as (leading, answerers, wire):
         for _ in range(8):
-            leading.logits(vfl_pb2.LEARN)
+            leading.logits(vfl_pb2.TRAIN_ROWS)
         sent = np.concatenate(wire.embeddings("left"))
-        clipped = clip_rows(raw(answerers["left"], vfl_pb2.LEARN), 0.3).numpy()
+        clipped = clip_rows(raw(answerers["left"], vfl_pb2.TRAIN_ROWS), 0.3).numpy()
     is_gaussian(sent - np.tile(clipped, (8, 1)), 0.02)
 
 
@@ -60,10 +60,12 @@ def test_plain_noise_of_a_sweep_has_its_sigma_and_clips_nothing(
     plan = {"embed_train": {"sigma": 5e-4}}
     settings: dict[str, Any] = {"parties": parties(WIDE), "dtype": "float64", "privacy": plan}
     with recorded(tmp_path, monkeypatch, **settings) as (leading, answerers, wire):
-        leading.logits(vfl_pb2.LEARN)
+        leading.logits(vfl_pb2.TRAIN_ROWS)
         leading.logits(vfl_pb2.TEST)
         sent = np.concatenate(wire.embeddings("left"))
-        own = torch.cat([raw(answerers["left"], rows) for rows in (vfl_pb2.LEARN, vfl_pb2.TEST)])
+        own = torch.cat(
+            [raw(answerers["left"], rows) for rows in (vfl_pb2.TRAIN_ROWS, vfl_pb2.TEST)]
+        )
     is_gaussian(sent - own.numpy(), 5e-4)
 
 
@@ -72,10 +74,12 @@ def test_noise_on_gradients_on_the_wire(tmp_path: Path, monkeypatch: pytest.Monk
     plan = {"grad_noise": {"sigma": 10.0, "clip": 1e-6}}
     settings: dict[str, Any] = {"parties": parties(WIDE), "dtype": "float64", "privacy": plan}
     with recorded(tmp_path, monkeypatch, **settings) as (leading, _, wire):
-        learn(leading, Plan("original", vfl_pb2.TRAIN, vfl_pb2.LEARN, epochs=2, batch=16))
+        train_epochs(
+            leading, TrainingPlan("original", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=2, batch=16)
+        )
         steps = [*wire.said("hub", "Step"), *wire.said("hub", "Gradient")]
         sent = [each.tensors[0] for each in steps if each.tensors[0].shape[1] == WIDE]
-        assert len(sent) == 2 * np.ceil(len(leading.rows.learn) / 16)
+        assert len(sent) == 2 * np.ceil(len(leading.rows.train) / 16)
         is_gaussian(np.concatenate(sent), 10.0)
         assert released(tmp_path, "hub") == 4  # two peers, two epochs
 
@@ -105,12 +109,12 @@ def test_a_release_is_the_same_when_it_is_sent_again(
     sent = []
     for start in ("first", "second"):
         with recorded(tmp_path, monkeypatch, seed=start, privacy=plan) as (leading, _, wire):
-            leading.logits(vfl_pb2.LEARN)
-            leading.logits(vfl_pb2.LEARN)
+            leading.logits(vfl_pb2.TRAIN_ROWS)
+            leading.logits(vfl_pb2.TRAIN_ROWS)
             leading.logits(vfl_pb2.TEST)
             sent.append(wire.embeddings("left"))
             assert len(sent[-1]) == 2  # the third question was answered by the cache
-            assert account(leading)["left"].releases == 1
+            assert collect_spending(leading)["left"].releases == 1
     assert [each.tobytes() for each in sent[0]] == [each.tobytes() for each in sent[1]]
     assert released(tmp_path, "left") == 1
 
@@ -120,10 +124,10 @@ def test_a_changed_row_is_a_release_of_its_own(
 ) -> None:
     plan = {"embed_once": {"noise_multiplier": 4.0}}
     with recorded(tmp_path, monkeypatch, seed="1", privacy=plan) as (leading, _, wire):
-        leading.logits(vfl_pb2.LEARN)
-        before, rows = wire.embeddings("left")[0], leading.rows.learn
+        leading.logits(vfl_pb2.TRAIN_ROWS)
+        before, rows = wire.embeddings("left")[0], leading.rows.train
         person = leading.party.holding.ids[leading.state.features.rows[rows[3]]].decode()
-    write = trio.write_data
+    write = three_parties.write_data
 
     def change(folder: Path, count: int = 240) -> None:
         write(folder, count)
@@ -134,12 +138,12 @@ def test_a_changed_row_is_a_release_of_its_own(
         (folder / "left.csv").write_text("\n".join(lines) + "\n")
 
     with monkeypatch.context() as patch:
-        patch.setattr("trio.write_data", change)
+        patch.setattr("three_parties.write_data", change)
         with recorded(tmp_path, monkeypatch, seed="2", privacy=plan) as (leading, _, wire):
-            leading.logits(vfl_pb2.LEARN)
+            leading.logits(vfl_pb2.TRAIN_ROWS)
             after = wire.embeddings("left")[0]
-            assert (leading.rows.learn == rows).all()
-            spent = account(leading)
+            assert (leading.rows.train == rows).all()
+            spent = collect_spending(leading)
     moved = np.abs(after - before).max(axis=1)
     assert np.flatnonzero(moved).tolist() == [3]
     assert moved.max() > 0.5  # by fresh noise of σ = 4, and not by the 1e-3 that changed
@@ -151,7 +155,7 @@ def test_a_question_to_learn_from_is_refused_by_a_frozen_bottom(
 ) -> None:
     plan = {"embed_once": {"noise_multiplier": 4.0}}
     with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, answerers, _):
-        ask = next(leading.passes.batches(vfl_pb2.LEARN, 1, 8))
+        ask = next(leading.loop.epoch_requests(vfl_pb2.TRAIN_ROWS, 1, 8))
         with pytest.raises(RemoteProtocolError, match="the bottoms are frozen"):
             answerers["left"]._embed(ask)
 
@@ -162,8 +166,11 @@ def test_training_with_a_cache_sends_no_gradient(
     plan = {"embed_once": {"noise_multiplier": 4.0}}
     with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, answerers, wire):
         before = raw(answerers["left"], vfl_pb2.TEST)
-        epochs = learn(
-            leading, Plan("original", vfl_pb2.TRAIN, vfl_pb2.LEARN, epochs=3, batch=16, patience=3)
+        epochs = train_epochs(
+            leading,
+            TrainingPlan(
+                "original", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=3, batch=16, patience=3
+            ),
         )
         assert epochs[-1].loss < epochs[0].loss
         assert torch.equal(raw(answerers["left"], vfl_pb2.TEST), before)
@@ -174,7 +181,9 @@ def test_training_with_a_cache_sends_no_gradient(
 def test_evaluation_is_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = {"embed_train": {"sigma": 0.1}}
     with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, _, _wire):
-        learn(leading, Plan("original", vfl_pb2.TRAIN, vfl_pb2.LEARN, epochs=2, batch=16))
+        train_epochs(
+            leading, TrainingPlan("original", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, epochs=2, batch=16)
+        )
         assert released(tmp_path, "left") == 2
-        leading.logits(vfl_pb2.LEARN)
+        leading.logits(vfl_pb2.TRAIN_ROWS)
         assert released(tmp_path, "left") == 3

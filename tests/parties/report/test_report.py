@@ -1,4 +1,4 @@
-"""Tests of the report: one document as a page and as tables."""
+"""Tests of the report of a vertical run, as an HTML page and as terminal tables."""
 
 import io
 import re
@@ -10,8 +10,8 @@ from rich.console import Console
 from sample_metrics import sample
 
 from parties.report.comparison import METHODS
-from parties.report.page import page
-from parties.report.terminal import table
+from parties.report.page import vertical_page
+from parties.report.terminal import vertical_tables
 
 HOSTILE = "<script>alert('1')</script><img src=x onerror=a> & \"$\\frac{$ [red]x[/red] {{ 7*7 }}"
 REQUEST_PARTS = (
@@ -49,7 +49,7 @@ class Reader(HTMLParser):
 
 def printed(metrics: dict[str, Any], width: int = 100) -> str:
     console = Console(width=width, file=io.StringIO(), record=True)
-    console.print(table(metrics))
+    console.print(vertical_tables(metrics))
     return console.export_text()
 
 
@@ -66,19 +66,19 @@ def without(metrics: dict[str, Any], parts: dict[str, tuple[str, ...] | list[str
 
 @pytest.fixture(scope="module")
 def shown() -> str:
-    return page(sample())
+    return vertical_page(sample())
 
 
 def test_every_method_has_its_line(shown: str) -> None:
     text = Reader(shown).text
     for method in sample()["requests"][0]["methods"]:
         name, meaning = METHODS[method["name"]]
-        told = (f"{name}{meaning}", f"{name}this request, {meaning}")
-        assert any(each in text.replace("\n", "") for each in told)
+        lines = (f"{name}{meaning}", f"{name}this request, {meaning}")
+        assert any(line in text.replace("\n", "") for line in lines)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "sentence",
     [
         "digits: forgetting 104 rows",
         "clinic holds the labels; left and right hold features only.",
@@ -91,11 +91,11 @@ def test_every_method_has_its_line(shown: str) -> None:
         "heuristic",
     ],
 )
-def test_the_page_says_it_in_words(shown: str, said: str) -> None:
-    assert said in " ".join(Reader(shown).text.split(" "))
+def test_the_page_has_the_sentence(shown: str, sentence: str) -> None:
+    assert sentence in " ".join(Reader(shown).text.split(" "))
 
 
-def test_the_page_needs_nothing_else(shown: str) -> None:
+def test_the_page_loads_no_other_file(shown: str) -> None:
     found = Reader(shown)
     assert not found.tags & {"script", "link", "img", "iframe", "object", "image", "foreignobject"}
     assert not re.search(r"https?://|@import|url\((?!#)|<!ENTITY", shown)
@@ -104,7 +104,7 @@ def test_the_page_needs_nothing_else(shown: str) -> None:
     assert not [name for name, _ in found.attributes if name.startswith("on")]
 
 
-def test_names_on_the_page_are_unique_and_found(shown: str) -> None:
+def test_ids_on_the_page_are_unique_and_resolve(shown: str) -> None:
     found = Reader(shown)
     names = found.values("id")
     assert len(names) == len(set(names))
@@ -112,7 +112,7 @@ def test_names_on_the_page_are_unique_and_found(shown: str) -> None:
     assert {target.removeprefix("#") for target in used} <= set(names)
 
 
-def test_a_figure_is_read_aloud_and_a_heading_cell_knows_its_side(shown: str) -> None:
+def test_figures_have_descriptions_and_heading_cells_a_scope(shown: str) -> None:
     figures = re.findall(r"<svg ([^>]*)>", shown)
     assert len(figures) == shown.count("<figure>") == 19
     assert all('role="img"' in figure and 'aria-label="' in figure for figure in figures)
@@ -120,8 +120,8 @@ def test_a_figure_is_read_aloud_and_a_heading_cell_knows_its_side(shown: str) ->
     assert "Original 4.1" in shown
 
 
-def test_one_document_gives_one_page(shown: str) -> None:
-    assert page(sample()) == shown
+def test_equal_metrics_give_equal_pages(shown: str) -> None:
+    assert vertical_page(sample()) == shown
 
 
 def test_hostile_names_stay_text() -> None:
@@ -135,7 +135,7 @@ def test_hostile_names_stay_text() -> None:
     request["threshold"]["policy"] = request["canary_audit"]["verdict"] = HOSTILE
     request["methods"][2]["name"] = metrics["traffic"][0]["phase"] = HOSTILE
     metrics["peers"][0]["peer"] = HOSTILE
-    found = Reader(page(metrics))
+    found = Reader(vertical_page(metrics))
     assert not found.tags & {"script", "img"}
     assert not {"onerror", "src"} & {name for name, _ in found.attributes}
     assert found.text.count(HOSTILE) >= 16
@@ -143,10 +143,10 @@ def test_hostile_names_stay_text() -> None:
 
 
 @pytest.mark.parametrize("part", [*RUN_PARTS, "training", "traffic", "peers", "requests"])
-def test_a_part_of_the_run_that_is_not_there_is_left_out(part: str) -> None:
+def test_an_absent_part_of_the_run_is_left_out(part: str) -> None:
     level = "run" if part in RUN_PARTS else "metrics"
     metrics = without({**sample(), "requests": []}, {level: (part,)})
-    assert "None" not in Reader(page(metrics)).text + printed(metrics)
+    assert "None" not in Reader(vertical_page(metrics)).text + printed(metrics)
 
 
 @pytest.mark.parametrize("part", [*REQUEST_PARTS, *METHOD_PARTS])
@@ -154,13 +154,13 @@ def test_a_part_of_a_request_that_was_not_run_is_left_out(part: str) -> None:
     level = "request" if part in REQUEST_PARTS else "method"
     bare = without(sample(), {"metrics": ("training", "traffic"), "request": ("iterations",)})
     metrics = without(bare, {level: (part,)})
-    assert "None" not in Reader(page(metrics)).text + printed(metrics)
+    assert "None" not in Reader(vertical_page(metrics)).text + printed(metrics)
 
 
 def test_nothing_but_the_request_was_run() -> None:
     parts = {"run": RUN_PARTS, "request": REQUEST_PARTS, "method": METHOD_PARTS}
     metrics = without(sample(), {**parts, "metrics": ("training", "traffic", "peers")})
-    found = Reader(page(metrics))
+    found = Reader(vertical_page(metrics))
     assert "svg" not in found.tags
     assert "not run" in found.text
     assert "Not compared with a Retrain" in printed(metrics)
@@ -179,14 +179,14 @@ def test_degenerate_numbers_are_drawn_as_well() -> None:
         method["membership"].update(auc=0.5, interval=[0.5, 0.5])
     for row in metrics["traffic"]:
         row.update(seconds=0.0, bytes=0)
-    assert "Proves nothing here" in page(metrics)
+    assert "Proves nothing here" in vertical_page(metrics)
 
 
 def test_a_training_without_requests() -> None:
     metrics = {**sample(), "requests": []}
-    text = Reader(page(metrics)).text
+    text = Reader(vertical_page(metrics)).text
     assert "digits: one model, nothing forgotten" in text
-    assert "How the model was trained" in text
+    assert "Training" in text
     assert "Membership" not in text
     assert "Traffic" in printed(metrics)
 
@@ -194,7 +194,7 @@ def test_a_training_without_requests() -> None:
 def test_two_requests_are_listed_first() -> None:
     metrics = sample()
     metrics["requests"].append({**sample()["requests"][0], "name": "all-of-7"})
-    shown = page(metrics)
+    shown = vertical_page(metrics)
     assert "208 rows in 2 requests" in shown
     assert '<a href="#request-2">all-of-7</a>' in shown
 
@@ -217,5 +217,5 @@ def test_a_report_without_ratios_is_still_a_report() -> None:
     for method in metrics["requests"][0]["methods"]:
         for part in (method["divergence"] or {}).values():
             part["ratio"] = None
-    assert "FedORA" in page(metrics)
-    table(metrics)
+    assert "FedORA" in vertical_page(metrics)
+    vertical_tables(metrics)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.seat import Data
+from configs.party_settings import Data
 from parties.common.errors import DataError
 from parties.data.holding import Holding, read_holding
 

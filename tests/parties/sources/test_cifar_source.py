@@ -10,7 +10,7 @@ import pytest
 from python2 import array, batch, integer, integers, string, strings
 from reading import held, refusal
 
-from configs.seat import CifarData, Columns, MedMnistData, Part
+from configs.party_settings import CifarData, IdColumns, ImagePart, MedMnistData
 from parties.data.holding import read_holding
 from parties.data.sources.cifar_pickle import read_pickle
 from tests.data_folder import needed
@@ -66,7 +66,7 @@ def test_several_batches_and_a_test_batch(tmp_path: Path) -> None:
     for name in ("data_batch_2.bin", "test_batch.bin"):
         (tmp_path / name).write_bytes(binary(LABELS)[: 2 * 3073])
     data = cifar(
-        tmp_path, binary(LABELS), part=Part(columns=(16, 32)), test=Path("test_batch.bin"),
+        tmp_path, binary(LABELS), part=ImagePart(columns=(16, 32)), test=Path("test_batch.bin"),
         train=(Path("data_batch_1.bin"), Path("data_batch_2.bin")),
     )  # fmt: skip
     holding = held(tmp_path, data)
@@ -216,16 +216,16 @@ def test_two_batches_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_part_outside_the_images_is_refused(tmp_path: Path) -> None:
-    data = cifar(tmp_path, binary(LABELS), part=Part(columns=(16, 33)))
+    data = cifar(tmp_path, binary(LABELS), part=ImagePart(columns=(16, 33)))
     assert "is not inside the images of data_batch_1.bin" in refusal(tmp_path, data)
 
 
 def test_id_columns_are_refused(tmp_path: Path) -> None:
-    data = cifar(tmp_path, binary(LABELS), id=Columns(columns=("id",)))
+    data = cifar(tmp_path, binary(LABELS), id=IdColumns(columns=("id",)))
     assert "no ID columns" in refusal(tmp_path, data)
 
 
-def test_seat_that_takes_nothing_is_refused(tmp_path: Path) -> None:
+def test_settings_that_take_nothing_are_refused(tmp_path: Path) -> None:
     data = cifar(tmp_path, binary(LABELS), features=False)
     assert "neither images nor labels" in refusal(tmp_path, data)
 

@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parties.data.holding.sources import collect
+from parties.data.sources import collect
 
-from configs.seat import Columns, CsvData
+from configs.party_settings import CsvData, IdColumns
 from parties.common.errors import DataError, IntegrityError, PartyError, ResourceError, exit_code
 from parties.data.holding import Holding, read_holding
-from parties.data.preprocess import fit
+from parties.data.preprocess import fit_preprocessing
 from parties.data.sources.csv_source import read_csv
 from parties.data.sources.records import Records
-from parties.data.sources.store import IdStore, Store, duplicates
+from parties.data.sources.store import IdStore, ArrayStore, duplicate_ids
 
 CLASSES = ("no", "yes")
 
 
 def csv(folder: Path, text: str, **options: Any) -> CsvData:
     (folder / "rows.csv").write_text(text)
-    given = {"id": Columns(columns=("id",)), "label": "y", **options}
+    given = {"id": IdColumns(columns=("id",)), "label": "y", **options}
     return CsvData(kind="csv", path=Path("rows.csv"), **given)
 
 
@@ -38,7 +38,7 @@ def held(folder: Path, data: CsvData, **options: Any) -> Holding:
 def read(folder: Path, data: CsvData, memory: int) -> Records:
     from parties.data.sources.csv_source import _sheet  # noqa: PLC0415
 
-    return collect.collect(data, [_sheet(data, folder, data.path)], CLASSES, lambda _: None, memory)
+    return collect.collect_records(data, [_sheet(data, folder, data.path)], CLASSES, lambda _: None, memory)
 
 
 def unnamed(folder: Path) -> list[str]:
@@ -74,7 +74,7 @@ def test_columns_in_files_are_fitted_and_transformed_as_in_memory(tmp_path: Path
     for memory in (0, 1 << 20):
         records = read(tmp_path, data, memory)
         holding = Holding(ids=records.ids, in_test=records.in_test(), table=records.table)
-        results.append(fit(holding, np.arange(100)).transform(holding, chosen))
+        results.append(fit_preprocessing(holding, np.arange(100)).transform(holding, chosen))
     np.testing.assert_array_equal(*results)
 
 
@@ -93,7 +93,7 @@ def test_files_of_columns_leave_nothing_behind(
 
 
 def test_full_temporary_folder_is_refused() -> None:
-    store = Store(np.float64, memory=0)
+    store = ArrayStore(np.float64, memory=0)
     store._file = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115
     with store._file, pytest.raises(PartyError, match="No space left on device") as caught:
         store.append(np.ones(10))
@@ -113,16 +113,16 @@ def test_ids_are_a_sequence_of_bytes() -> None:
 
 
 def test_duplicates_are_pairs_of_the_first_and_each_later_row() -> None:
-    assert duplicates([b"a", b"b", b"a", b"c", b"b", b"a"]) == [(0, 2), (1, 4), (0, 5)]
-    assert duplicates([b"a", b"b"]) == duplicates([]) == []
+    assert duplicate_ids([b"a", b"b", b"a", b"c", b"b", b"a"]) == [(0, 2), (1, 4), (0, 5)]
+    assert duplicate_ids([b"a", b"b"]) == duplicate_ids([]) == []
 
 
 def test_equal_hashes_of_different_ids_are_no_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parties.data.sources.store.hash", lambda identity: 7, raising=False)
-    assert duplicates([b"a", b"b", b"a"]) == [(0, 2)]
+    assert duplicate_ids([b"a", b"b", b"a"]) == [(0, 2)]
 
 
-def test_first_row_of_each_id_is_kept_when_the_seat_says_so(tmp_path: Path) -> None:
+def test_first_row_of_each_id_is_kept_when_the_settings_say_so(tmp_path: Path) -> None:
     text = "id,x,y\na,1,no\nb,2,yes\na ,3,yes\nc,4,no\n"
     holding = held(tmp_path, csv(tmp_path, text, dedupe="first"))
     assert list(holding.ids) == [b"a", b"b", b"c"]
@@ -183,13 +183,13 @@ def test_faults_are_counted_over_all_blocks(
 # Limits
 
 
-def test_more_rows_than_the_seat_allows_are_refused(tmp_path: Path) -> None:
+def test_more_rows_than_the_settings_allow_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ResourceError, match="more rows than max_rows = 2"):
         held(tmp_path, csv(tmp_path, rows(3), numeric=("x",), max_rows=2))
     assert len(held(tmp_path, csv(tmp_path, rows(3), numeric=("x",), max_rows=3))) == 3
 
 
-def test_more_columns_than_the_seat_allows_are_refused(tmp_path: Path) -> None:
+def test_more_columns_than_the_settings_allow_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ResourceError, match="has 4 columns; max_columns = 3") as caught:
         held(tmp_path, csv(tmp_path, rows(3), numeric=("x",), max_columns=3))
     assert exit_code(caught.value) == 7
@@ -243,14 +243,14 @@ def test_digest_is_that_of_what_was_read(tmp_path: Path) -> None:
 
 
 def test_digest_of_arrays_is_that_of_what_was_read(tmp_path: Path) -> None:
-    from configs.seat import NumpyData, Sample  # noqa: PLC0415
+    from configs.party_settings import NumpyData, SampleSettings  # noqa: PLC0415
 
     features = np.arange(6.0).reshape(3, 2)
     digests = []
     for change in (0, 1, 0):
         features[0, 0] = change
         np.savez(tmp_path / "a.npz", features=features)
-        sample = Sample(keep=0.9) if digests else None
+        sample = SampleSettings(fraction=0.9) if digests else None
         data = NumpyData(kind="numpy", path=Path("a.npz"), sample=sample)
         digests.append(read_holding(data, folder=tmp_path, classes=(), active=False).digest)
     assert digests[0] == digests[2] != digests[1]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configs.seat import Columns, CsvData
+from configs.party_settings import CsvData, IdColumns
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.csv_source import MAX_LINE, read_csv
 from parties.data.sources.records import Records
@@ -53,7 +53,7 @@ def test_byte_order_mark_is_taken(tmp_path: Path) -> None:
 
 def test_numeric_columns_are_all_but_the_others(tmp_path: Path) -> None:
     text = "pid,age,town,pay,y\n1,2,x,3,no\n"
-    options = {"id": Columns(columns=("pid",)), "categorical": ("town",), "label": "y"}
+    options = {"id": IdColumns(columns=("pid",)), "categorical": ("town",), "label": "y"}
     records = read(tmp_path, text, **options)
     assert records.table is not None
     assert list(records.table.frame()) == ["age", "pay", "town"]
@@ -86,7 +86,7 @@ def test_file_without_records_is_refused(tmp_path: Path, content: str) -> None:
 
 
 def test_no_id_column_is_refused_with_the_columns(tmp_path: Path) -> None:
-    said = refusal(tmp_path, "pid,age\n1,2\n", id=Columns(columns=("id",)))
+    said = refusal(tmp_path, "pid,age\n1,2\n", id=IdColumns(columns=("id",)))
     assert "rows.csv has no column 'id' (id)" in said
     assert "its columns are pid, age" in said
 
@@ -110,7 +110,7 @@ def test_column_of_the_test_file_that_is_absent_is_refused(tmp_path: Path) -> No
 
 def test_column_with_two_uses_is_refused(tmp_path: Path) -> None:
     text = "id,a\n1,2\n"
-    said = refusal(tmp_path, text, id=Columns(columns=("id",)), numeric=("id", "a"))
+    said = refusal(tmp_path, text, id=IdColumns(columns=("id",)), numeric=("id", "a"))
     assert "column 'id' has two uses" in said
     said = refusal(tmp_path, text, numeric=("a",), categorical=("a",))
     assert "column 'a' has two uses" in said

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from reading import held, refusal
 
-from configs.seat import Noise, Sample, SklearnData
-from parties.common.shared_randomness import key, normals
-from parties.data.sources.feature_noise import with_noise
+from configs.party_settings import FeatureNoise, SampleSettings, SklearnData
+from parties.common.shared_randomness import derive_key, normal_draws
+from parties.data.sources.feature_noise import add_feature_noise
 from parties.data.sources.records import Records
 
 DIGITS = SklearnData(kind="sklearn", name="digits")
@@ -17,7 +17,7 @@ PINNED = [-1.347512473614073, -1.3937343662717683, 0.9135852612080453]
 
 
 def noisy(sigma: float = 0.2, seed: int = 1, **changes: object) -> SklearnData:
-    return DIGITS.model_copy(update={"noise": Noise(sigma=sigma, seed=seed), **changes})
+    return DIGITS.model_copy(update={"noise": FeatureNoise(sigma=sigma, seed=seed), **changes})
 
 
 def test_noise_is_the_same_at_every_start() -> None:
@@ -27,7 +27,7 @@ def test_noise_is_the_same_at_every_start() -> None:
 
 
 def test_noise_belongs_to_the_row_and_not_to_its_place() -> None:
-    whole, some = held(HERE, noisy()), held(HERE, noisy(sample=Sample(keep=0.1, seed=4)))
+    whole, some = held(HERE, noisy()), held(HERE, noisy(sample=SampleSettings(fraction=0.1, seed=4)))
     place = {identity: at for at, identity in enumerate(whole.ids)}
     assert whole.images is not None
     assert some.images is not None
@@ -54,7 +54,7 @@ def test_noise_is_as_wide_as_said_where_nothing_is_clipped() -> None:
     grey = np.full((400, 1, 5, 5), 0.5, np.float32)
     ids = [b"%d" % at for at in range(400)]
     records = Records(files=(("x", 400),), unit="row", numbers=np.arange(400), ids=ids, images=grey)
-    images = with_noise(records, Noise(sigma=0.05)).images
+    images = add_feature_noise(records, FeatureNoise(sigma=0.05)).images
     assert images is not None
     assert images.dtype == np.float32
     # 10,000 draws: mean and deviation of the deviations are 0.0005 and 0.00035.
@@ -69,7 +69,7 @@ def test_noise_on_a_table_is_refused() -> None:
 
 
 def test_normals_are_normal() -> None:
-    drawn = np.sort(normals(key(3, "test"), 20_001))
+    drawn = np.sort(normal_draws(derive_key(3, "test"), 20_001))
     # Quantiles of the standard normal distribution; five standard errors of each.
     for share, quantile, error in (
         (0.5, 0.0, 0.045),
@@ -81,7 +81,7 @@ def test_normals_are_normal() -> None:
 
 
 def test_normals_are_those_of_the_key_alone() -> None:
-    one, two = normals(key(3, "test"), 5), normals(key(3, "test"), 5)
+    one, two = normal_draws(derive_key(3, "test"), 5), normal_draws(derive_key(3, "test"), 5)
     np.testing.assert_equal(one, two)
     assert one.shape == (5,)
     np.testing.assert_allclose(one[:3], PINNED, rtol=1e-12)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from reading import held, refusal
 
-from configs.seat import Columns, IdxData, Part
+from configs.party_settings import IdColumns, IdxData, ImagePart
 
 PIXELS = np.arange(3 * 4 * 6, dtype=np.uint8).reshape(3, 4, 6)
 LABELS = bytes([7, 0, 7])
@@ -43,7 +43,7 @@ def test_idx_images_and_labels(tmp_path: Path, packed: bool) -> None:
 def test_idx_halves_and_labels_are_named_alike(tmp_path: Path) -> None:
     files(tmp_path)
     common: dict[str, Any] = {"kind": "idx", "test_images": Path("images")}
-    left = IdxData(images=Path("images"), part=Part(columns=(0, 3)), **common)
+    left = IdxData(images=Path("images"), part=ImagePart(columns=(0, 3)), **common)
     shop = IdxData(kind="idx", labels=Path("labels"), test_labels=Path("labels"))
     half, whole = held(tmp_path, left), held(tmp_path, shop, active=True)
     assert (
@@ -110,9 +110,9 @@ def test_test_images_of_another_size_are_refused(tmp_path: Path) -> None:
 
 
 def test_id_columns_of_idx_files_are_refused(tmp_path: Path) -> None:
-    data = IdxData(kind="idx", images=Path("images"), id=Columns(columns=("id",)))
+    data = IdxData(kind="idx", images=Path("images"), id=IdColumns(columns=("id",)))
     assert "no ID columns" in refusal(tmp_path, data)
 
 
-def test_idx_seat_without_files_is_refused(tmp_path: Path) -> None:
-    assert "names no idx file" in refusal(tmp_path, IdxData(kind="idx"))
+def test_idx_settings_without_files_are_refused(tmp_path: Path) -> None:
+    assert "name no idx file" in refusal(tmp_path, IdxData(kind="idx"))

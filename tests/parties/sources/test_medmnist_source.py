@@ -8,8 +8,8 @@ import pytest
 from reading import held, refusal
 
 from configs.errors import ConfigError
-from configs.schema import validated
-from configs.seat import Columns, MedMnistData, Part
+from configs.party_settings import IdColumns, ImagePart, MedMnistData
+from configs.schema import validate_table
 from parties.data.holding import read_holding
 from tests.data_folder import needed
 
@@ -44,7 +44,7 @@ def test_parts_of_colour_images(tmp_path: Path) -> None:
         f"{part}_images": GENERATOR.integers(0, 256, (len(images), 4, 6, 3), np.uint8)
         for part, images in GREY.items()
     }
-    data = archive(tmp_path, colour, part=Part(columns=(2, 5)))
+    data = archive(tmp_path, colour, part=ImagePart(columns=(2, 5)))
     holding = held(tmp_path, data)
     assert holding.images is not None
     assert holding.images.shape == (7, 3, 4, 3)
@@ -69,8 +69,8 @@ def test_arrays_of_other_names(tmp_path: Path) -> None:
 
 def test_a_name_without_a_place_for_the_part_is_refused() -> None:
     data = {"kind": "medmnist", "path": "x.npz", "names": ["images", "{}_labels"]}
-    with pytest.raises(ConfigError, match="whose place the part"):
-        validated(MedMnistData, data, Path("seat"), "")
+    with pytest.raises(ConfigError, match="each name must have one"):
+        validate_table(MedMnistData, data, Path("settings"), "")
 
 
 def test_absent_part_is_refused_with_the_arrays_there(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_images_of_another_size_in_one_part_are_refused(tmp_path: Path) -> None:
 
 
 def test_part_outside_the_images_is_refused(tmp_path: Path) -> None:
-    said = refusal(tmp_path, archive(tmp_path, part=Part(columns=(2, 7))))
+    said = refusal(tmp_path, archive(tmp_path, part=ImagePart(columns=(2, 7))))
     assert "is not inside the images" in said
 
 
@@ -135,11 +135,11 @@ def test_archive_that_unpacks_beyond_the_limit_is_refused(
 
 
 def test_id_columns_are_refused(tmp_path: Path) -> None:
-    data = archive(tmp_path, id=Columns(columns=("id",)))
+    data = archive(tmp_path, id=IdColumns(columns=("id",)))
     assert "no ID columns" in refusal(tmp_path, data)
 
 
-def test_seat_that_takes_nothing_is_refused(tmp_path: Path) -> None:
+def test_settings_that_take_nothing_are_refused(tmp_path: Path) -> None:
     assert "neither images nor labels" in refusal(tmp_path, archive(tmp_path, features=False))
 
 
@@ -149,8 +149,8 @@ def test_labels_at_a_passive_party_are_refused(tmp_path: Path) -> None:
 
 def test_pneumonia_halves_are_those_of_the_archive() -> None:
     path = Path("medmnist/pneumoniamnist_reassembled.npz")
-    left = MedMnistData(kind="medmnist", path=path, part=Part(columns=(0, 14)))
-    right = left.model_copy(update={"part": Part(columns=(14, 28))})
+    left = MedMnistData(kind="medmnist", path=path, part=ImagePart(columns=(0, 14)))
+    right = left.model_copy(update={"part": ImagePart(columns=(14, 28))})
     folder = needed(left)
     halves = [
         read_holding(data, folder=folder, classes=("normal", "pneumonia"), active=False)

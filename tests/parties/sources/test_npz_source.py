@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from reading import held, refusal
 
-from configs.seat import Columns, NumpyData
+from configs.party_settings import IdColumns, NumpyData
 
 FEATURES = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
@@ -20,7 +20,7 @@ def npz(folder: Path, arrays: dict[str, Any], **options: Any) -> NumpyData:
 
 def test_npz_rows(tmp_path: Path) -> None:
     arrays = {"features": FEATURES, "y": np.array([3, 0, 3]), "pid": np.array(["a", "b", "c"])}
-    data = npz(tmp_path, arrays, label="y", id=Columns(columns=("pid",)))
+    data = npz(tmp_path, arrays, label="y", id=IdColumns(columns=("pid",)))
     holding = held(tmp_path, data, active=True)
     assert list(holding.ids) == [b"a", b"b", b"c"]
     assert holding.table is not None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from configs.seat import Columns, ParquetData
+from configs.party_settings import IdColumns, ParquetData
 from parties.common.errors import DataError, ResourceError
 from parties.data.holding import Holding, read_holding
 from psi.ids import join_columns
@@ -24,7 +24,7 @@ LABELS = pa.array(["no", "yes", "no"])
 def parquet(folder: Path, columns: Mapping[str, Any], **options: Any) -> ParquetData:
     table = pa.table({"id": IDS, "y": LABELS, **columns})
     pq.write_table(table, folder / "rows.parquet", row_group_size=2)
-    given = {"id": Columns(columns=("id",)), "label": "y", **options}
+    given = {"id": IdColumns(columns=("id",)), "label": "y", **options}
     return ParquetData(kind="parquet", path=Path("rows.parquet"), **given)
 
 
@@ -101,7 +101,7 @@ def test_several_id_columns_are_joined_with_lengths(tmp_path: Path) -> None:
         "id": pa.array([1, 11, 2]),
         "born": pa.array([date(2020, 1, day) for day in (1, 2, 3)]),
     }
-    data = parquet(tmp_path, columns, id=Columns(columns=("id", "born")), numeric=())
+    data = parquet(tmp_path, columns, id=IdColumns(columns=("id", "born")), numeric=())
     assert held(tmp_path, data).ids[1] == join_columns([b"11", b"2020-01-02"])
 
 

@@ -7,7 +7,7 @@ import pytest
 from reading import held, refusal
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from configs.seat import Columns, Part, SklearnData
+from configs.party_settings import IdColumns, ImagePart, SklearnData
 from parties.data.holding import read_holding
 
 
@@ -23,7 +23,7 @@ def test_digits_are_images_scaled_by_sixteen(tmp_path: Path) -> None:
 
 
 def test_part_is_cut_out_of_images(tmp_path: Path) -> None:
-    part = Part(rows=(2, 5), columns=(4, 8))
+    part = ImagePart(rows=(2, 5), columns=(4, 8))
     images = held(tmp_path, SklearnData(kind="sklearn", name="digits", part=part)).images
     assert images is not None
     np.testing.assert_equal(images[:, 0] * 16, load_digits().images[:, 2:5, 4:8])
@@ -43,7 +43,7 @@ def test_bundled_labels_go_by_name(tmp_path: Path) -> None:
 
 
 def test_part_outside_the_image_is_refused(tmp_path: Path) -> None:
-    for part in (Part(columns=(4, 9)), Part(rows=(4, 9))):
+    for part in (ImagePart(columns=(4, 9)), ImagePart(rows=(4, 9))):
         said = refusal(tmp_path, SklearnData(kind="sklearn", name="digits", part=part))
         assert "is not inside the images of digits" in said
         assert "[4, 9]" in said
@@ -59,10 +59,10 @@ def test_columns_outside_the_table_are_refused(tmp_path: Path, columns: tuple[in
 def test_columns_of_images_and_parts_of_tables_are_refused(tmp_path: Path) -> None:
     digits = SklearnData(kind="sklearn", name="digits", columns=(1,))
     assert "images, no columns" in refusal(tmp_path, digits)
-    wine = SklearnData(kind="sklearn", name="wine", part=Part(rows=(0, 1)))
+    wine = SklearnData(kind="sklearn", name="wine", part=ImagePart(rows=(0, 1)))
     assert "columns, no images" in refusal(tmp_path, wine)
 
 
 def test_id_columns_of_a_set_without_any_are_refused(tmp_path: Path) -> None:
-    digits = SklearnData(kind="sklearn", name="digits", id=Columns(columns=("id",)))
+    digits = SklearnData(kind="sklearn", name="digits", id=IdColumns(columns=("id",)))
     assert "no ID columns" in refusal(tmp_path, digits)

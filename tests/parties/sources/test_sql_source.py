@@ -12,7 +12,7 @@ import pytest
 from postgres import server
 from pydantic import ValidationError
 
-from configs.seat import Columns, SqlData
+from configs.party_settings import IdColumns, SqlData
 from parties.common.errors import PartyError
 from parties.data.holding import Holding, read_holding
 from psi.ids import join_columns
@@ -29,7 +29,7 @@ CREATE TABLE later AS SELECT id + 10 AS id, born, age, pay, town, y FROM people 
 
 
 def read(folder: Path, classes: tuple[str, ...] = CLASSES, **options: Any) -> Holding:
-    given = {"id": Columns(columns=("id",)), "label": "y", **options}
+    given = {"id": IdColumns(columns=("id",)), "label": "y", **options}
     data = SqlData(kind="sql", **given)
     return read_holding(data, folder=folder, classes=classes, active=True)
 
@@ -93,7 +93,7 @@ def test_a_table_and_a_test_query_are_read(tmp_path: Path, sqlite: str) -> None:
 
 
 def test_several_id_columns_are_joined_with_lengths(tmp_path: Path, sqlite: str) -> None:
-    ids = Columns(columns=("id", "born"))
+    ids = IdColumns(columns=("id", "born"))
     holding = read(tmp_path, url=sqlite, table="people", id=ids, numeric=("age",))
     assert holding.ids[2] == join_columns([b"7", b"2020-02-02"])
 
@@ -159,23 +159,26 @@ def test_no_rows_and_two_columns_of_one_name_are_refused(tmp_path: Path, sqlite:
     assert "column 2 has the name of an earlier one" in said
 
 
-# The seat
+# The party settings
 
 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"url": "postgresql://u:SECRET@h/d"}, "no password may stand in a seat"),
-        ({"url": "postgresql://u@h/d?password=SECRET"}, "no password may stand in a seat"),
+        ({"url": "postgresql://u:SECRET@h/d"}, "no password may stand in the party settings"),
+        (
+            {"url": "postgresql://u@h/d?password=SECRET"},
+            "no password may stand in the party settings",
+        ),
         ({"url": "postgresql://u@h/d?x=1&sslpassw%6Frd=SECRET"}, "no password may stand"),
-        ({"url": "postgresql://u:SECRET@[h/d"}, "no password may stand in a seat"),
+        ({"url": "postgresql://u:SECRET@[h/d"}, "no password may stand in the party settings"),
         ({"url": "sqlite:///x", "id": "row"}, "rows of a database have no order"),
-        ({"url": "sqlite:///x", "url_file": "u"}, "one of them"),
+        ({"url": "sqlite:///x", "url_file": "u"}, "but not both"),
         ({"url": "sqlite:///x", "table": "t"}, "give query or table"),
     ],
 )
-def test_seats_that_cannot_be_meant_are_refused(options: dict[str, Any], named: str) -> None:
-    given = {"kind": "sql", "id": Columns(columns=("id",)), "query": "SELECT 1", **options}
+def test_settings_that_contradict_are_refused(options: dict[str, Any], named: str) -> None:
+    given = {"kind": "sql", "id": IdColumns(columns=("id",)), "query": "SELECT 1", **options}
     with pytest.raises(ValidationError) as caught:
         SqlData(**given)
     said = " ".join(error["msg"] for error in caught.value.errors())
@@ -241,7 +244,7 @@ def test_a_table_of_a_schema_and_a_test_query_of_postgres_are_read(
         url_file=postgres,
         table="public.people",
         test_query="SELECT * FROM later",
-        id=Columns(columns=("id", "born")),
+        id=IdColumns(columns=("id", "born")),
         numeric=("age",),
     )
     assert holding.in_test.tolist() == [False, False, False, True]
@@ -257,7 +260,7 @@ def test_both_queries_see_one_moment(
         with psycopg.connect(address) as other:
             other.execute("INSERT INTO later VALUES (18, NULL, 1, 1, '', true)")
 
-    given = {"id": Columns(columns=("id",)), "label": "y", "numeric": ("age",)}
+    given = {"id": IdColumns(columns=("id",)), "label": "y", "numeric": ("age",)}
     queries = {"query": "SELECT * FROM people", "test_query": "SELECT * FROM later"}
     data = SqlData(kind="sql", url_file=postgres, **given, **queries)
     holding = read_holding(
@@ -287,7 +290,7 @@ def test_postgres_sends_rows_as_they_are_asked_for(
     many = "SELECT generate_series(1, 100000000) AS i"
     query = f"SELECT i AS id, i AS x, i % 2 = 0 AS y FROM ({many}) AS many"
     data = SqlData(
-        kind="sql", id=Columns(columns=("id",)), label="y", url_file=postgres, query=query
+        kind="sql", id=IdColumns(columns=("id",)), label="y", url_file=postgres, query=query
     )
     with pytest.raises(PartyError, match="seen enough"):
         read_holding(data, folder=tmp_path, classes=CLASSES, active=True, progress=look)

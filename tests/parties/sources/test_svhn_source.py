@@ -10,7 +10,7 @@ import pytest
 from reading import held, refusal
 from scipy.io import savemat
 
-from configs.seat import Part, SvhnData
+from configs.party_settings import ImagePart, SvhnData
 
 GENERATOR = np.random.default_rng(0)
 IMAGES = GENERATOR.integers(0, 256, (32, 32, 3, 4), np.uint8)
@@ -38,7 +38,7 @@ def test_ten_is_the_digit_zero_and_colours_come_first(tmp_path: Path) -> None:
 
 
 def test_a_party_s_columns(tmp_path: Path) -> None:
-    holding = held(tmp_path, files(tmp_path, part=Part(columns=(16, 32))))
+    holding = held(tmp_path, files(tmp_path, part=ImagePart(columns=(16, 32))))
     assert holding.images is not None
     assert holding.images.shape == (4, 3, 32, 16)
 
@@ -75,7 +75,7 @@ def test_files_that_are_not_svhn_s_are_refused(tmp_path: Path, case: str) -> Non
         ({"test": Path("more/train_32x32.mat")}, "two files bear one name"),
     ],
 )
-def test_seats_that_make_no_sense_are_refused(
+def test_settings_that_make_no_sense_are_refused(
     tmp_path: Path, options: dict[str, Any], told: str
 ) -> None:
     data = files(tmp_path).model_copy(update=options)

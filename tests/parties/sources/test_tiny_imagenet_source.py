@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from configs.seat import Columns, Part, TinyImageNetData
+from configs.party_settings import IdColumns, ImagePart, TinyImageNetData
 from parties.common.errors import DataError
 from parties.data.holding import Holding, read_holding
 
@@ -91,7 +91,7 @@ def test_grey_images_have_three_equal_channels(root: Path) -> None:
 
 def test_halves_are_those_of_the_whole(root: Path) -> None:
     whole = held(root)
-    left, right = (held(root, part=Part(columns=span)) for span in ((0, 32), (32, 64)))
+    left, right = (held(root, part=ImagePart(columns=span)) for span in ((0, 32), (32, 64)))
     assert left.images is not None
     assert right.images is not None
     np.testing.assert_equal(np.concatenate([left.images, right.images], axis=3), whole.images)
@@ -183,12 +183,12 @@ def test_class_that_was_not_agreed_on_is_refused(root: Path) -> None:
 
 
 def test_part_outside_the_images_is_refused(root: Path) -> None:
-    assert "is not inside the images" in refusal(root, part=Part(rows=(0, 65)))
+    assert "is not inside the images" in refusal(root, part=ImagePart(rows=(0, 65)))
 
 
 def test_id_columns_are_refused(root: Path) -> None:
-    assert "no ID columns" in refusal(root, id=Columns(columns=("id",)))
+    assert "no ID columns" in refusal(root, id=IdColumns(columns=("id",)))
 
 
-def test_seat_that_takes_nothing_is_refused(root: Path) -> None:
+def test_settings_that_take_nothing_are_refused(root: Path) -> None:
     assert "neither images nor labels" in refusal(root, features=False)

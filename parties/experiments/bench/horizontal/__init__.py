@@ -1,1 +1,1 @@
-"""Experiments of client unlearning: the tables of FedOSD, FedForget, Mimir and what they cite."""
+"""Benchmark of client unlearning: the tables of FedOSD, FedForget and Mimir."""

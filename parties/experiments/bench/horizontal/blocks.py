@@ -1,4 +1,4 @@
-"""The papers' tables as blocks: what each shows, and the papers' own numbers."""
+"""Blocks of the client unlearning tables, and the papers' numbers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,19 +6,19 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from configs.table import Table
+from configs.table import ConfigTable
 from configs.toml_file import read_toml
-from parties.experiments.bench.blocks import Setting, tuples
+from parties.experiments.bench.blocks import TableBlock, lists_to_tuples
 from parties.experiments.bench.horizontal.extract import MEASURES
-from parties.experiments.bench.results import Row
+from parties.experiments.bench.results import TableRow
 from parties.report.horizontal.labels import METHODS
 
 PAPER = Path(__file__).with_name("papers.toml")
-RETRAIN: Final = Row("Retrain", "", "retrain")
+RETRAIN: Final = TableRow("Retrain", "", "retrain")
 
 
-class HorizontalBlock(Setting):
-    """One setting of one table; ``variants`` are methods by their names in the config."""
+class HorizontalBlock(TableBlock):
+    """One block of a client unlearning table; ``variants`` are method names of the config."""
 
     headings: ClassVar[Mapping[str, str]] = {word: title for word, (title, _) in MEASURES.items()}
     bench: ClassVar[str] = "horizontal"
@@ -26,13 +26,13 @@ class HorizontalBlock(Setting):
     labels: Mapping[str, str] = Field(default_factory=dict)  # of methods that have no title yet
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """See ``Setting``."""
-        named = [Row(self._label(name), "", name) for name in self.variants]
-        return (RETRAIN, Row("Original", "", "original"), *named)
+    def rows(self) -> tuple[TableRow, ...]:
+        """One row per method."""
+        named = [TableRow(self._label(name), "", name) for name in self.variants]
+        return (RETRAIN, TableRow("Original", "", "original"), *named)
 
-    def reference(self, row: Row) -> Row:
-        """See ``Setting``."""
+    def reference(self, row: TableRow) -> TableRow:
+        """Return the Retrain row."""
         del row
         return RETRAIN
 
@@ -40,13 +40,13 @@ class HorizontalBlock(Setting):
         return self.labels.get(name) or METHODS.get(name, (name, ""))[0]
 
 
-class HorizontalBlocks(Table):
-    """All blocks."""
+class HorizontalBlocks(ConfigTable):
+    """All blocks of the client unlearning tables."""
 
     source: str
     block: Annotated[tuple[HorizontalBlock, ...], Field(min_length=1)]
 
 
-def read_blocks(path: Path = PAPER) -> HorizontalBlocks:
-    """Read the data file."""
-    return HorizontalBlocks.model_validate(tuples(read_toml(path, [])))
+def read_horizontal_blocks(path: Path = PAPER) -> HorizontalBlocks:
+    """Read the blocks of the client unlearning tables from a TOML file."""
+    return HorizontalBlocks.model_validate(lists_to_tuples(read_toml(path, [])))

@@ -1,13 +1,13 @@
-"""What a horizontal run says of every method: the few figures that the tables read.
+"""Extraction of table figures from the metrics record of a horizontal run.
 
-Letters of FedOSD: ¹ = after the rounds that unlearn, ² = after those that recover.
+Superscripts of FedOSD: ¹ = after the unlearning rounds, ² = after the recovery rounds.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from parties.experiments.bench.extract import Values, by_method
-from parties.experiments.bench.plan import Run
+from parties.experiments.bench.extract import Values, extract_federated
+from parties.experiments.bench.plan import PlannedRun
 
 MEASURES = {  # words of the blocks: heading, and the figure that it is
     "asr1": ("ASR¹", "unlearned_planted"),
@@ -29,12 +29,12 @@ MEASURES = {  # words of the blocks: heading, and the figure that it is
 AFTER = {"asr1": "asr2", "right1": "right2"}  # of a model that has no such stage
 
 
-def harvest(_run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """By method, what this run says of it; ``retrain`` is the mean of all Retrains.
+def extract_horizontal(_run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
+    """Return the figures of each method; ``retrain`` is the mean of all Retrains.
 
-    A model that diverged gets no row right.
+    A model that diverged has an accuracy of 0.
     """
-    found = by_method(metrics, MEASURES)
+    found = extract_federated(metrics, MEASURES)
     for each in metrics["requests"][0]["methods"]:
         if each.get("diverged"):
             found[each["name"]]["right2"] = 0.0

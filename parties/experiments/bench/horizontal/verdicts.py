@@ -1,4 +1,4 @@
-"""Verdicts R7 to R13: which orderings and gaps of the papers hold here, computed from the runs."""
+"""Verdicts R7 to R13: which orderings and gaps of the client unlearning papers are reproduced."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -6,8 +6,8 @@ from statistics import fmean
 from typing import Final
 
 from parties.experiments.bench.horizontal.blocks import RETRAIN
-from parties.experiments.bench.results import Results, Row, Series, differences
-from parties.experiments.bench.verdicts import ABOVE_ZERO, FEWEST, Verdict, judge
+from parties.experiments.bench.results import Results, SeedSeries, TableRow, seed_differences
+from parties.experiments.bench.verdicts import ABOVE_ZERO, FEWEST, BenchVerdict, judge_value
 
 PAT_20, PAT_50, IID = (f"Fashion-MNIST, {split}" for split in ("Pat-20", "Pat-50", "IID"))
 ASCENTS: Final = ("ewc-sga", "fu-pga")
@@ -19,25 +19,25 @@ DENSER: Final = ("Mimir, MNIST (4, 5)", "Mimir, MNIST (3, 6)")  # ζ = 0.1
 BY_STAYING: Final = ("by_retained", "by_forgotten")
 
 
-def horizontal_verdicts(found: Results) -> list[Verdict]:
-    """All of them; those without runs have no value."""
-    parts: Sequence[Callable[[Results], Iterator[Verdict]]] = (
-        fedosd,
-        conflicts,
-        ablations,
-        fu_pga,
-        fedforget,
-        mimir,
+def horizontal_verdicts(found: Results) -> list[BenchVerdict]:
+    """Return all verdicts; a verdict without runs has no value."""
+    parts: Sequence[Callable[[Results], Iterator[BenchVerdict]]] = (
+        fedosd_verdicts,
+        conflict_verdicts,
+        fedosd_ablation_verdicts,
+        fu_pga_verdicts,
+        fedforget_verdicts,
+        mimir_verdicts,
     )
     return [verdict for part in parts for verdict in part(found)]
 
 
-def fedosd(found: Results) -> Iterator[Verdict]:
-    """R7: FedOSD forgets and keeps; ascent ruins, and what it forgot comes back."""
+def fedosd_verdicts(found: Results) -> Iterator[BenchVerdict]:
+    """R7: FedOSD forgets and keeps accuracy; ascent loses accuracy, and its backdoor returns."""
     for place in (PAT_20, PAT_50, IID):
         asr = _series(found, place, "fedosd", "asr2")
         yield _judge(f"R7: ASR² of FedOSD, {place}", asr, (-math.inf, 0.05), "at most 0.05")
-        gap = differences(
+        gap = seed_differences(
             _series(found, place, "fedosd", "right2"), _series(found, place, "original", "right2")
         )
         name = f"R7: R-Acc² of FedOSD minus the original's, {place}"
@@ -45,11 +45,11 @@ def fedosd(found: Results) -> Iterator[Verdict]:
         yield from _ascents(found, place)
 
 
-def _ascents(found: Results, place: str) -> Iterator[Verdict]:
+def _ascents(found: Results, place: str) -> Iterator[BenchVerdict]:
     own = _series(found, place, "fedosd", "right1")
     for name in ASCENTS:
         first = _series(found, place, name, "right1")
-        ahead = differences(own, first)
+        ahead = seed_differences(own, first)
         title = f"R7: R-Acc¹ of FedOSD minus that of {name}, {place}"
         yield _judge(title, ahead, (0.2, math.inf), "at least 0.2")
         if place == IID:
@@ -63,8 +63,8 @@ def _ascents(found: Results, place: str) -> Iterator[Verdict]:
         yield _judge(f"R7: ASR² of {name}, {place}", back, (0.3, math.inf), "above 0.3")
 
 
-def conflicts(found: Results) -> Iterator[Verdict]:
-    """R8: FedOSD's step hurts nobody, ascent most of those who stay."""
+def conflict_verdicts(found: Results) -> Iterator[BenchVerdict]:
+    """R8: FedOSD's step conflicts with no remaining client, gradient ascent with most of them."""
     place = "MNIST, Pat-20"
     own = _series(found, place, "fedosd", "conflicts")
     yield _judge(f"R8: NC of FedOSD, {place}", own, (0.0, 0.0), "0")
@@ -73,25 +73,25 @@ def conflicts(found: Results) -> Iterator[Verdict]:
         yield _judge(f"R8: NC of {name}, {place}", series, (5.0, math.inf), "more than 5 of 9")
 
 
-def ablations(found: Results) -> Iterator[Verdict]:
-    """R9: what each part of FedOSD is good for."""
+def fedosd_ablation_verdicts(found: Results) -> Iterator[BenchVerdict]:
+    """R9: the effect of each part of FedOSD."""
     right = _series(found, PAT_50, "fedosd", "right1")
     for name in ("m1", "m2"):
-        lost = differences(right, _series(found, PAT_50, name, "right1"))
+        lost = seed_differences(right, _series(found, PAT_50, name, "right1"))
         title = f"R9: R-Acc¹ of FedOSD minus that of {name.upper()}"
         yield _judge(title, lost, (0.3, math.inf), "at least 0.3")
     common, keeps = (_series(found, PAT_50, "m3", word) for word in ("asr1", "right1"))
     yield _judge("R9: ASR¹ of M3", common, (0.5, math.inf), "above 0.5")
-    kept = differences(keeps, _series(found, PAT_50, "original", "right1"))
+    kept = seed_differences(keeps, _series(found, PAT_50, "original", "right1"))
     yield _judge("R9: R-Acc¹ of M3 minus the original's", kept, (-0.03, math.inf), "at least -0.03")
-    back = differences(
+    back = seed_differences(
         _series(found, PAT_50, "m5", "asr2"), _series(found, PAT_50, "fedosd", "asr2")
     )
     yield _judge("R9: ASR² of M5 minus FedOSD's", back, ABOVE_ZERO, "above 0")
 
 
-def fu_pga(found: Results) -> Iterator[Verdict]:
-    """R10: clean accuracy as printed, and the trigger back to its base rate."""
+def fu_pga_verdicts(found: Results) -> Iterator[BenchVerdict]:
+    """R10: FU-PGA reaches the printed accuracy, and its trigger rate falls to the base rate."""
     place = "MNIST, IBM"
     for name, paper in (("original", 0.9829), ("retrain", 0.9847)):
         series = _series(found, place, name, "test")
@@ -102,16 +102,16 @@ def fu_pga(found: Results) -> Iterator[Verdict]:
         yield _judge(f"R10: trigger on test rows, {name}", series, (0.08, 0.12), "about 0.1")
 
 
-def fedforget(found: Results) -> Iterator[Verdict]:
-    """R13: what is printed does not forget; repelling costs accuracy; and the speed-up's reason."""
+def fedforget_verdicts(found: Results) -> Iterator[BenchVerdict]:
+    """R13: FedForget as printed does not forget; repelling costs accuracy; its speed-up."""
     place = "MNIST, FedForget"
-    rest = differences(
+    rest = seed_differences(
         _series(found, place, "literal", "forgotten"),
         _series(found, place, "fine-tune", "forgotten"),
     )
     title = "R13: accuracy on D_u, literal minus fine-tune"
     yield _judge(title, rest, (0.0, math.inf), "at least 0: it forgets no more")
-    lost = differences(
+    lost = seed_differences(
         _series(found, place, "original", "test"), _series(found, place, "repel", "test")
     )
     title = "R13: test accuracy, original minus repel"
@@ -119,11 +119,11 @@ def fedforget(found: Results) -> Iterator[Verdict]:
     times = _ratio(
         _series(found, place, "retrain", "seconds"), _series(found, place, "fedforget", "seconds")
     )
-    yield Verdict("R13: time of a Retrain over FedForget's (the paper: 2.3)", _mean(times), "")
+    yield BenchVerdict("R13: time of a Retrain over FedForget's (the paper: 2.3)", _mean(times), "")
 
 
-def mimir(found: Results) -> Iterator[Verdict]:
-    """R11 and R12: near a Retrain on D_r, no more of D_f than it, and more of D_r than FedMM."""
+def mimir_verdicts(found: Results) -> Iterator[BenchVerdict]:
+    """R11 and R12: Mimir is near Retrain on D_r and on D_f, and above FedMM on D_r."""
     ahead = []
     for place in SPARSE:
         kept, rest = (_beside_retrain(found, place, word) for word in BY_STAYING)
@@ -132,11 +132,11 @@ def mimir(found: Results) -> Iterator[Verdict]:
         name = f"R11: D_f of Mimir minus Retrain's, {place}"
         yield _judge(name, rest, (-math.inf, 0.1), "at most 0.1")
         own, other = (_series(found, place, each, BY_STAYING[0]) for each in ("mimir", "fedmm"))
-        ahead.append(_mean(differences(own, other)))
+        ahead.append(_mean(seed_differences(own, other)))
     known = [each for each in ahead if each is not None]
     pairs = float(sum(each >= 0 for each in known)) if len(known) == len(SPARSE) else None
     name = "R11: pairs of four in which D_r of Mimir is at least FedMM's"
-    yield judge(name, pairs, "", (3.0, 4.0), "3 or 4")
+    yield judge_value(name, pairs, "", (3.0, 4.0), "3 or 4")
     for place in DENSER:
         for word, title, most in zip(BY_STAYING, ("D_r", "D_f"), (0.1, 0.2), strict=True):
             gap = _beside_retrain(found, place, word)
@@ -144,23 +144,25 @@ def mimir(found: Results) -> Iterator[Verdict]:
             yield _judge(name, gap, (-most, most), f"within {most}")
 
 
-def _beside_retrain(found: Results, place: str, measure: str) -> Series:
+def _beside_retrain(found: Results, place: str, measure: str) -> SeedSeries:
     ours, theirs = (_series(found, place, each, measure) for each in ("mimir", "retrain"))
-    return differences(ours, theirs)
+    return seed_differences(ours, theirs)
 
 
-def _series(found: Results, place: str, method: str, measure: str) -> Series:
-    row = RETRAIN if method == "retrain" else Row("", "", method)
+def _series(found: Results, place: str, method: str, measure: str) -> SeedSeries:
+    row = RETRAIN if method == "retrain" else TableRow("", "", method)
     return found.series(place, row, measure)
 
 
-def _judge(name: str, series: Series, between: tuple[float, float], wanted: str) -> Verdict:
-    return judge(name, _mean(series), "", between, wanted)
+def _judge(
+    name: str, series: SeedSeries, between: tuple[float, float], wanted: str
+) -> BenchVerdict:
+    return judge_value(name, _mean(series), "", between, wanted)
 
 
-def _mean(series: Series) -> float | None:
+def _mean(series: SeedSeries) -> float | None:
     return fmean(series.values()) if len(series) >= FEWEST else None
 
 
-def _ratio(ours: Series, theirs: Series) -> Series:
+def _ratio(ours: SeedSeries, theirs: SeedSeries) -> SeedSeries:
     return {seed: ours[seed] / theirs[seed] for seed in ours if theirs.get(seed)}

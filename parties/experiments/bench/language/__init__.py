@@ -1,1 +1,1 @@
-"""The tables of language models that forget."""
+"""Benchmark of language models: the tables of Oblivionis."""

@@ -1,4 +1,4 @@
-"""Oblivionis' tables as blocks: what each shows, and the paper's own numbers."""
+"""Blocks of the Oblivionis tables, and the paper's numbers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from configs.table import Table
+from configs.table import ConfigTable
 from configs.toml_file import read_toml
-from parties.experiments.bench.blocks import Setting, tuples
+from parties.experiments.bench.blocks import TableBlock, lists_to_tuples
 from parties.experiments.bench.language.extract import MEASURES
-from parties.experiments.bench.results import Row
+from parties.experiments.bench.results import TableRow
 
 PAPER = Path(__file__).with_name("paper.toml")
 METHODS = {
@@ -28,35 +28,35 @@ METHODS = {
 }
 
 
-class LanguageBlock(Setting):
-    """One setting of one table; ``variants`` are rules of the server, with all methods each."""
+class LanguageBlock(TableBlock):
+    """One block of a table; ``variants`` are server rules, each with all methods."""
 
     headings: ClassVar[Mapping[str, str]] = {word: title for word, (title, _) in MEASURES.items()}
     bench: ClassVar[str] = "language"
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        """See ``Setting``."""
+    def rows(self) -> tuple[TableRow, ...]:
+        """One row per server rule and method."""
         return tuple(
-            Row(_label(rule, name), rule, name) for rule in self.variants for name in METHODS
+            TableRow(_label(rule, name), rule, name) for rule in self.variants for name in METHODS
         )
 
-    def reference(self, row: Row) -> Row:
-        """See ``Setting``."""
-        return Row(_label(row.variant, "retrain"), row.variant, "retrain")
+    def reference(self, row: TableRow) -> TableRow:
+        """Return the Retrain row of the same server rule."""
+        return TableRow(_label(row.variant, "retrain"), row.variant, "retrain")
 
 
 def _label(rule: str, method: str) -> str:
     return f"{rule}, {METHODS[method]}"
 
 
-class LanguageBlocks(Table):
-    """All blocks."""
+class LanguageBlocks(ConfigTable):
+    """All blocks of the Oblivionis tables."""
 
     source: str
     block: Annotated[tuple[LanguageBlock, ...], Field(min_length=1)]
 
 
-def read_blocks(path: Path = PAPER) -> LanguageBlocks:
-    """Read the data file."""
-    return LanguageBlocks.model_validate(tuples(read_toml(path, [])))
+def read_language_blocks(path: Path = PAPER) -> LanguageBlocks:
+    """Read the blocks of the Oblivionis tables from a TOML file."""
+    return LanguageBlocks.model_validate(lists_to_tuples(read_toml(path, [])))

@@ -1,10 +1,10 @@
-"""What a run of a language model says of every method: the few figures that the tables read."""
+"""Extraction of table figures from the metrics record of a language model run."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from parties.experiments.bench.extract import Values, by_method
-from parties.experiments.bench.plan import Run
+from parties.experiments.bench.extract import Values, extract_federated
+from parties.experiments.bench.plan import PlannedRun
 
 MEASURES = {  # words of the blocks: heading, and the figure that it is
     "mu": ("MU", "model_utility"),
@@ -29,9 +29,9 @@ MEASURES = {  # words of the blocks: heading, and the figure that it is
 }
 
 
-def harvest(_run: Run, metrics: Mapping[str, Any]) -> dict[str, Values]:
-    """By method, what this run says of it; a model that diverged has no utility."""
-    found = by_method(metrics, MEASURES)
+def extract_language(_run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
+    """Return the figures of each method; a model that diverged has a model utility of 0."""
+    found = extract_federated(metrics, MEASURES)
     for each in metrics["requests"][0]["methods"]:
         if each.get("diverged"):
             found[each["name"]]["mu"] = 0.0

@@ -1,7 +1,8 @@
-"""CKKS by TenSEAL: contexts, ciphertexts, and every check that TenSEAL leaves to its callers.
+"""CKKS by TenSEAL: contexts, ciphertexts, and the checks that TenSEAL does not make.
 
-It takes empty bytes for a ciphertext, decrypts with another key to noise without a word, and puts
-secret keys wherever it is not told otherwise. Parameters are those below and never a peer's.
+TenSEAL accepts empty bytes as a ciphertext, decrypts with a wrong key to noise without an error,
+and serialises secret keys by default. All parameters are constants of this module; parameters from
+a peer are refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 DEGREE = 8192  # of the polynomials; with 120 bits of modulus far beyond 128 bits of security
 SLOTS = DEGREE // 2
 MODULI = (60, 60)  # bits: one for the numbers, one that only keys use; there is no room to multiply
-SCALE = 2.0**22  # of one; the noise of 200 ciphertexts together was below 0.03
-MOST = 2.0**37  # of a number in a sum: the modulus over the scale, and its sign
-AWAY = 0.25  # from a whole number: further is no rounding error
-LARGEST = 2 * DEGREE * 8 + 4096  # bytes of a ciphertext
-LARGEST_KEY = 4 * DEGREE * 8 + 4096  # of a context with its public key: two polynomials, two primes
+SCALE = 2.0**22  # of the number 1; the noise of a sum of 200 ciphertexts was below 0.03
+MAX_SUM = 2.0**37  # of a number in a sum: the modulus divided by the scale, with a sign
+ROUNDING_TOLERANCE = 0.25  # largest distance from a whole number
+MAX_CIPHERTEXT_BYTES = 2 * DEGREE * 8 + 4096  # bytes of a ciphertext
+MAX_CONTEXT_BYTES = (
+    4 * DEGREE * 8 + 4096
+)  # of a context with its public key: two polynomials, two primes
 _FAULTS = (ValueError, RuntimeError, TypeError, IndexError, OverflowError, MemoryError)
 _LENGTH = Struct("<I")
 
@@ -30,95 +33,99 @@ Numbers = NDArray[np.int64]
 
 
 class CkksError(ValueError):
-    """What came is no key or ciphertext of this sum."""
+    """Bytes are not a key or a ciphertext of this sum."""
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """A new key, as contexts."""
+class CkksKeys:
+    """A new key pair, each part as a serialised context."""
 
     public: bytes
     secret: bytes = field(repr=False)
 
 
-def make_keys() -> Keys:
-    """A key that nobody has yet."""
+def make_keys() -> CkksKeys:
+    """Return a new key pair."""
     context = _fresh()
-    return Keys(_said(context, public=True), _said(context, secret=True))
+    return CkksKeys(_said(context, public=True), _said(context, secret=True))
 
 
-def read_public(data: bytes) -> Any:
-    """The context to encrypt and add in.
+def load_public_context(data: bytes) -> Any:
+    """Load a context for encryption and addition.
 
     Raises:
-        CkksError: it has a secret key, other parameters, or is no context.
+        CkksError: the bytes are no context, or have a secret key or other parameters.
     """
     context = _read(data)
     if context.has_secret_key():
-        raise CkksError("a context with a secret key where none may be")
+        raise CkksError("the context has a secret key, and must have none")
     if not context.has_public_key():
-        raise CkksError("a context without a public key")
+        raise CkksError("the context has no public key")
     return context
 
 
-def read_secret(data: bytes) -> Any:
-    """The context to open a sum in.
+def load_secret_context(data: bytes) -> Any:
+    """Load a context for decryption.
 
     Raises:
-        CkksError: it has no secret key, other parameters, or is no context.
+        CkksError: the bytes are no context, or have no secret key or other parameters.
     """
     context = _read(data)
     if not context.has_secret_key():
-        raise CkksError("a context without a secret key where one must be")
+        raise CkksError("the context has no secret key")
     return context
 
 
 def encrypt(context: Any, rows: Numbers) -> bytes:
-    """Ciphertexts of whole numbers, ``[count, SLOTS]``, each behind its length."""
+    """Encrypt whole numbers, ``[count, SLOTS]``, and return the ciphertexts with their lengths."""
     found = (tenseal.ckks_vector(context, row.astype(np.float64).tolist(), SCALE) for row in rows)
-    return joined([each.serialize() for each in found])
+    return join_ciphertexts([each.serialize() for each in found])
 
 
-def joined(ciphers: Sequence[bytes]) -> bytes:
-    """Ciphertexts as one text."""
+def join_ciphertexts(ciphers: Sequence[bytes]) -> bytes:
+    """Join ciphertexts, each after its length."""
     return b"".join(_LENGTH.pack(len(each)) + each for each in ciphers)
 
 
-def read_ciphers(context: Any, data: bytes, count: int) -> list[Any]:
-    """So many ciphertexts.
+def load_ciphertexts(context: Any, data: bytes, count: int) -> list[Any]:
+    """Load ``count`` ciphertexts.
 
     Raises:
-        CkksError: they are more or fewer, truncated, empty, or of other parameters.
+        CkksError: there are more or fewer, or one is truncated, empty or of other parameters.
     """
     found = [_cipher(context, each) for each in _split(data)]
     if len(found) != count:
-        raise CkksError(f"{len(found)} ciphertexts; there must be {count}")
+        raise CkksError(f"{len(found)} ciphertexts, expected {count}")
     return found
 
 
 def decrypt(context: Any, data: bytes, count: int) -> Numbers:
-    """The whole numbers in ciphertexts, ``[count, SLOTS]``.
+    """Decrypt ``count`` ciphertexts to whole numbers, ``[count, SLOTS]``.
 
     Raises:
-        CkksError: they are of another key, or were changed.
+        CkksError: the ciphertexts are of another key, or were changed.
     """
-    found = read_ciphers(context, data, count)
+    found = load_ciphertexts(context, data, count)
     try:
         rows = np.array([each.decrypt() for each in found])
     except _FAULTS as error:
-        raise CkksError(f"ciphertexts that do not decrypt: {error}") from error
+        raise CkksError(f"the ciphertexts cannot be decrypted: {error}") from error
     whole = np.rint(rows)
-    if not bool((np.abs(whole) <= MOST).all()):
-        raise CkksError("a number of the sum is beyond its range: another key, or it was changed")
-    if not bool((np.abs(rows - whole) <= AWAY).all()):
-        raise CkksError("a number of the sum is no whole number: another key, or it was changed")
+    if not bool((np.abs(whole) <= MAX_SUM).all()):
+        raise CkksError(
+            "a number of the sum is out of range: the key is another one, or the sum was changed"
+        )
+    if not bool((np.abs(rows - whole) <= ROUNDING_TOLERANCE).all()):
+        raise CkksError(
+            "a number of the sum is no whole number: the key is another one, or the sum was changed"
+        )
     numbers: Numbers = whole.astype(np.int64)
     return numbers
 
 
-def longest(count: int) -> int:
-    """Bytes that so many ciphertexts may take."""
-    return count * (LARGEST + _LENGTH.size)
+def max_ciphertext_bytes(count: int) -> int:
+    """Return the largest size of ``count`` ciphertexts, in bytes."""
+    return count * (MAX_CIPHERTEXT_BYTES + _LENGTH.size)
 
 
 def _split(data: bytes) -> Iterator[bytes]:
@@ -127,8 +134,8 @@ def _split(data: bytes) -> Iterator[bytes]:
         if len(data) - places[-1] < _LENGTH.size:
             raise CkksError("a truncated ciphertext")
         (size,) = _LENGTH.unpack_from(data, places[-1])
-        if not 0 < size <= LARGEST:
-            raise CkksError(f"a ciphertext of {size} bytes; legal: 1 to {LARGEST}")
+        if not 0 < size <= MAX_CIPHERTEXT_BYTES:
+            raise CkksError(f"a ciphertext has {size} bytes, expected 1 to {MAX_CIPHERTEXT_BYTES}")
         places.append(places[-1] + _LENGTH.size + size)
     if places[-1] != len(data):
         raise CkksError("a truncated ciphertext")
@@ -141,32 +148,32 @@ def _cipher(context: Any, data: bytes) -> Any:
         found = tenseal.ckks_vector_from(context, data)
         parts = found.ciphertext()
     except _FAULTS as error:
-        raise CkksError(f"no ciphertext of the agreed parameters: {error}") from error
+        raise CkksError(f"the bytes are no ciphertext of the agreed parameters: {error}") from error
     if found.size() != SLOTS or len(parts) != 1:
-        raise CkksError(f"a ciphertext of {found.size()} numbers; it must be {SLOTS}")
+        raise CkksError(f"a ciphertext has {found.size()} numbers, expected {SLOTS}")
     only = parts[0]
     shape = (only.size(), only.coeff_modulus_size(), only.poly_modulus_degree(), only.scale)
     if shape != (2, 1, DEGREE, SCALE) or only.is_transparent():
-        raise CkksError(f"a ciphertext of the shape {shape}; it must be {(2, 1, DEGREE, SCALE)}")
+        raise CkksError(f"a ciphertext has the shape {shape}, expected {(2, 1, DEGREE, SCALE)}")
     return found
 
 
 def _read(data: bytes) -> Any:
-    if not 0 < len(data) <= LARGEST_KEY:
-        raise CkksError(f"a context of {len(data)} bytes; legal: 1 to {LARGEST_KEY}")
+    if not 0 < len(data) <= MAX_CONTEXT_BYTES:
+        raise CkksError(f"the context has {len(data)} bytes, expected 1 to {MAX_CONTEXT_BYTES}")
     try:
         context = tenseal.context_from(data, n_threads=1)
         theirs = _said(context)
     except _FAULTS as error:
-        raise CkksError(f"no context of CKKS: {error}") from error
+        raise CkksError(f"the bytes are no context of CKKS: {error}") from error
     if theirs != _agreed() or context.has_galois_keys() or context.has_relin_keys():
-        raise CkksError("a context of other parameters than the agreed ones")
+        raise CkksError("the context has other parameters than the agreed ones")
     return context
 
 
 @cache
 def _agreed() -> bytes:
-    """The parameters, as a context without any key says them."""
+    """The parameters as a serialised context without keys."""
     return _said(_fresh())
 
 

@@ -1,4 +1,4 @@
-"""A member's side of one sum: get or make its key, encrypt, and, as a keeper, open it."""
+"""A member's side of one sum: make or load its key, encrypt, approve and decrypt the sum."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,49 +15,59 @@ from parties.horizontal.secure.encryption.ckks import (
     Numbers,
     decrypt,
     encrypt,
+    load_public_context,
+    load_secret_context,
     make_keys,
-    read_public,
-    read_secret,
 )
-from parties.horizontal.secure.encryption.tags import Tags
+from parties.horizontal.secure.encryption.tags import SumTags
 from parties.horizontal.secure.masking.client import NONCE
-from parties.horizontal.secure.masking.pair_keys import KEY, SECRET, Entropy, pair_key, public
+from parties.horizontal.secure.masking.pair_keys import (
+    KEY_BYTES,
+    SECRET_BYTES,
+    Entropy,
+    pair_key,
+    public_key_of,
+)
 
-WIDTH = SLOTS - 1  # numbers of a ciphertext beside its tag
+WIDTH = SLOTS - 1  # numbers of a ciphertext besides its tag
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What all members of a sum know of it.
+class SumTerms:
+    """What all members of a sum know about the sum.
 
     Attributes:
-        members: in the same order everywhere.
-        keepers: those of them who may hold the secret key; the first makes it.
-        threshold: how many must be there at the end, more than half.
-        context: 32 bytes of this sum alone.
+        members: names in the same order at all parties.
+        key_holders: members that hold the secret key; the first one makes it.
+        threshold: number of members that must remain until the end, more than half.
+        context: 32 bytes that are unique to this sum.
     """
 
     members: tuple[str, ...]
-    keepers: tuple[str, ...]
+    key_holders: tuple[str, ...]
     threshold: int
     context: bytes
 
     def __post_init__(self) -> None:
-        if len(self.keepers) < 2 or not {*self.keepers} <= {*self.members}:
-            raise CkksError(f"{len(self.keepers)} keepers of the key are there; two must be")
+        if len(self.key_holders) < 2 or not {*self.key_holders} <= {*self.members}:
+            raise CkksError(
+                f"{len(self.key_holders)} key holders; at least two members must hold the key"
+            )
         if not len(self.members) // 2 < self.threshold <= len(self.members):
-            raise CkksError(f"{self.threshold} of {len(self.members)} is no majority")
+            raise CkksError(
+                f"the threshold {self.threshold} is no majority of {len(self.members)} members"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class SumKey:
-    """The key of a sum, on its way.
+    """The key of a sum as it is sent.
 
     Attributes:
-        public: the context to encrypt in.
-        secret: the context to open in, encrypted.
-        sealed: for each member the key of the tags, and for keepers that of ``secret``.
-        sealing: the maker's X25519 key.
+        public: the context for encryption.
+        secret: the context for decryption, encrypted.
+        sealed: for each member the key of the tags; for key holders also the key of ``secret``.
+        sealing: X25519 public key of the maker.
     """
 
     public: bytes
@@ -66,119 +76,129 @@ class SumKey:
     sealing: bytes
 
 
-def blocks(count: int) -> int:
-    """Ciphertexts of so many numbers."""
+def ciphertext_count(count: int) -> int:
+    """Return the number of ciphertexts for ``count`` numbers."""
     return -(-count // WIDTH)
 
 
 class CkksClient:
-    """One member of one sum; it encrypts once, assents once and opens once."""
+    """One member of one sum. It encrypts once, approves once and decrypts once."""
 
-    def __init__(self, name: str, terms: Terms, entropy: Entropy) -> None:
+    def __init__(self, name: str, terms: SumTerms, entropy: Entropy) -> None:
         self._name, self._terms, self._entropy = name, terms, entropy
-        self._sealing = entropy(SECRET)
+        self._sealing = entropy(SECRET_BYTES)
         self._public: Any = None
         self._secret: Any = None
-        self._tags: Tags | None = None
-        self._size, self._there = 0, tuple[str, ...]()
+        self._tags: SumTags | None = None
+        self._size, self._present = 0, tuple[str, ...]()
         self._digest = b""
 
     @property
     def sealing(self) -> bytes:
-        """What to say first: others seal under keys that follow from it."""
-        return public(self._sealing)
+        """The member's X25519 public key, for which the maker seals the key of the sum."""
+        return public_key_of(self._sealing)
 
-    def make(self, others: Mapping[str, bytes]) -> SumKey:
-        """The key of this sum, sealed for all members, whose sealing keys are verified.
+    def make_key(self, others: Mapping[str, bytes]) -> SumKey:
+        """Make the key of this sum and seal it for all members.
+
+        The signatures of ``others``, the members' public keys, are verified before.
 
         Raises:
-            CkksError: making it is not up to us, or a member is missing.
+            CkksError: this member is not the maker, or a member is missing.
         """
         terms = self._terms
-        if self._name != terms.keepers[0] or self._tags is not None:
-            raise CkksError(f"{self._name} is asked for a key that is not its to make")
+        if self._name != terms.key_holders[0] or self._tags is not None:
+            raise CkksError(f"{self._name} does not make this key, or made it before")
         if set(others) != set(terms.members) or others[self._name] != self.sealing:
-            raise CkksError("the members' keys are not complete, or ours came back changed")
-        keys, tagging, opening = make_keys(), self._entropy(KEY), self._entropy(KEY)
-        secret = AESGCM(opening).encrypt(NONCE, keys.secret, terms.context)
+            raise CkksError("a member's public key is missing, or this member's key was changed")
+        keys, tag_key, wrapping_key = (
+            make_keys(),
+            self._entropy(KEY_BYTES),
+            self._entropy(KEY_BYTES),
+        )
+        secret = AESGCM(wrapping_key).encrypt(NONCE, keys.secret, terms.context)
         sealed = {}
         for other in terms.members:
             if other != self._name:
-                told = tagging + (opening if other in terms.keepers else b"")
+                plain = tag_key + (wrapping_key if other in terms.key_holders else b"")
                 key = self._seal_key(others[other], self._name, other)
-                sealed[other] = AESGCM(key).encrypt(NONCE, told, terms.context)
-        self._public, self._tags = read_public(keys.public), Tags(tagging)
-        self._secret = read_secret(keys.secret)
+                sealed[other] = AESGCM(key).encrypt(NONCE, plain, terms.context)
+        self._public, self._tags = load_public_context(keys.public), SumTags(tag_key)
+        self._secret = load_secret_context(keys.secret)
         return SumKey(keys.public, secret, sealed, self.sealing)
 
-    def take(self, key: SumKey) -> None:
-        """The key that the maker sealed for us; that the maker signed it is verified.
+    def load_key(self, key: SumKey) -> None:
+        """Load the key that the maker sealed; the maker's signature is verified before.
 
         Raises:
-            CkksError: we have one, or it is not what was sealed, or it is no key.
+            CkksError: a key was loaded before, or the key is not what the maker sealed.
         """
-        terms, keeper = self._terms, self._name in self._terms.keepers
+        terms, holds_key = self._terms, self._name in self._terms.key_holders
         if self._tags is not None:
-            raise CkksError("a second key for one sum")
-        told = self._unsealed(
-            self._seal_key(key.sealing, terms.keepers[0], self._name),
+            raise CkksError("the server sent a second key for one sum")
+        plain = self._unsealed(
+            self._seal_key(key.sealing, terms.key_holders[0], self._name),
             key.sealed.get(self._name, b""),
         )
-        if len(told) != (2 * KEY if keeper else KEY):
-            raise CkksError("what was sealed is not the keys that this member has to have")
-        self._public = read_public(key.public)
-        if keeper:
-            self._secret = read_secret(self._unsealed(told[KEY:], key.secret))
-        self._tags = Tags(told[:KEY])
+        if len(plain) != (2 * KEY_BYTES if holds_key else KEY_BYTES):
+            raise CkksError("the sealed keys do not have the length that this member expects")
+        self._public = load_public_context(key.public)
+        if holds_key:
+            self._secret = load_secret_context(self._unsealed(plain[KEY_BYTES:], key.secret))
+        self._tags = SumTags(plain[:KEY_BYTES])
 
-    def encrypted(self, numbers: Numbers) -> bytes:
-        """Ciphertexts of our numbers with their tags.
+    def encrypt(self, numbers: Numbers) -> bytes:
+        """Return the ciphertexts of this member's numbers, ``[d]``, with their tags.
 
         Raises:
-            CkksError: there is no key, or the sum has our numbers already.
+            CkksError: no key was loaded, or the numbers were encrypted before.
         """
         if self._tags is None or self._size:
-            raise CkksError("a sum without a key, or one that has our numbers already")
-        self._size, count = len(numbers), blocks(len(numbers))
+            raise CkksError("no key was loaded for this sum, or the update was sent before")
+        self._size, count = len(numbers), ciphertext_count(len(numbers))
         rows = np.zeros((count, SLOTS), np.int64)
         padded = np.zeros(count * WIDTH, np.int64)
         padded[: len(numbers)] = numbers
         rows[:, 1:] = padded.reshape(count, WIDTH)
-        rows[:, 0] = self._tags.of(self._name, rows[:, 1:])
+        rows[:, 0] = self._tags.tags_of(self._name, rows[:, 1:])
         return encrypt(self._public, rows)
 
-    def assent(self, there: Sequence[str], digest: bytes) -> None:
-        """Agree that the sum of those who are ``there`` is opened, and no other.
+    def approve(self, present: Sequence[str], digest: bytes) -> None:
+        """Approve the decryption of the sum of the members that are present, and of no other sum.
 
         Raises:
-            CkksError: it is asked for twice, or too few are there.
+            CkksError: a sum was approved before, or too few members are present.
         """
-        present = set(there)
-        if self._there or not self._size:
-            raise CkksError("a second opening of one sum would show a single vector")
-        if self._name not in present or not present <= set(self._terms.members):
-            raise CkksError("the sum is of others, or without us")
-        if len(present) < self._terms.threshold or len(present) != len(there):
-            raise CkksError(f"{len(present)} are there, and {self._terms.threshold} are needed")
-        self._there, self._digest = tuple(there), digest
+        names = set(present)
+        if self._present or not self._size:
+            raise CkksError("a second approval for one sum would reveal a single vector")
+        if self._name not in names or not names <= set(self._terms.members):
+            raise CkksError("the sum has a member of another sum, or is without this member")
+        if len(names) < self._terms.threshold or len(names) != len(present):
+            raise CkksError(
+                f"{len(names)} members are present, and the sum needs {self._terms.threshold}"
+            )
+        self._present, self._digest = tuple(present), digest
 
-    def opened(self, data: bytes, assented: Collection[str]) -> Numbers:
-        """The sum that we and the others assented to, whose signatures are verified; said once.
+    def decrypt_sum(self, data: bytes, approved: Collection[str]) -> Numbers:
+        """Return the approved sum, ``[d]``; the members' signatures are verified before.
 
         Raises:
-            CkksError: it is another one, or not of those who are there, or opening is not up to us.
+            CkksError: the ciphertexts are not the approved ones, or this member holds no key.
         """
-        secret, tags, there = self._secret, self._tags, self._there
-        if secret is None or tags is None or not there:
-            raise CkksError(f"{self._name} holds no key of a sum that may be opened")
-        if not set(assented) <= set(there) or len(set(assented)) < self._terms.threshold:
-            raise CkksError(f"{len(set(assented))} assent; {self._terms.threshold} are needed")
+        secret, tags, present = self._secret, self._tags, self._present
+        if secret is None or tags is None or not present:
+            raise CkksError(f"{self._name} holds no key of an approved sum")
+        if not set(approved) <= set(present) or len(set(approved)) < self._terms.threshold:
+            raise CkksError(
+                f"{len(set(approved))} members approve, and {self._terms.threshold} must approve"
+            )
         if sha256(data).digest() != self._digest:
-            raise CkksError("these are not the ciphertexts that the members assented to")
+            raise CkksError("the ciphertexts are not those that the members approved")
         self._secret = None
-        rows = decrypt(secret, data, blocks(self._size))
-        if not tags.hold(there, rows[:, 1:], rows[:, 0]):
-            raise CkksError("the tags are not those of a sum of the members who are there")
+        rows = decrypt(secret, data, ciphertext_count(self._size))
+        if not tags.verify(present, rows[:, 1:], rows[:, 0]):
+            raise CkksError("the tags are not those of a sum of the present members")
         return rows[:, 1:].reshape(-1)[: self._size]
 
     def _seal_key(self, theirs: bytes, writer: str, reader: str) -> bytes:
@@ -186,10 +206,10 @@ class CkksClient:
         try:
             return pair_key(self._sealing, theirs, purpose)
         except ValueError as error:
-            raise CkksError("a sealing key that is no point of the curve") from error
+            raise CkksError("a sealing key is no point of the curve") from error
 
     def _unsealed(self, key: bytes, text: bytes) -> bytes:
         try:
             return AESGCM(key).decrypt(NONCE, text, self._terms.context)
         except (InvalidTag, ValueError):
-            raise CkksError("the key is not what its maker sealed") from None
+            raise CkksError("the key is not what the maker sealed") from None

@@ -1,36 +1,44 @@
-"""The server's side of one sum: it adds what it cannot read."""
+"""The server's side of one sum of ciphertexts, which it adds but cannot read."""
 
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from parties.horizontal.secure.encryption.ckks import joined, read_ciphers, read_public
+from parties.horizontal.secure.encryption.ckks import (
+    join_ciphertexts,
+    load_ciphertexts,
+    load_public_context,
+)
 
 
 class CkksServer:
-    """One sum, under a public key that a keeper made; ``count`` is of each member's ciphertexts.
+    """One sum under a public key that a key holder made.
+
+    Args:
+        public: the context for encryption.
+        count: number of ciphertexts of each member.
 
     Raises:
-        CkksError: the key is none, or has a secret one beside it.
+        CkksError: ``public`` is no context, or has a secret key.
     """
 
     def __init__(self, public: bytes, count: int) -> None:
-        self._context, self._count = read_public(public), count
+        self._context, self._count = load_public_context(public), count
         self._total: list[Any] = []
         self._there: list[str] = []
 
     @property
-    def there(self) -> Sequence[str]:
-        """Whose ciphertexts have come."""
+    def present(self) -> Sequence[str]:
+        """Names of the members whose ciphertexts arrived."""
         return self._there
 
     def add(self, name: str, data: bytes) -> None:
-        """Take one member's ciphertexts.
+        """Add one member's ciphertexts.
 
         Raises:
-            CkksError: they are none of this sum's; the sum stays as it was.
+            CkksError: the ciphertexts are not of this sum; the sum does not change.
         """
-        found = read_ciphers(self._context, data, self._count)
+        found = load_ciphertexts(self._context, data, self._count)
         if self._total:
             for total, each in zip(self._total, found, strict=True):
                 total.add_(each)
@@ -39,6 +47,6 @@ class CkksServer:
         self._there.append(name)
 
     def total(self) -> tuple[bytes, bytes]:
-        """The ciphertexts of the sum, and their digest."""
-        data = joined([each.serialize() for each in self._total])
+        """Return the ciphertexts of the sum, and their SHA-256 digest."""
+        data = join_ciphertexts([each.serialize() for each in self._total])
         return data, sha256(data).digest()

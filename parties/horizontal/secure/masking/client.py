@@ -1,4 +1,4 @@
-"""A client's side of one sum: say keys, share secrets, mask a vector, open what the sum needs."""
+"""A client's side of one masked sum: keys, sealed shares, masked vector and revealed shares."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,27 +7,32 @@ from Crypto.Protocol.SecretSharing import Shamir
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from parties.horizontal.secure.masking.fixed_point import Words, keystream
+from parties.horizontal.secure.masking.fixed_point import Words, mask_keystream
 from parties.horizontal.secure.masking.pair_keys import (
-    KEY,
-    SECRET,
+    KEY_BYTES,
+    SECRET_BYTES,
     Entropy,
-    Publics,
+    MaskPublicKeys,
     pair_key,
-    public,
+    public_key_of,
 )
 
-NONCE = bytes(12)  # each sealing key is of one pair, one sum and one direction
-HALF = 16  # bytes of what Shamir's library shares
+NONCE = bytes(12)  # constant, because each key seals one text: of one pair, sum and direction
+SHARED_BYTES = 16  # bytes that one call of Shamir's secret sharing shares
 
 
 class MaskingError(ValueError):
-    """Somebody asks for what would open a single vector, or a share is not what was sealed."""
+    """A request would reveal a single vector, or a share is not what was sealed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A client's shares of what the sum needs: of seeds of who is there, of keys of who is gone."""
+class RevealedShares:
+    """Shares that unmask a sum.
+
+    Attributes:
+        seeds: shares of the seeds of members that are present.
+        keys: shares of the masking keys of members that are lost.
+    """
 
     seeds: Mapping[str, bytes]
     keys: Mapping[str, bytes]
@@ -37,101 +42,119 @@ class MaskingClient:
     """One client in one sum.
 
     Args:
-        members: all who take part, ``name`` among them, in the same order everywhere.
-        threshold: how many must be there at the end.
-        context: session and round, which every key is bound to.
+        name: of the client.
+        members: names of all members in the same order at all parties.
+        threshold: number of members that must remain until the end.
+        context: of the session and the round; every key is bound to it.
+        entropy: source of random bytes.
+
+    Raises:
+        MaskingError: the threshold is no majority of the members.
     """
 
     def __init__(
         self, name: str, members: Sequence[str], threshold: int, context: bytes, entropy: Entropy
     ) -> None:
         if not len(members) // 2 < threshold <= len(members):
-            raise MaskingError(f"{threshold} of {len(members)} is no majority")
+            raise MaskingError(
+                f"the threshold {threshold} is no majority of {len(members)} members"
+            )
         self._name, self._members, self._threshold = name, tuple(members), threshold
         self._context = context
-        self._seed = entropy(KEY)
-        self._masking, self._sealing = entropy(SECRET), entropy(SECRET)
-        self._publics: Mapping[str, Publics] = {}
-        self._masked = self._opened = False
+        self._seed = entropy(KEY_BYTES)
+        self._masking, self._sealing = entropy(SECRET_BYTES), entropy(SECRET_BYTES)
+        self._public_keys: Mapping[str, MaskPublicKeys] = {}
+        self._masked = self._revealed = False
 
     @property
-    def publics(self) -> Publics:
-        """What to say first."""
-        return Publics(public(self._masking), public(self._sealing))
+    def public_keys(self) -> MaskPublicKeys:
+        """The client's public keys for this sum."""
+        return MaskPublicKeys(public_key_of(self._masking), public_key_of(self._sealing))
 
-    def shares(self, publics: Mapping[str, Publics]) -> dict[str, bytes]:
-        """Sealed shares of our secrets for every other member, once all publics are verified.
+    def seal_shares(self, public_keys: Mapping[str, MaskPublicKeys]) -> dict[str, bytes]:
+        """Return shares of this client's secrets, sealed for each other member.
+
+        The signatures of the public keys are verified before.
 
         Raises:
-            MaskingError: ours came back changed, or some are missing, or it is asked for twice:
-                another text under the key of a pair would give that key's tags away.
+            MaskingError: this client's keys were changed, a member's keys are missing, or the
+                shares were sealed before: a second text under the key of a pair would reveal the
+                key of its tags.
         """
-        if self._publics:
-            raise MaskingError("a second dealing of shares in one sum")
-        if set(publics) != set(self._members) or publics[self._name] != self.publics:
-            raise MaskingError("the members' keys are not complete, or ours came back changed")
-        self._publics = dict(publics)
+        if self._public_keys:
+            raise MaskingError("the shares of this sum were sealed before")
+        if set(public_keys) != set(self._members) or public_keys[self._name] != self.public_keys:
+            raise MaskingError("a member's public keys are missing, or this client's were changed")
+        self._public_keys = dict(public_keys)
         count = len(self._members)
         parts = [
-            dict(Shamir.split(self._threshold, count, half, ssss=False))
-            for half in (self._seed, self._masking[:HALF], self._masking[HALF:])
+            dict(Shamir.split(self._threshold, count, part, ssss=False))
+            for part in (self._seed, self._masking[:SHARED_BYTES], self._masking[SHARED_BYTES:])
         ]
         sealed = {}
         for place, other in enumerate(self._members, start=1):
-            told = b"".join(part[place] for part in parts)
+            plain = b"".join(part[place] for part in parts)
             if other == self._name:
-                self._own = told
+                self._own = plain
             else:
                 sealed[other] = AESGCM(self._sealing_key(other, self._name)).encrypt(
-                    NONCE, told, self._context
+                    NONCE, plain, self._context
                 )
         return sealed
 
-    def masked(self, vector: Words) -> Words:
-        """The vector with a mask of our own, and one for each pair that the sum cancels; said once.
+    def mask(self, vector: Words) -> Words:
+        """Return the vector, ``[n]``, with this client's mask and one mask for each other member.
+
+        The masks of pairs cancel in the sum.
 
         Raises:
-            MaskingError: it is asked for twice.
+            MaskingError: a vector was masked before.
         """
         if self._masked:
-            raise MaskingError("two vectors under one mask: their difference would be bare")
+            raise MaskingError("a second vector under one mask would reveal their difference")
         self._masked = True
-        total = vector + keystream(self._seed, len(vector))
+        total = vector + mask_keystream(self._seed, len(vector))
         ours = self._members.index(self._name)
         for place, other in enumerate(self._members):
             if place != ours:
-                mask = keystream(self._pair(other), len(vector))
+                mask = mask_keystream(self._pair(other), len(vector))
                 total = total + mask if ours < place else total - mask
         return total
 
-    def opened(self, sealed: Mapping[str, bytes], there: Collection[str]) -> Opened:
-        """Our shares of what the sum of those who are ``there`` needs; said once.
+    def reveal_shares(
+        self, sealed: Mapping[str, bytes], present: Collection[str]
+    ) -> RevealedShares:
+        """Return the shares that unmask the sum of the members that are present.
 
         Raises:
-            MaskingError: it is asked for twice, too few are there, or a share was changed.
+            MaskingError: shares were revealed before, too few members are present, or a share was
+                changed.
         """
-        if self._opened:
-            raise MaskingError("a second opening of one sum would show a single vector")
-        strangers = set(there) - set(self._members)
-        if strangers or self._name not in there or len(set(there)) < self._threshold:
-            raise MaskingError(f"{len(set(there))} are there, and {self._threshold} are needed")
-        self._opened = True
-        told = {self._name: self._own}
+        if self._revealed:
+            raise MaskingError("a second set of shares for one sum would reveal a single vector")
+        strangers = set(present) - set(self._members)
+        if strangers or self._name not in present or len(set(present)) < self._threshold:
+            raise MaskingError(
+                f"{len(set(present))} members are present, and the sum needs {self._threshold} of "
+                "its own members"
+            )
+        self._revealed = True
+        plain = {self._name: self._own}
         for other, text in sealed.items():
             try:
-                told[other] = AESGCM(self._sealing_key(self._name, other)).decrypt(
+                plain[other] = AESGCM(self._sealing_key(self._name, other)).decrypt(
                     NONCE, text, self._context
                 )
             except InvalidTag:
-                raise MaskingError(f"the share of {other} is not what it sealed") from None
-        seeds = {name: each[:HALF] for name, each in told.items() if name in there}
-        keys = {name: each[HALF:] for name, each in told.items() if name not in there}
-        return Opened(seeds, keys)
+                raise MaskingError(f"the share of {other} is not what {other} sealed") from None
+        seeds = {name: each[:SHARED_BYTES] for name, each in plain.items() if name in present}
+        keys = {name: each[SHARED_BYTES:] for name, each in plain.items() if name not in present}
+        return RevealedShares(seeds, keys)
 
     def _pair(self, other: str) -> bytes:
-        return pair_key(self._masking, self._publics[other].masking, b"mask" + self._context)
+        return pair_key(self._masking, self._public_keys[other].masking, b"mask" + self._context)
 
     def _sealing_key(self, reader: str, writer: str) -> bytes:
         other = reader if writer == self._name else writer
         purpose = b"seal" + self._context + f"\n{writer}\n{reader}".encode()
-        return pair_key(self._sealing, self._publics[other].sealing, purpose)
+        return pair_key(self._sealing, self._public_keys[other].sealing, purpose)

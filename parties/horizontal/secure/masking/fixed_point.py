@@ -1,4 +1,4 @@
-"""Vectors as whole numbers modulo 2^64, in which masks cancel exactly."""
+"""Fixed-point numbers modulo 2^64, in which masks cancel exactly."""
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -6,33 +6,40 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 Floats = NDArray[np.float64]
-MOST = 2.0**62  # of a sum, so that its sign is known
+MAX_FIXED_POINT = 2.0**62  # bound on a sum, so that its sign is known
 
 
-class Overflow(ValueError):
-    """A number is too large for its place in the sum."""
+class FixedPointOverflow(ValueError):
+    """A number exceeds its part of the range of a sum."""
 
 
-def encoded(values: Floats, bits: int, members: int, most: float = MOST) -> Words:
-    """Round to multiples of 2^-``bits``; the sum of so many members' vectors still fits ``most``.
+def encode_fixed_point(
+    values: Floats, bits: int, members: int, most: float = MAX_FIXED_POINT
+) -> Words:
+    """Return values, ``[n]``, as multiples of 2^-``bits`` modulo 2^64, ``[n]``.
+
+    The sum of ``members`` such vectors stays within ``most``.
 
     Raises:
-        Overflow: a value is too large, or not finite.
+        FixedPointOverflow: a value is too large, or not finite.
     """
     scaled = np.rint(values * 2.0**bits)
     bound = most / members
     if not bool((np.abs(scaled) < bound).all()):
-        raise Overflow(f"a value is not finite or beyond {bound / 2.0**bits:.3g}")
+        raise FixedPointOverflow(f"a value is not finite, or larger than {bound / 2.0**bits:.3g}")
     return scaled.astype(np.int64).view(np.uint64)
 
 
-def decoded(words: Words, bits: int) -> Floats:
-    """The numbers that ``words`` stand for."""
+def decode_fixed_point(words: Words, bits: int) -> Floats:
+    """Return the values, ``[n]``, of fixed-point numbers, ``[n]``."""
     found: Floats = words.view(np.int64).astype(np.float64) / 2.0**bits
     return found
 
 
-def keystream(key: bytes, count: int) -> Words:
-    """``count`` words that only ``key``, of 16 bytes, gives; each key is used for one sum only."""
+def mask_keystream(key: bytes, count: int) -> Words:
+    """Return ``count`` pseudorandom words, ``[count]``, of a key of 16 bytes.
+
+    Each key is used for one sum only.
+    """
     encryptor = Cipher(algorithms.AES128(key), modes.CTR(bytes(16))).encryptor()
     return np.frombuffer(encryptor.update(bytes(8 * count)), np.uint64)

@@ -1,4 +1,4 @@
-"""Keys of a sum: a client's own, what it says of them, and what two clients derive from them."""
+"""Keys of a masked sum: a client's secrets and public keys, and the keys of pairs of clients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,30 +8,35 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 Entropy = Callable[[int], bytes]
-SECRET, KEY = 32, 16  # bytes
+SECRET_BYTES, KEY_BYTES = 32, 16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Publics:
-    """What a client says of its keys, signed by its identity: 32 bytes each."""
+class MaskPublicKeys:
+    """A client's X25519 public keys for one sum, 32 bytes each, signed by its identity.
 
-    masking: bytes  # masks follow from it
-    sealing: bytes  # shares are sealed under keys that follow from it
+    Attributes:
+        masking: the masks of pairs are derived from it.
+        sealing: shares are sealed under keys that are derived from it.
+    """
+
+    masking: bytes
+    sealing: bytes
 
 
-def public(secret: bytes) -> bytes:
-    """The public part of a secret of 32 bytes."""
+def public_key_of(secret: bytes) -> bytes:
+    """Return the X25519 public key of a secret of 32 bytes."""
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
 def pair_key(secret: bytes, theirs: bytes, purpose: bytes) -> bytes:
-    """The key of 16 bytes that both ends of a pair derive.
+    """Return the key of 16 bytes that both clients of a pair derive.
 
     Raises:
         ValueError: ``theirs`` is a point of small order.
     """
     private = X25519PrivateKey.from_private_bytes(secret)
     shared = private.exchange(X25519PublicKey.from_public_bytes(theirs))
-    first, second = sorted((public(secret), theirs))
+    first, second = sorted((public_key_of(secret), theirs))
     info = b"vfl/masking/v1\n" + purpose + first + second
-    return HKDF(SHA256(), KEY, salt=None, info=info).derive(shared)
+    return HKDF(SHA256(), KEY_BYTES, salt=None, info=info).derive(shared)

@@ -1,77 +1,89 @@
-"""The server's side of one sum: add up what is masked, and take off what the clients open."""
+"""The server's side of one masked sum: add masked vectors, and unmask the sum."""
 
 from collections.abc import Mapping, Sequence
 
 from Crypto.Protocol.SecretSharing import Shamir
 
-from parties.horizontal.secure.masking.client import HALF, MaskingError, Opened
-from parties.horizontal.secure.masking.fixed_point import Words, keystream
-from parties.horizontal.secure.masking.pair_keys import Publics, pair_key, public
+from parties.horizontal.secure.masking.client import SHARED_BYTES, MaskingError, RevealedShares
+from parties.horizontal.secure.masking.fixed_point import Words, mask_keystream
+from parties.horizontal.secure.masking.pair_keys import MaskPublicKeys, pair_key, public_key_of
 
 
 class MaskingServer:
     """One sum.
 
     Args:
-        members: all who take part, in the same order everywhere.
-        publics: their keys.
+        members: names of all members in the same order at all parties.
+        public_keys: of the members.
+        threshold: number of members that must reveal their shares.
+        context: of the session and the round.
     """
 
     def __init__(
-        self, members: Sequence[str], publics: Mapping[str, Publics], threshold: int, context: bytes
+        self,
+        members: Sequence[str],
+        public_keys: Mapping[str, MaskPublicKeys],
+        threshold: int,
+        context: bytes,
     ) -> None:
-        self._members, self._publics = tuple(members), publics
+        self._members, self._public_keys = tuple(members), public_keys
         self._threshold, self._context = threshold, context
         self._total: Words | None = None
-        self._there: list[str] = []
+        self._present: list[str] = []
 
     @property
-    def there(self) -> Sequence[str]:
-        """Whose masked vectors have come."""
-        return self._there
+    def present(self) -> Sequence[str]:
+        """Names of the members whose masked vectors arrived."""
+        return self._present
 
     def add(self, name: str, masked: Words) -> None:
-        """Take one client's masked vector."""
+        """Add one client's masked vector, ``[n]``."""
         self._total = masked.copy() if self._total is None else self._total + masked
-        self._there.append(name)
+        self._present.append(name)
 
-    def total(self, opened: Mapping[str, Opened]) -> Words:
-        """The sum of the vectors of those who were there.
+    def total(self, revealed: Mapping[str, RevealedShares]) -> Words:
+        """Return the sum of the vectors of the members that are present, ``[n]``.
 
         Raises:
-            MaskingError: too few opened their shares, or they do not belong together.
+            MaskingError: too few members revealed their shares, or the shares do not fit together.
         """
-        if self._total is None or len(opened) < self._threshold:
-            raise MaskingError(f"{len(opened)} opened their shares, {self._threshold} are needed")
-        found, size = self._total, len(self._total)
-        for name in self._there:
-            found = found - keystream(self._joined(opened, name, "seeds", 0), size)
-        for gone in (name for name in self._members if name not in self._there):
-            secret = b"".join(self._joined(opened, gone, "keys", half) for half in (0, 1))
-            if public(secret) != self._publics[gone].masking:
-                raise MaskingError(f"the shares of {gone} do not give its key")
-            found = self._without(found, gone, secret)
-        return found
+        if self._total is None or len(revealed) < self._threshold:
+            raise MaskingError(
+                f"{len(revealed)} members revealed their shares, {self._threshold} are needed"
+            )
+        total, size = self._total, len(self._total)
+        for name in self._present:
+            total = total - mask_keystream(self._combine(revealed, name, "seeds", 0), size)
+        for lost in (name for name in self._members if name not in self._present):
+            secret = b"".join(self._combine(revealed, lost, "keys", half) for half in (0, 1))
+            if public_key_of(secret) != self._public_keys[lost].masking:
+                raise MaskingError(f"the shares of {lost} do not combine to its key")
+            total = self._without(total, lost, secret)
+        return total
 
-    def _without(self, total: Words, gone: str, secret: bytes) -> Words:
-        """Take off the masks that those who are there share with who is gone."""
-        place = self._members.index(gone)
-        for name in self._there:
-            key = pair_key(secret, self._publics[name].masking, b"mask" + self._context)
-            mask = keystream(key, len(total))
+    def _without(self, total: Words, lost: str, secret: bytes) -> Words:
+        """Remove the masks that the present members share with a lost member."""
+        place = self._members.index(lost)
+        for name in self._present:
+            key = pair_key(secret, self._public_keys[name].masking, b"mask" + self._context)
+            mask = mask_keystream(key, len(total))
             total = total - mask if self._members.index(name) < place else total + mask
         return total
 
-    def _joined(self, opened: Mapping[str, Opened], of: str, kind: str, half: int) -> bytes:
-        """A secret from the shares of those who opened them."""
+    def _combine(
+        self, revealed: Mapping[str, RevealedShares], of: str, kind: str, half: int
+    ) -> bytes:
+        """A secret, combined from the revealed shares."""
         shares = [
             (
                 self._members.index(name) + 1,
-                getattr(each, kind)[of][half * HALF : (half + 1) * HALF],
+                getattr(each, kind)[of][half * SHARED_BYTES : (half + 1) * SHARED_BYTES],
             )
-            for name, each in opened.items()
+            for name, each in revealed.items()
             if of in getattr(each, kind)
         ]
         if len(shares) < self._threshold:
-            raise MaskingError(f"{len(shares)} shares of {of}, {self._threshold} are needed")
+            raise MaskingError(
+                f"{len(shares)} shares of {of} were revealed, {self._threshold} are needed"
+            )
         return bytes(Shamir.combine(shares[: self._threshold], ssss=False))

@@ -1,1 +1,1 @@
-"""Benchmarks that the server measures a language model with: their files are in its seat."""
+"""Benchmarks of language models at the server, which names their files in its party settings."""

@@ -1,7 +1,8 @@
-"""Attacks on a model that forgot: what only hides comes back.
+"""Attacks on an unlearned model: relearning and quantisation.
 
-Weights are rounded to few bits, which can undo small steps; or a few forgotten texts are learned
-again, which can bring back the others.
+They recover knowledge that was only suppressed. The relearning attack fine-tunes the model on a few
+of the forgotten texts, which may bring back the others. The quantisation attack rounds the weights
+to few bits, which may undo small steps.
 """
 
 from collections.abc import Sequence
@@ -11,27 +12,30 @@ from typing import Any
 
 import torch
 
-from models.language.adapters import plain
+from models.language.adapters import without_adapters
 from models.language.rounding import GROUP, Bits, round_weights
-from parties.common.shared_randomness import key, permutation
-from parties.language.engine.base_model import Room
-from parties.language.engine.errors import told
-from parties.language.engine.objective import nll
-from parties.language.evaluation.benchmarks.asking import mean_nlls
+from parties.common.shared_randomness import derive_key, permutation
+from parties.language.engine.base_model import BaseModel
+from parties.language.engine.errors import translate_model_errors
+from parties.language.engine.objective import batch_nll
+from parties.language.evaluation.benchmarks.inference import mean_nlls
 from parties.language.texts.batches import training_batch
-from parties.language.texts.encoding import Encoded
-from unlearning.audit.language.probability import probability
+from parties.language.texts.encoding import EncodedText
+from unlearning.audit.language.tofu import answer_probability
 
-BATCH = 8  # texts of a step
+ATTACK_BATCH = 8  # texts of a step
 
 
 @dataclass(frozen=True, slots=True)
-class Relearning:
-    """What the attacker does.
+class RelearningAttack:
+    """Settings of the relearning attack.
 
     Attributes:
-        steps: of AdamW.
-        share: of the forgotten texts that it has; the others tell what came back.
+        steps: steps of AdamW.
+        share: fraction of the forgotten texts that the attacker trains on; the attack is measured
+            on the others.
+        learning_rate: learning rate of AdamW.
+        seed: seed of the choice of texts and of dropout.
     """
 
     steps: int
@@ -40,47 +44,55 @@ class Relearning:
     seed: int
 
 
-def rounded(room: Room, bits: Bits) -> Room:
-    """The same model with its adapters merged and its linear weights rounded to ``bits``: one copy.
+def quantised_copy(base_model: BaseModel, bits: Bits) -> BaseModel:
+    """Return a copy with merged adapters and with linear weights rounded to ``bits``.
 
-    Every output channel has a scale of its own, with 4 bits every 64 inputs of it.
+    Each output channel has its own scale; with 4 bits, each group of 64 inputs of a channel.
 
     Raises:
-        DataError: it has no linear weight, or its adapters make one that is not finite.
+        DataError: the model has no linear weight, or a merged weight is not finite.
     """
-    with told():
-        other: Any = plain(deepcopy(room.model))
+    with translate_model_errors():
+        other: Any = without_adapters(deepcopy(base_model.model))
         round_weights(other, bits, GROUP if bits == 4 else None)
-    return replace(room, model=other.eval())
+    return replace(base_model, model=other.eval())
 
 
-def relearned(
-    room: Room, rows: Sequence[Encoded], plan: Relearning, size: int
+def relearn_attack(
+    base_model: BaseModel, rows: Sequence[EncodedText], plan: RelearningAttack, size: int
 ) -> tuple[float, float, int]:
-    """The mean probability of texts that the attacker does not have, before and after; how many.
+    """Run the relearning attack on a copy of the model.
+
+    Return the mean probability of the texts that the attacker does not have, before and after the
+    attack, and their number. ``rows`` are the forgotten texts; ``size`` texts are measured at a
+    time.
 
     Raises:
-        ValueError: the share leaves no text on one of the sides.
+        ValueError: the attacker's share is no text or all texts.
     """
-    order = permutation(key(plan.seed, "relearn"), len(rows))
+    order = permutation(derive_key(plan.seed, "relearn"), len(rows))
     count = round(plan.share * len(rows))
     if not 0 < count < len(rows):
-        raise ValueError(f"a share of {plan.share} of {len(rows)} texts leaves a side without any")
+        raise ValueError(
+            f"a share of {plan.share} of {len(rows)} texts leaves the attacker, or the "
+            "measurement, without texts"
+        )
     own, others = ([rows[at] for at in part] for part in (order[:count], order[count:]))
-    before = float(probability(mean_nlls(room, others, size)).mean())
-    attacked = replace(room, model=deepcopy(room.model))
+    before = float(answer_probability(mean_nlls(base_model, others, size)).mean())
+    attacked = replace(base_model, model=deepcopy(base_model.model))
     block = [each for each in attacked.model.parameters() if each.requires_grad]
     optimiser = torch.optim.AdamW(block, plan.learning_rate, weight_decay=0.0)
     attacked.model.train()
     torch.manual_seed(plan.seed)  # of dropout
     for step in range(plan.steps):
-        first = step * BATCH
-        chosen = [own[(first + at) % count] for at in range(min(BATCH, count))]
+        first = step * ATTACK_BATCH
+        chosen = [own[(first + at) % count] for at in range(min(ATTACK_BATCH, count))]
+        batch = training_batch(chosen, base_model.pad_token)
         optimiser.zero_grad()
-        with room.computing():
-            loss = nll(attacked.model, training_batch(chosen, room.pad)).token_mean
+        with base_model.autocast():
+            loss = batch_nll(attacked.model, batch).token_mean
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     attacked.model.eval()
-    after = float(probability(mean_nlls(attacked, others, size)).mean())
+    after = float(answer_probability(mean_nlls(attacked, others, size)).mean())
     return before, after, len(others)

@@ -1,120 +1,131 @@
-"""What a benchmark is to the server, and the attacks on a model that it is asked for.
+"""Benchmark of the server: questions to a model, and the agreed attacks on the model.
 
-A benchmark is put into tokens when it is opened, which is before the training.
+The questions are read and encoded before the training, so that errors in them appear early.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from configs.errors import ConfigError
-from configs.language import Language
-from configs.language_seat import LanguageServerSeat, MuseBenchmark, TofuBenchmark
-from configs.seat import Chair
-from parties.language.engine.base_model import Room
-from parties.language.evaluation.benchmarks.asking import Step
-from parties.language.evaluation.benchmarks.attacks import Relearning, relearned, rounded
-from parties.language.evaluation.benchmarks.muse import Muse
-from parties.language.evaluation.benchmarks.reading import Reader
-from parties.language.evaluation.benchmarks.tofu import Tofu
-from parties.language.party import LanguageParty
-from parties.language.texts.encoding import Encoded
+from configs.language import LanguageAgreement
+from configs.language_party_settings import LanguageServerSettings, MuseBenchmark, TofuBenchmark
+from configs.party_settings import PartySettingsBase
+from parties.language.engine.base_model import BaseModel
+from parties.language.engine.party import LanguageParty
+from parties.language.evaluation.benchmarks.attacks import (
+    RelearningAttack,
+    quantised_copy,
+    relearn_attack,
+)
+from parties.language.evaluation.benchmarks.benchmark_encoder import BenchmarkEncoder
+from parties.language.evaluation.benchmarks.inference import ProgressStep
+from parties.language.evaluation.benchmarks.muse import MuseQuestions
+from parties.language.evaluation.benchmarks.tofu import TofuQuestions
+from parties.language.texts.encoding import EncodedText
 
 
-class Questions(Protocol):
-    """Questions and texts that a model is measured with."""
+class BenchmarkQuestions(Protocol):
+    """Encoded questions and texts of a benchmark."""
 
     @property
-    def known_as(self) -> str:
-        """What ``known`` is: probability, or knowledge."""
+    def knowledge_name(self) -> str:
+        """Name of the figure of ``knowledge``: ``probability`` or ``knowledge``."""
 
     @property
-    def forgotten(self) -> Sequence[Encoded]:
-        """What was forgotten, for an attacker that has a part of it."""
+    def forgotten(self) -> Sequence[EncodedText]:
+        """Forgotten texts, of which the relearning attack uses a part."""
 
-    def marks(self, room: Room, step: Step) -> dict[str, Any]:
-        """Its figures of the room's model; ``ratios`` and ``leak_auc`` are set beside Retrain's."""
+    def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
+        """Return the benchmark's figures by name.
 
-    def known(self, room: Room) -> float:
-        """One number for how much of the forgotten is there, for attacks."""
+        ``ratios`` (truth ratios) and ``leak_auc`` are compared with those of Retrain later.
+        """
+
+    def knowledge(self, base_model: BaseModel) -> float:
+        """Return how much of the forgotten texts the model knows, as one number, for attacks."""
 
 
 class Benchmark:
-    """A benchmark's questions, and the attacks that were agreed on."""
+    """A benchmark's questions together with the agreed attacks."""
 
-    def __init__(self, questions: Questions, agreement: Language) -> None:
-        """Take a benchmark that is read.
+    def __init__(self, questions: BenchmarkQuestions, agreement: LanguageAgreement) -> None:
+        """Check the settings of the relearning attack.
 
         Raises:
-            ConfigError: the attacker's share leaves one side without texts.
+            ConfigError: the attacker's share is no text or all texts.
         """
         self._questions, self._plan = questions, agreement.evaluation
         plan, count = self._plan, len(questions.forgotten)
         if plan.relearn and not 0 < round(plan.relearn_share * count) < count:
             raise ConfigError(
-                f"evaluation.relearn_share {plan.relearn_share} of {count} forgotten texts leaves "
-                "a side without any",
-                "ask more rows, or give the attacker another share",
+                f"evaluation.relearn_share = {plan.relearn_share} of {count} forgotten texts "
+                "leaves the attacker, or the measurement, without texts",
+                "increase evaluation.rows, or change evaluation.relearn_share",
             )
         rate = plan.relearn_rate or agreement.training.learning_rate
-        self._attack = Relearning(plan.relearn, plan.relearn_share, rate, agreement.seed)
+        self._attack = RelearningAttack(plan.relearn, plan.relearn_share, rate, agreement.seed)
 
-    def marks(self, room: Room, model: Tensor, step: Callable[[], None]) -> dict[str, Any]:
-        """The figures of a model, ``[d]``."""
-        with room.alone:
-            return self._marks(room, model, step)
+    def measure(self, base_model: BaseModel, model: Tensor, step: ProgressStep) -> dict[str, Any]:
+        """Return the figures of a model ``[d]`` by name; ``step`` is called after each batch."""
+        with base_model.lock:
+            return self._measure(base_model, model, step)
 
-    def _marks(self, room: Room, model: Tensor, step: Callable[[], None]) -> dict[str, Any]:
-        room.take(model)
-        room.model.eval()
-        found = self._questions.marks(room, step)
+    def _measure(self, base_model: BaseModel, model: Tensor, step: ProgressStep) -> dict[str, Any]:
+        base_model.load(model)
+        base_model.model.eval()
+        found = self._questions.measure(base_model, step)
         if self._plan.quantise:
             for bits in (8, 4):
-                known = self._questions.known(rounded(room, bits))
-                found[f"rounded_{bits}_{self._questions.known_as}"] = known
+                knowledge = self._questions.knowledge(quantised_copy(base_model, bits))
+                found[f"rounded_{bits}_{self._questions.knowledge_name}"] = knowledge
         if self._plan.relearn:
             rows = self._questions.forgotten
-            before, after, count = relearned(room, rows, self._attack, self._plan.batch)
+            before, after, count = relearn_attack(base_model, rows, self._attack, self._plan.batch)
             found |= {"relearned_before": before, "relearned": after, "relearned_texts": count}
         return found
 
 
 def open_benchmark(party: LanguageParty) -> Benchmark | None:
-    """The agreed benchmark from the files of the server's seat; None: there is none.
+    """Read and encode the agreed benchmark; None if the agreement has none.
 
     Raises:
-        ConfigError: see ``named_files`` and ``Benchmark``.
-        DataError: a file is absent, not what it should be, or longer than the base model takes.
+        ConfigError: the party settings do not name the benchmark's files, or the share of the
+            relearning attack is no text or all texts.
+        DataError: a file is missing or has a wrong format, or a question exceeds the context of the
+            base model.
     """
     if party.agreement.evaluation.benchmark == "none":
         return None
-    reader = Reader(party.room)
-    found = Benchmark(_read(party, reader), party.agreement)
-    reader.say(party.watch)
+    encoder = BenchmarkEncoder(party.base_model)
+    found = Benchmark(_read(party, encoder), party.agreement)
+    encoder.report(party.progress)
     return found
 
 
-def named_files(agreement: Language, seat: Chair, name: str) -> TofuBenchmark | MuseBenchmark:
-    """The agreed benchmark's files, as the seat of server ``name`` says.
+def benchmark_files(
+    agreement: LanguageAgreement, settings: PartySettingsBase, name: str
+) -> TofuBenchmark | MuseBenchmark:
+    """Return the files of the agreed benchmark from the settings of the server ``name``.
 
     Raises:
-        ConfigError: the seat names none, or those of another benchmark.
+        ConfigError: the party settings name no files, or those of another benchmark.
     """
     agreed = agreement.evaluation.benchmark
-    files = seat.benchmark if isinstance(seat, LanguageServerSeat) else None
+    files = settings.benchmark if isinstance(settings, LanguageServerSettings) else None
     if files is None or files.kind != agreed:
         raise ConfigError(
-            f"evaluation.benchmark is {agreed!r}, and the seat of {name} names no such files",
+            f"evaluation.benchmark is {agreed!r}, and the settings of {name} do not name its files",
             f'benchmark = {{kind = "{agreed}", path = "DIR"}}',
         )
     return files
 
 
-def _read(party: LanguageParty, reader: Reader) -> Questions:
+def _read(party: LanguageParty, encoder: BenchmarkEncoder) -> BenchmarkQuestions:
     plan = party.agreement.evaluation
-    match named_files(party.agreement, party.seat, party.name):
+    match benchmark_files(party.agreement, party.settings, party.name):
         case TofuBenchmark() as files:
-            return Tofu.read(party.folder / files.path, files.forget, plan, reader)
+            return TofuQuestions.read(party.folder / files.path, files.forget, plan, encoder)
         case MuseBenchmark() as files:
-            return Muse.read(party.folder / files.path / files.corpus, plan, reader)
+            return MuseQuestions.read(party.folder / files.path / files.corpus, plan, encoder)

@@ -1,6 +1,6 @@
-"""MUSE (Shi et al. 2024): what is known word for word, what is known, and who can tell.
+"""MUSE benchmark (Shi et al. 2024): verbatim memory, knowledge memory and privacy leak.
 
-What is absent is named when the benchmark is opened; knowmem is needed.
+The files of knowmem are required; figures of other missing files are left out with a warning.
 """
 
 from collections.abc import Sequence
@@ -11,107 +11,125 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from configs.language import TextEvaluation
-from parties.language.engine.base_model import Room
-from parties.language.evaluation.benchmarks.asking import Step, quiet, said, token_log_probs
-from parties.language.evaluation.benchmarks.reading import Asked, Reader
-from parties.language.texts.encoding import Encoded
-from parties.language.texts.muse import read_privacy, read_questions, read_verbatim
+from parties.language.engine.base_model import BaseModel
+from parties.language.evaluation.benchmarks.benchmark_encoder import BenchmarkEncoder, PromptSet
+from parties.language.evaluation.benchmarks.inference import (
+    ProgressStep,
+    generate_answers,
+    no_progress,
+    token_log_probs,
+)
+from parties.language.texts.encoding import EncodedText
+from parties.language.texts.muse import (
+    read_muse_continuations,
+    read_muse_membership,
+    read_muse_questions,
+)
 from unlearning.audit.language.muse import (
     knowledge_memory,
-    leak_auc,
+    min_k_auc,
     min_k_scores,
     verbatim_memory,
 )
 
-GOES_ON, ANSWER = 128, 32  # tokens of a continuation, and of an answer
-ENDS = ("\n\n", "\nQuestion", "Question:")  # MUSE's program: an answer ends before these
-ASKED, SEEN = ("forget_qa", "retain_qa"), ("forget", "holdout")
+CONTINUATION_TOKENS, ANSWER_TOKENS = 128, 32  # largest number of generated tokens
+ENDS = ("\n\n", "\nQuestion", "Question:")  # ends of an answer, as in MUSE's program
+QUESTION_SETS, MEMBERSHIP_SETS = ("forget_qa", "retain_qa"), ("forget", "holdout")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Muse:
-    """See ``Benchmark``; in tokens.
+class MuseQuestions:
+    """The encoded questions and texts of MUSE.
 
     Attributes:
-        questions: forget and retain.
-        verbatim: None where its files are not there.
-        texts: forget and holdout, or nothing.
-        forgotten: see ``Questions``: texts, or where there are none the questions on them.
+        questions: questions of ``forget_qa`` and ``retain_qa``.
+        verbatim: beginnings of forgotten texts; None if the files are missing.
+        texts: texts for membership inference, ``forget`` and ``holdout``; empty if the files are
+            missing.
+        forgotten: forgotten texts for the relearning attack; without texts, questions about them.
+        plan: settings of the evaluation.
+        knowledge_name: name of the figure of ``knowledge``.
     """
 
-    known_as: ClassVar[str] = "knowledge"
+    knowledge_name: ClassVar[str] = "knowledge"
 
-    questions: dict[str, Asked]
-    verbatim: Asked | None
-    texts: dict[str, list[Encoded]]
-    forgotten: Sequence[Encoded]
+    questions: dict[str, PromptSet]
+    verbatim: PromptSet | None
+    texts: dict[str, list[EncodedText]]
+    forgotten: Sequence[EncodedText]
     plan: TextEvaluation
 
     @classmethod
-    def read(cls, folder: Path, plan: TextEvaluation, reader: Reader) -> "Muse":
-        """From its files.
+    def read(cls, folder: Path, plan: TextEvaluation, encoder: BenchmarkEncoder) -> "MuseQuestions":
+        """Read and encode MUSE's files of one corpus.
 
         Raises:
-            DataError: one is absent, not what it should be, or longer than the base takes.
+            DataError: a file is missing or has a wrong format, or a question exceeds the context of
+                the base model.
         """
-        questions, asked = {}, {}
-        for part in ASKED:
-            asked[part] = read_questions(folder, part)[: plan.rows]
-            shown = [(e.question, e.answer) for e in read_questions(folder, f"{part}_icl")]
-            questions[part] = reader.asked(f"knowmem/{part}", asked[part], ANSWER, shown)
+        prompts, rows = {}, {}
+        for part in QUESTION_SETS:
+            rows[part] = read_muse_questions(folder, part)[: plan.rows]
+            examples = [(e.question, e.answer) for e in read_muse_questions(folder, f"{part}_icl")]
+            name = f"knowmem/{part}"
+            prompts[part] = encoder.questions(name, rows[part], ANSWER_TOKENS, examples)
         texts, verbatim = {}, None
         if (folder / "privleak").is_dir() or (folder / "privleak_first50").is_dir():
-            texts = {part: read_privacy(folder, part)[: plan.rows] for part in SEEN}
+            texts = {
+                part: read_muse_membership(folder, part)[: plan.rows] for part in MEMBERSHIP_SETS
+            }
         else:
-            reader.lacks("privleak/", "PrivLeak")
+            encoder.add_missing("privleak/", "PrivLeak")
         if (folder / "verbmem").is_dir():
-            begun = read_verbatim(folder)[: plan.rows]
-            verbatim = reader.begun("verbmem/forget", begun, GOES_ON)
+            begun = read_muse_continuations(folder)[: plan.rows]
+            verbatim = encoder.continuations("verbmem/forget", begun, CONTINUATION_TOKENS)
         else:
-            reader.lacks("verbmem/", "verbatim memory")
+            encoder.add_missing("verbmem/", "verbatim memory")
         if texts:
-            forgotten = reader.pieces(texts["forget"])
+            forgotten = encoder.windows(texts["forget"])
         else:
-            pairs = [(each.question, each.answer) for each in asked["forget_qa"]]
-            forgotten = reader.answers("knowmem/forget_qa", pairs)
-        openings = {part: reader.openings(each) for part, each in texts.items()}
-        return cls(questions, verbatim, openings, forgotten, plan)
+            pairs = [(each.question, each.answer) for each in rows["forget_qa"]]
+            forgotten = encoder.answers("knowmem/forget_qa", pairs)
+        openings = {part: encoder.openings(each) for part, each in texts.items()}
+        return cls(prompts, verbatim, openings, forgotten, plan)
 
-    def marks(self, room: Room, step: Step) -> dict[str, Any]:
-        """See ``Questions``."""
-        told: dict[str, Any] = {
-            "forget_knowledge": self._knowledge(room, "forget_qa", step),
-            "retain_knowledge": self._knowledge(room, "retain_qa", step),
+    def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
+        """Return MUSE's figures by name."""
+        figures: dict[str, Any] = {
+            "forget_knowledge": self._knowledge_memory(base_model, "forget_qa", step),
+            "retain_knowledge": self._knowledge_memory(base_model, "retain_qa", step),
             "questions": len(self.questions["forget_qa"].prompts),
         }
         if self.verbatim is not None:
             prompts, size = self.verbatim.prompts, self.plan.batch
-            found = said(room, prompts, GOES_ON, size, step)
-            told["verbatim_memory"] = verbatim_memory(found, self.verbatim.truths)
+            found = generate_answers(base_model, prompts, CONTINUATION_TOKENS, size, step)
+            figures["verbatim_memory"] = verbatim_memory(found, self.verbatim.truths)
         if self.texts:
-            forgotten, holdout = (_min_k(room, self.texts[part], step) for part in SEEN)
-            told["leak_auc"] = leak_auc(forgotten, holdout)
-            told["leak_texts"] = len(forgotten)
-        return told
+            forgotten, holdout = (
+                _min_k(base_model, self.texts[part], step) for part in MEMBERSHIP_SETS
+            )
+            figures["leak_auc"] = min_k_auc(forgotten, holdout)
+            figures["leak_texts"] = len(forgotten)
+        return figures
 
-    def known(self, room: Room) -> float:
-        """See ``Questions``: ROUGE of the answers about what was forgotten."""
-        return self._knowledge(room, "forget_qa", quiet)
+    def knowledge(self, base_model: BaseModel) -> float:
+        """Return the mean ROUGE of answers to questions about forgotten texts."""
+        return self._knowledge_memory(base_model, "forget_qa", no_progress)
 
-    def _knowledge(self, room: Room, part: str, step: Step) -> float:
-        asked = self.questions[part]
-        answers = said(room, asked.prompts, ANSWER, self.plan.batch, step)
-        return knowledge_memory([answered(each) for each in answers], asked.truths)
+    def _knowledge_memory(self, base_model: BaseModel, part: str, step: ProgressStep) -> float:
+        asked, size = self.questions[part], self.plan.batch
+        answers = generate_answers(base_model, asked.prompts, ANSWER_TOKENS, size, step)
+        return knowledge_memory([first_answer(each) for each in answers], asked.truths)
 
 
-def answered(text: str) -> str:
-    """What was said before the next question, which a model makes up after examples."""
+def first_answer(text: str) -> str:
+    """Return the text before the next question, which a model may generate after examples."""
     for end in ENDS:
         text = text.partition(end)[0]
     return text
 
 
-def _min_k(room: Room, texts: Sequence[Encoded], step: Step) -> Tensor:
-    """Min-K % of every text, one at a time: they are as long as the base takes."""
-    log_p, mask, _ = token_log_probs(room, texts, 1, step)
+def _min_k(base_model: BaseModel, texts: Sequence[EncodedText], step: ProgressStep) -> Tensor:
+    """Min-K % scores, ``[texts]``; one text at a time, because texts may fill the context."""
+    log_p, mask, _ = token_log_probs(base_model, texts, 1, step)
     return min_k_scores(log_p, mask)

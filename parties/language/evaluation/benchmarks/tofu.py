@@ -1,6 +1,6 @@
-"""TOFU (Maini et al. 2024): forget quality and model utility, on its own questions.
+"""TOFU benchmark (Maini et al. 2024): forget quality and model utility on TOFU's questions.
 
-Letters as in ``unlearning.audit.language``: R = the truth ratio of a question, its arithmetic form.
+Letter of ``unlearning.audit.language``: R = truth ratio of a question, with the arithmetic mean.
 """
 
 from collections.abc import Sequence
@@ -12,142 +12,163 @@ import torch
 from torch import Tensor
 
 from configs.language import TextEvaluation
-from parties.language.engine.base_model import Room
-from parties.language.evaluation.benchmarks.asking import Step, mean_nlls, said, token_log_probs
-from parties.language.evaluation.benchmarks.reading import Asked, Reader
-from parties.language.texts.encoding import Encoded
-from parties.language.texts.records import Question
-from parties.language.texts.tofu import read_split
+from parties.language.engine.base_model import BaseModel
+from parties.language.evaluation.benchmarks.benchmark_encoder import BenchmarkEncoder, PromptSet
+from parties.language.evaluation.benchmarks.inference import (
+    ProgressStep,
+    generate_answers,
+    mean_nlls,
+    token_log_probs,
+)
+from parties.language.texts.encoding import EncodedText
+from parties.language.texts.records import QuestionAnswer
+from parties.language.texts.tofu import read_tofu_split
 from unlearning.audit.language.extraction import extraction_strength
-from unlearning.audit.language.model_utility import Answers, model_utility
-from unlearning.audit.language.probability import option_probability, probability
 from unlearning.audit.language.rouge import mean_rouge_l
-from unlearning.audit.language.truth_ratio import (
+from unlearning.audit.language.tofu import (
+    QuestionSetScores,
+    answer_probability,
     arithmetic_truth_ratio,
     forget_truth_ratio,
+    model_utility,
+    option_probability,
     retained_truth_ratio,
 )
 
-STAYS = {
+UTILITY_SPLITS = {
     "retain": "retain_perturbed",
     "real_authors": "real_authors_perturbed",
     "world_facts": "world_facts_perturbed",
 }
-OPTIONS = ("real_authors", "world_facts")  # sets whose probability is among the options
+MULTIPLE_CHOICE = ("real_authors", "world_facts")  # sets with probabilities among the options
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class QuestionSet:
-    """One set in tokens.
+    """One encoded set of questions.
 
     Attributes:
-        answers: the true ones.
-        paraphrased: true ones in other words, [questions]; where the set has none, ``answers``.
-        perturbed: false ones, [questions * false], those of a question together.
-        reworded: true answers to the questions in other words; none where the set has none.
-        asked: the questions alone, and the true answers as texts.
+        answers: true answers.
+        paraphrased: true answers in other words, one per question; ``answers`` if the set has none.
+        perturbed: false answers; all false answers to one question stand together.
+        reworded: true answers to the questions in other words; empty if the set has none.
+        prompts: questions alone, with the true answers as texts.
     """
 
-    answers: list[Encoded]
-    paraphrased: list[Encoded]
-    perturbed: list[Encoded]
-    reworded: list[Encoded]
-    asked: Asked
+    answers: list[EncodedText]
+    paraphrased: list[EncodedText]
+    perturbed: list[EncodedText]
+    reworded: list[EncodedText]
+    prompts: PromptSet
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Tofu:
-    """See ``Questions``.
+class TofuQuestions:
+    """The encoded questions of TOFU.
 
     Attributes:
-        sets: by word, the questions with what stands beside them.
+        sets: question sets by name: ``forget``, ``retain``, ``real_authors``, ``world_facts``.
+        plan: settings of the evaluation.
+        knowledge_name: name of the figure of ``knowledge``.
     """
 
-    known_as: ClassVar[str] = "probability"
+    knowledge_name: ClassVar[str] = "probability"
 
     sets: dict[str, QuestionSet]
     plan: TextEvaluation
 
     @classmethod
-    def read(cls, folder: Path, forget: str, plan: TextEvaluation, reader: Reader) -> "Tofu":
-        """From its files.
+    def read(
+        cls, folder: Path, forget: str, plan: TextEvaluation, encoder: BenchmarkEncoder
+    ) -> "TofuQuestions":
+        """Read and encode TOFU's files; ``forget`` is the name of the forget split.
 
         Raises:
-            DataError: one is absent, not what it should be, or longer than the base takes.
+            DataError: a file is missing or has a wrong format, or a question exceeds the context of
+                the base model.
         """
-        files = {"forget": f"{forget}_perturbed", **STAYS}
+        files = {"forget": f"{forget}_perturbed", **UTILITY_SPLITS}
         sets = {
-            word: _read(reader, file, read_split(folder, file)[: plan.rows], plan.tokens)
-            for word, file in files.items()
+            name: _encoded_set(
+                encoder, file, read_tofu_split(folder, file)[: plan.rows], plan.tokens
+            )
+            for name, file in files.items()
         }
         return cls(sets, plan)
 
     @property
-    def forgotten(self) -> Sequence[Encoded]:
-        """See ``Questions``."""
+    def forgotten(self) -> Sequence[EncodedText]:
+        """The true answers of the forget set."""
         return self.sets["forget"].answers
 
-    def marks(self, room: Room, step: Step) -> dict[str, Any]:
-        """See ``Questions``."""
-        found = {word: self._asked(room, word, step) for word in self.sets}
+    def measure(self, base_model: BaseModel, step: ProgressStep) -> dict[str, Any]:
+        """Return TOFU's figures by name."""
+        found = {name: self._measure_set(base_model, name, step) for name in self.sets}
         _, ratios, strength = found["forget"]
-        reworded = mean_nlls(room, self.sets["forget"].reworded, self.plan.batch, step)
-        told: dict[str, Any] = {
+        reworded = mean_nlls(base_model, self.sets["forget"].reworded, self.plan.batch, step)
+        figures: dict[str, Any] = {
             "ratios": ratios.tolist(),
             "forget_truth_ratio": forget_truth_ratio(ratios),
-            "forget_reworded_probability": float(probability(reworded).mean()),
+            "forget_reworded_probability": float(answer_probability(reworded).mean()),
             "extraction_strength": strength,
             "questions": len(ratios),
         }
-        for word, (answers, _, _) in found.items():
-            told[f"{word}_probability"] = answers.probability
-            told[f"{word}_rouge"] = answers.rouge
-            if word != "forget":
-                told[f"{word}_truth_ratio"] = answers.truth_ratio
-        told["model_utility"] = model_utility(*(found[word][0] for word in STAYS))
-        return told
+        for name, (scores, _, _) in found.items():
+            figures[f"{name}_probability"] = scores.probability
+            figures[f"{name}_rouge"] = scores.rouge
+            if name != "forget":
+                figures[f"{name}_truth_ratio"] = scores.truth_ratio
+        figures["model_utility"] = model_utility(*(found[name][0] for name in UTILITY_SPLITS))
+        return figures
 
-    def known(self, room: Room) -> float:
-        """See ``Questions``: the mean probability of the forgotten answers."""
-        return float(probability(mean_nlls(room, self.forgotten, self.plan.batch)).mean())
+    def knowledge(self, base_model: BaseModel) -> float:
+        """Return the mean probability of the forgotten answers."""
+        nlls = mean_nlls(base_model, self.forgotten, self.plan.batch)
+        return float(answer_probability(nlls).mean())
 
-    def _asked(self, room: Room, word: str, step: Step) -> tuple[Answers, Tensor, float]:
-        """One set: its three numbers, R of every question, and how much is known by heart."""
-        part, size = self.sets[word], self.plan.batch
-        log_p, mask, right = token_log_probs(room, part.answers, size, step)
+    def _measure_set(
+        self, base_model: BaseModel, name: str, step: ProgressStep
+    ) -> tuple[QuestionSetScores, Tensor, float]:
+        """The scores of a set, R of each question, ``[questions]``, and the extraction strength."""
+        part, size = self.sets[name], self.plan.batch
+        log_p, mask, right = token_log_probs(base_model, part.answers, size, step)
         nll = -(log_p * mask).sum(dim=1) / mask.sum(dim=1)
         paraphrased = nll
         if part.paraphrased is not part.answers:
-            paraphrased = mean_nlls(room, part.paraphrased, size, step)
-        perturbed = mean_nlls(room, part.perturbed, size, step).view(len(nll), -1)
+            paraphrased = mean_nlls(base_model, part.paraphrased, size, step)
+        perturbed = mean_nlls(base_model, part.perturbed, size, step).view(len(nll), -1)
         ratios = arithmetic_truth_ratio(paraphrased, perturbed)
-        chances = probability(nll)
-        if word in OPTIONS:
-            chances = option_probability(nll, perturbed)
-        answers = said(room, part.asked.prompts, self.plan.tokens, size, step)
-        told = Answers(
-            probability=float(chances.mean()),
-            rouge=mean_rouge_l(answers, part.asked.truths).recall,
+        probabilities = answer_probability(nll)
+        if name in MULTIPLE_CHOICE:
+            probabilities = option_probability(nll, perturbed)
+        prompts = part.prompts.prompts
+        answers = generate_answers(base_model, prompts, self.plan.tokens, size, step)
+        scores = QuestionSetScores(
+            probability=float(probabilities.mean()),
+            rouge=mean_rouge_l(answers, part.prompts.truths).recall,
             truth_ratio=retained_truth_ratio(ratios),
         )
-        return told, ratios, _strength(right, mask)
+        return scores, ratios, _mean_extraction_strength(right, mask)
 
 
-def _read(reader: Reader, name: str, questions: Sequence[Question], tokens: int) -> QuestionSet:
-    answers = reader.answers(name, [(each.question, each.answer) for each in questions])
-    paraphrased, reworded = answers, list[Encoded]()
+def _encoded_set(
+    encoder: BenchmarkEncoder, name: str, questions: Sequence[QuestionAnswer], tokens: int
+) -> QuestionSet:
+    answers = encoder.answers(name, [(each.question, each.answer) for each in questions])
+    paraphrased, reworded = answers, list[EncodedText]()
     if any(each.paraphrased_answer for each in questions):
         pairs = [(each.question, each.paraphrased_answer) for each in questions]
-        paraphrased = reader.answers(name, pairs)
+        paraphrased = encoder.answers(name, pairs)
         pairs = [(each.paraphrased_question, each.answer) for each in questions]
-        reworded = reader.answers(name, pairs)
+        reworded = encoder.answers(name, pairs)
     pairs = [(each.question, false) for each in questions for false in each.perturbed_answers]
-    perturbed = reader.answers(name, pairs)
-    asked = reader.asked(name, questions, tokens)
-    return QuestionSet(answers, paraphrased, perturbed, reworded, asked)
+    perturbed = encoder.answers(name, pairs)
+    prompts = encoder.questions(name, questions, tokens)
+    return QuestionSet(answers, paraphrased, perturbed, reworded, prompts)
 
 
-def _strength(right: Tensor, mask: Tensor) -> float:
-    """The mean extraction strength, from where the likeliest token is the true one."""
-    said_so, truth = right.long(), torch.ones_like(right, dtype=torch.long)
-    return float(extraction_strength(said_so, truth, mask).mean())
+def _mean_extraction_strength(right: Tensor, mask: Tensor) -> float:
+    """Mean extraction strength; ``right`` is True where the most likely token is the true one."""
+    # The function compares two token sequences: 1 for a right token against a truth of ones.
+    generated, truth = right.long(), torch.ones_like(right, dtype=torch.long)
+    return float(extraction_strength(generated, truth, mask).mean())

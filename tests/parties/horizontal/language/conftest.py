@@ -1,4 +1,4 @@
-"""What tests of texts share: small tokenizers, and the folders of real files."""
+"""Fixtures for tests of texts: small tokenizers, a tiny base model, folders of real files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +31,7 @@ def any_tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a tiny base model and texts about ferries."""
+    """Folder with a tiny base model and texts about ferries."""
     folder = tmp_path_factory.mktemp("ferries")
     write_base(folder)
     write_texts(folder)

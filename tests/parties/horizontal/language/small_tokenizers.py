@@ -1,4 +1,4 @@
-"""Small tokenizers of three kinds, trained in place in a moment."""
+"""Small tokenizers of three kinds, trained on a few texts within the test."""
 
 from collections.abc import Iterable
 from string import printable
@@ -39,7 +39,7 @@ def trained(tokenizer: Tokenizer, alphabet: Iterable[str] = ()) -> PreTrainedTok
 
 
 def byte_level() -> PreTrainedTokenizerFast:
-    """As GPT-2 and Llama 3: a space belongs to the word after it."""
+    """Like those of GPT-2 and Llama 3: a space is a part of the next word."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -47,7 +47,7 @@ def byte_level() -> PreTrainedTokenizerFast:
 
 
 def spaced() -> PreTrainedTokenizerFast:
-    """As Llama 2: puts a space before every text."""
+    """Like that of Llama 2: adds a space before every text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
@@ -57,5 +57,5 @@ def spaced() -> PreTrainedTokenizerFast:
 
 
 def merging() -> PreTrainedTokenizerFast:
-    """Merges whatever comes often, and so across the boundary of prompt and answer."""
+    """Has no word boundaries, so it merges characters of prompt and answer."""
     return trained(Tokenizer(models.BPE()), set(printable))

@@ -1,4 +1,4 @@
-"""A server of language models that is killed goes on, in a training and in a way to unlearn."""
+"""A killed server of a language model resumes, in the training and in an unlearning method."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
@@ -10,13 +10,14 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from parties.cli.options import Begin
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.local.local_task import Learned, Lesson, Slots
+from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
 from parties.horizontal.simulation import simulate as simulation
-from parties.horizontal.simulation.pool import PoolCohort, Posted, Task, carry_out
-from parties.session.simulation import Plan
-from tests.parties.horizontal.language.ferries import FULL, simulated
+from parties.horizontal.simulation.pool import ClientJob, PoolCohort, VectorHandle, run_job
+from parties.language.setup import LANGUAGE_MODE
+from parties.session.setup import Begin
+from parties.session.simulation import SimulationPlan
+from tests.parties.horizontal.language.ferries import FULL, simulation_config
 
 REQUEST = """
 [[unlearn]]
@@ -33,66 +34,70 @@ primal_dual = { unlearn = { rounds = 3 } }
 [limits]
 checkpoint_seconds = 0.0
 """
-ROUNDS = 3 + 3 + 2 + 2  # of the training, of both ways, and of a Retrain after two rounds
+ROUNDS = 3 + 3 + 2 + 2  # training, both methods, and a Retrain of two rounds
 
 
 class Killed(Exception):
-    """The server is gone."""
+    """The server was killed."""
 
 
-class Here:
-    """Tasks are carried out where they are submitted."""
+class InlinePool:
+    """Worker pool that runs each task in the calling thread."""
 
-    def post(self, name: str, vector: Tensor) -> Posted:
+    def put(self, name: str, vector: Tensor) -> VectorHandle:
         del name
         return vector
 
-    def drop(self, posted: Posted) -> None:
-        """Nothing to free."""
+    def delete(self, posted: VectorHandle) -> None:
+        """Free nothing."""
 
-    def submit(self, task: Task) -> "Future[Any]":
+    def submit(self, task: ClientJob) -> "Future[Any]":
         future: Future[Any] = Future()
-        future.set_result(carry_out(task, lambda posted: posted))  # type: ignore[arg-type,return-value]
+        future.set_result(run_job(task, lambda posted: posted))  # type: ignore[arg-type,return-value]
         return future
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Stop nothing."""
 
 
-class Dying(PoolCohort):
-    """Clients whose server is killed before it hears of so many rounds."""
+class KilledCohort(PoolCohort):
+    """Cohort of a server that is killed after a number of rounds."""
 
     left = 10**6
-    taught = 0
+    rounds_done = 0
 
-    def each(
-        self, members: Iterable[Member], lesson: Lesson, slots: Slots
-    ) -> Iterator[tuple[Member, Learned]]:
-        if Dying.left == 0:
+    def updates(
+        self, members: Iterable[Member], task: LocalTask, slots: Slots
+    ) -> Iterator[tuple[Member, LocalUpdate]]:
+        if KilledCohort.left == 0:
             raise Killed
-        Dying.left -= 1
-        Dying.taught += 1
-        return super().each(members, lesson, slots)
+        KilledCohort.left -= 1
+        KilledCohort.rounds_done += 1
+        return super().updates(members, task, slots)
 
 
 @pytest.fixture
 def start(world: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Starts of a server in a folder: what it told, in how many rounds, and what it delivered."""
-    monkeypatch.setattr(simulation, "PoolCohort", Dying)
-    monkeypatch.setattr(simulation, "workers", lambda _: Here())
-    path = simulated(world, REQUEST, FULL, rounds=3)
+    """Function that runs a server in a folder: metrics, number of rounds, saved model."""
+    monkeypatch.setattr(simulation, "PoolCohort", KilledCohort)
+    monkeypatch.setattr(simulation, "workers", lambda _: InlinePool())
+    path = simulation_config(world, REQUEST, FULL, rounds=3)
 
     def begin(folder: Path, rounds: int = 10**6) -> tuple[dict[str, Any], int, dict[str, Tensor]]:
-        Dying.left, Dying.taught = rounds, 0
-        plan = Plan(path, (), folder, None, begin=Begin.AUTO)
-        metrics = simulation.simulate(plan, lambda _: None)
-        return metrics, Dying.taught, load_file(folder / "ferries/server/model.safetensors")
+        KilledCohort.left, KilledCohort.rounds_done = rounds, 0
+        plan = SimulationPlan(path, (), folder, None, begin=Begin.AUTO)
+        metrics = simulation.simulate_federated(LANGUAGE_MODE, plan, lambda _: None)
+        return (
+            metrics,
+            KilledCohort.rounds_done,
+            load_file(folder / "ferries/server/model.safetensors"),
+        )
 
     return begin
 
 
-def told(metrics: dict[str, Any]) -> list[Any]:
-    """All that is known of a request but the time that it took."""
+def without_times(metrics: dict[str, Any]) -> list[Any]:
+    """Results of a request's methods, without times and traffic."""
     timed = ("seconds", "size")
     (request,) = metrics["requests"]
     return [
@@ -106,15 +111,15 @@ def told(metrics: dict[str, Any]) -> list[Any]:
     ("kills", "more"),
     [
         ((1,), 0),  # in the training
-        ((4,), 2),  # in the way that is chosen, which begins again
-        ((1, 5, 3), 2),  # in the training, in the second way, and in the Retrain
+        ((4,), 2),  # in the first method, which starts again
+        ((1, 5, 3), 2),  # in the training, in the second method, and in the Retrain
     ],
 )
-def test_it_ends_as_if_nothing_had_happened(
+def test_a_resumed_run_has_the_results_of_an_uninterrupted_run(
     start: Any, tmp_path: Path, kills: tuple[int, ...], more: int
 ) -> None:
-    wanted, taught, model = start(tmp_path / "whole")
-    assert taught == ROUNDS
+    wanted, rounds_done, model = start(tmp_path / "whole")
+    assert rounds_done == ROUNDS
     total = 0
     for rounds in kills:
         with pytest.raises(Killed):
@@ -122,7 +127,7 @@ def test_it_ends_as_if_nothing_had_happened(
         total += rounds
     metrics, rest, found = start(tmp_path / "cut")
     assert total + rest == ROUNDS + more
-    assert told(metrics) == told(wanted)
+    assert without_times(metrics) == without_times(wanted)
     assert metrics["training"] == wanted["training"]
     assert found.keys() == model.keys()
     assert all(torch.equal(found[name], model[name]) for name in model)

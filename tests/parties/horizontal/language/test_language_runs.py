@@ -1,4 +1,4 @@
-"""Whole runs of language models: simulated, and as real processes over mutual TLS."""
+"""Complete runs of language models: simulated, and as processes over mutual TLS."""
 
 from pathlib import Path
 from typing import Any
@@ -9,20 +9,21 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from configs.federated_file import read_language
-from models.language.folder import base_digest
+from models.language.folder import base_model_digest
 from models.language.loading import load_language_model
 from parties.cli.main import app
 from parties.common.errors import PolicyError
-from parties.horizontal.simulation.simulate import simulate
-from parties.language.engine.merged import merge_delivered
-from parties.session.simulation import Plan, processes
+from parties.horizontal.simulation.simulate import simulate_federated
+from parties.language.engine.merged_model import write_merged_model
+from parties.language.setup import LANGUAGE_MODE
+from parties.session.simulation import SimulationPlan, simulate_processes
 from tests.parties.horizontal.language.ferries import (
     CONFIG,
     FULL,
     LORA,
     facts,
-    lines,
-    simulated,
+    json_lines,
+    simulation_config,
     write_base,
 )
 
@@ -43,8 +44,8 @@ workers = 1
 """
 
 
-def nothing(_event: Any) -> None:
-    """Nobody listens."""
+def ignore(_event: Any) -> None:
+    """Ignore an event."""
 
 
 def figures(metrics: dict[str, Any], name: str) -> dict[str, Any]:
@@ -56,9 +57,9 @@ def figures(metrics: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_simulated_run_forgets_beside_a_retrain(world: Path, tmp_path: Path) -> None:
-    path = simulated(world, REQUEST.format(when=""), FULL, rounds=30)
-    metrics = simulate(Plan(path, (), tmp_path, None), nothing)
+def test_a_simulated_run_forgets_compared_with_retrain(world: Path, tmp_path: Path) -> None:
+    path = simulation_config(world, REQUEST.format(when=""), FULL, rounds=30)
+    metrics = simulate_federated(LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None), ignore)
     known = figures(metrics, "text_probability")
     assert list(known) == ["original", "primal-dual", "npo", "retrain"]
     assert known["original"] > 1.3 * known["retrain"]
@@ -68,7 +69,7 @@ def test_a_simulated_run_forgets_beside_a_retrain(world: Path, tmp_path: Path) -
     turns = metrics["requests"][0]["methods"][1]["turns"]
     assert [each["threshold"] for each in turns] == [turns[0]["threshold"]] * 2
     raised = 0.5 * (turns[0]["threshold"] - turns[0]["score"])
-    assert turns[1]["price"] == pytest.approx(min(10, max(0, turns[0]["price"] + raised)))
+    assert turns[1]["multiplier"] == pytest.approx(min(10, max(0, turns[0]["multiplier"] + raised)))
     report = tmp_path / "ferries" / "report.html"
     assert "Primal-dual" in report.read_text()
     report.unlink()
@@ -77,11 +78,11 @@ def test_a_simulated_run_forgets_beside_a_retrain(world: Path, tmp_path: Path) -
     assert "Primal-dual" in again.output
     assert "Primal-dual" in report.read_text()
     merged = tmp_path / "merged"
-    merge_delivered(world / "base", tmp_path / "ferries" / "server", merged)
-    delivered = load_file(tmp_path / "ferries" / "server" / "model.safetensors")
+    write_merged_model(world / "base", tmp_path / "ferries" / "server", merged)
+    saved = load_file(tmp_path / "ferries" / "server" / "model.safetensors")
     weights = load_language_model(merged).model.state_dict()
     name = "model.layers.0.mlp.up_proj.weight"
-    assert torch.equal(weights[name], delivered[name])
+    assert torch.equal(weights[name], saved[name])
 
 
 def size(world: Path) -> int:
@@ -90,15 +91,15 @@ def size(world: Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_request_in_mid_training_is_carried_out_then_and_products_are_merged(
+def test_a_request_during_the_training_runs_then_and_products_are_aggregated(
     world: Path, tmp_path: Path
 ) -> None:
     lora = LORA + '\nmerging = "product_svd"'
-    path = simulated(world, REQUEST.format(when="round = 2"), lora, rounds=3)
-    metrics = simulate(Plan(path, (), tmp_path, None), nothing)
+    path = simulation_config(world, REQUEST.format(when="round = 2"), lora, rounds=3)
+    metrics = simulate_federated(LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None), ignore)
     assert [each["round"] for each in metrics["training"]["rounds"]] == [0, 1, 2]
     gaps = metrics["run"]["merging_gaps"]
-    assert len(gaps) == 3 + 2 + 1 + 2, "training, two ways, and a Retrain of two rounds"
+    assert len(gaps) == 3 + 2 + 1 + 2, "training, two methods, and a Retrain of two rounds"
     assert all(0 <= each < 1 for each in gaps)
     assert max(gaps) > 0
     turns = {each["name"]: len(each["turns"]) for each in metrics["requests"][0]["methods"]}
@@ -106,43 +107,47 @@ def test_a_request_in_mid_training_is_carried_out_then_and_products_are_merged(
 
 
 @pytest.mark.slow
-def test_sums_without_the_texts_of_a_few_are_refused(world: Path, tmp_path: Path) -> None:
-    """Every training begins with the base, so two such sums would differ by those few's alone."""
+def test_secure_sums_that_would_reveal_a_few_clients_are_refused(
+    world: Path, tmp_path: Path
+) -> None:
+    """All trainings start from one model, so two sums would differ by those few clients only."""
     masks = REQUEST.format(when="") + '\n[aggregation]\nkind = "masks"\n'
-    path = simulated(world, masks, LORA, rounds=1)
+    path = simulation_config(world, masks, LORA, rounds=1)
     with pytest.raises(PolicyError, match="is about rows of 2 of the clients that learn"):
-        simulate(Plan(path, (), tmp_path, None), nothing)
-    metrics = simulate(Plan(path, ("seed=2",), tmp_path / "other", None), nothing)
+        simulate_federated(LANGUAGE_MODE, SimulationPlan(path, (), tmp_path, None), ignore)
+    metrics = simulate_federated(
+        LANGUAGE_MODE, SimulationPlan(path, ("seed=2",), tmp_path / "other", None), ignore
+    )
     assert len(metrics["requests"][0]["leaving"]) == 3
 
 
 @pytest.mark.slow
-def test_processes_with_their_own_texts_agree_on_the_base_and_say_adapters_alone(
+def test_processes_with_their_own_texts_save_adapters_only(
     tmp_path: Path,
 ) -> None:
     base = write_base(tmp_path)
-    (tmp_path / "ash.jsonl").write_text(lines(facts()[:20]))
-    (tmp_path / "elm.jsonl").write_text(lines(facts()[20:]))
+    (tmp_path / "ash.jsonl").write_text(json_lines(facts()[:20]))
+    (tmp_path / "elm.jsonl").write_text(json_lines(facts()[20:]))
     settings = '[[unlearn]]\nname = "elm-goes"\nclient = "elm"\n[unlearning]\ncompare = []'
     text = CONFIG.format(
         settings=settings + "\nnpo = { unlearn = { rounds = 1 } }",
-        digest=f'digest = "{base_digest(base)}"',
+        digest=f'digest = "{base_model_digest(base)}"',
         tuning=LORA,
         rounds=2,
     )
     for name in ("ash", "elm"):
-        text += f'\n[parties.{name}]\nrole = "client"\n[seats.{name}]\nbase = "base"\n'
+        text += f'\n[parties.{name}]\nrole = "client"\n[settings.{name}]\nbase = "base"\n'
         text += f'data = {{ kind = "jsonl", path = "{name}.jsonl" }}\n'
     path = tmp_path / "ferries.toml"
     path.write_text(text)
-    metrics = processes(Plan(path, (), tmp_path / "runs", None), nothing)
+    metrics = simulate_processes(SimulationPlan(path, (), tmp_path / "runs", None), ignore)
     methods = [each["name"] for each in metrics["requests"][0]["methods"]]
     assert methods == ["original", "npo", "retrain"]
     assert metrics["requests"][0]["purged"] == {"ash": [], "elm": ["16 rows"]}
     d = 2 * 4 * (4 * 64 + 3 * 96)
     assert metrics["run"]["parameters"] == d
     gaps = metrics["run"]["merging_gaps"]
-    assert len(gaps) == 2 + 1 + 2, "training, npo, and a Retrain of one client alone"
+    assert len(gaps) == 2 + 1 + 2, "training, npo, and a Retrain of a single client"
     assert min(gaps[:2]) > 1e-4
     assert [each > 0 for each in metrics["run"]["merging_distances"]] == [each > 0 for each in gaps]
     assert max(gaps[3:]) < 1e-12
@@ -152,17 +157,17 @@ def test_processes_with_their_own_texts_agree_on_the_base_and_say_adapters_alone
         assert all(".lora_" in each for each in written)
 
 
-def test_the_shipped_config_is_read() -> None:
+def test_the_tofu_config_is_valid() -> None:
     path = Path(__file__).parents[4] / "configs" / "llm" / "tofu.toml"
     agreement = read_language(path).agreement
     assert agreement.unlearning.method == "primal-dual"
     assert agreement.spokes == ("client-0", "client-1", "client-2")
 
 
-def test_the_papers_config_is_read() -> None:
+def test_the_oblivionis_config_is_valid() -> None:
     path = Path(__file__).parents[4] / "configs" / "llm" / "oblivionis.toml"
-    changes = ['training.rule.kind="fedadam"', 'seats.client.data.forget="forget05"']
-    changes += ['seats.server.benchmark.forget="forget05"']
+    changes = ['training.rule.kind="fedadam"', 'settings.client.data.forget="forget05"']
+    changes += ['settings.server.benchmark.forget="forget05"']
     agreement = read_language(path, changes).agreement
     assert (len(agreement.spokes), agreement.training.share) == (30, 0.1)
     assert agreement.tuning.kind == "lora"

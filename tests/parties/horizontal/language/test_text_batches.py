@@ -1,4 +1,6 @@
-"""Batches of texts: which rows go together, and how they are padded."""
+"""Batches of texts: choice of rows and padding."""
+
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -6,29 +8,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parties.common.errors import PolicyError
-from parties.common.shared_randomness import key
+from parties.common.shared_randomness import Index, derive_key
 from parties.language.texts.batches import (
-    bucketed,
-    padding,
-    paired,
+    bucketed_batches,
+    forget_retain_batches,
     prompt_batch,
     training_batch,
 )
-from parties.language.texts.encoding import Encoded
+from parties.language.texts.encoding import EncodedText
 
 PAD = 9
 
 
+def padding(lengths: Sequence[int], batches: Sequence[Index]) -> float:
+    """Fraction of the computed tokens that is padding."""
+    sizes = np.asarray(lengths, np.int64)
+    computed = sum(len(batch) * int(sizes[batch].max()) for batch in batches)
+    return 1.0 - int(sizes.sum()) / computed
+
+
 def test_training_rows_are_padded_on_the_right() -> None:
-    batch = training_batch([Encoded(np.array([1, 2, 3]), 2), Encoded(np.array([4, 5]), 1)], PAD)
+    batch = training_batch(
+        [EncodedText(np.array([1, 2, 3]), 2), EncodedText(np.array([4, 5]), 1)], PAD
+    )
     assert batch.ids.tolist() == [[1, 2, 3], [4, 5, PAD]]
     assert batch.mask.tolist() == [[1, 1, 1], [1, 1, 0]]
     assert batch.labels.tolist() == [[-100, -100, 3], [-100, 5, -100]]
 
 
-def test_a_token_that_is_also_the_padding_is_learned() -> None:
-    """Llama's end token often pads too: what is padding says the length, not the id."""
-    batch = training_batch([Encoded(np.array([1, PAD]), 1), Encoded(np.array([1, 2, PAD]), 1)], PAD)
+def test_an_end_token_that_equals_the_padding_has_a_label() -> None:
+    """Llama's end token is often the padding token: padding depends on the length, not the id."""
+    batch = training_batch(
+        [EncodedText(np.array([1, PAD]), 1), EncodedText(np.array([1, 2, PAD]), 1)], PAD
+    )
     assert batch.labels.tolist() == [[-100, PAD, -100], [-100, 2, PAD]]
     assert batch.mask.tolist() == [[1, 1, 0], [1, 1, 1]]
 
@@ -40,36 +52,33 @@ def test_prompts_are_padded_on_the_left() -> None:
 
 
 @given(st.lists(st.integers(1, 99), max_size=80), st.integers(1, 9), st.integers(1, 5))
-def test_every_row_comes_once(lengths: list[int], size: int, pool: int) -> None:
-    batches = bucketed(lengths, size, b"order", pool)
+def test_every_row_is_in_one_batch(lengths: list[int], size: int, pool: int) -> None:
+    batches = bucketed_batches(lengths, size, b"order", pool)
     assert sorted(row for batch in batches for row in batch.tolist()) == list(range(len(lengths)))
     short = [len(batch) for batch in batches if len(batch) != size]
     assert short == ([len(lengths) % size] if len(lengths) % size else [])
 
 
-def test_rows_of_like_length_lie_together() -> None:
+def test_batches_have_rows_of_similar_length() -> None:
     lengths = [10, 90] * 64
-    assert padding(lengths, bucketed(lengths, 8, b"order", pool=16)) == 0.0
-    assert padding(lengths, bucketed(lengths, 8, b"order", pool=1)) > 0.3
+    assert padding(lengths, bucketed_batches(lengths, 8, b"order", pool=16)) == 0.0
+    assert padding(lengths, bucketed_batches(lengths, 8, b"order", pool=1)) > 0.3
 
 
-def test_batches_do_not_come_from_the_shortest_to_the_longest() -> None:
-    batches = bucketed(range(64), 8, b"order", pool=8)
+def test_batches_are_not_sorted_by_length() -> None:
+    batches = bucketed_batches(range(64), 8, b"order", pool=8)
     firsts = [int(batch[0]) for batch in batches]
     assert sorted(firsts) == list(range(0, 64, 8))
     assert firsts not in (sorted(firsts), sorted(firsts)[::-1])
 
 
-def test_padding_is_the_share_of_what_is_computed() -> None:
-    # Two batches of two rows, 5 and 4 wide: 18 tokens are computed and 15 are real.
-    batches = [np.array([0, 1]), np.array([2, 3])]
-    assert padding([5, 3, 4, 3], batches) == pytest.approx(3 / 18)
-
-
 def test_an_epoch_has_its_own_order() -> None:
     lengths = list(range(64))
     first, again, other = (
-        [batch.tolist() for batch in bucketed(lengths, 4, key(0, "epoch", epoch), pool=4)]
+        [
+            batch.tolist()
+            for batch in bucketed_batches(lengths, 4, derive_key(0, "epoch", epoch), pool=4)
+        ]
         for epoch in (1, 1, 2)
     )
     assert first == again
@@ -78,8 +87,8 @@ def test_an_epoch_has_its_own_order() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 8))
-def test_rows_to_keep_are_cycled(forget: int, retain: int, size: int) -> None:
-    pairs = paired([5] * forget, retain, size, b"order")
+def test_rows_to_retain_are_cycled(forget: int, retain: int, size: int) -> None:
+    pairs = forget_retain_batches([5] * forget, retain, size, b"order")
     assert [len(left) for left, _ in pairs] == [len(right) for _, right in pairs]
     assert sorted(row for left, _ in pairs for row in left.tolist()) == list(range(forget))
     times = np.bincount(np.concatenate([right for _, right in pairs]), minlength=retain)
@@ -87,6 +96,6 @@ def test_rows_to_keep_are_cycled(forget: int, retain: int, size: int) -> None:
     assert times.sum() == forget
 
 
-def test_forgetting_without_rows_to_keep_is_refused() -> None:
-    with pytest.raises(PolicyError, match="no rows to keep"):
-        paired([5], 0, 1, b"order")
+def test_batches_without_rows_to_retain_are_refused() -> None:
+    with pytest.raises(PolicyError, match="needs rows to retain"):
+        forget_retain_batches([5], 0, 1, b"order")

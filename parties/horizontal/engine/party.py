@@ -1,0 +1,13 @@
+"""Common data of the server and the clients of a federation."""
+
+from dataclasses import dataclass
+
+from configs.federated import FederatedAgreement
+from parties.session.party import PartyContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FederatedContext(PartyContext):
+    """A party of a run with a server: settings, identity and the agreement."""
+
+    agreement: FederatedAgreement

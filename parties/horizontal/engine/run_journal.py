@@ -1,0 +1,110 @@
+"""The server's journal of a run: finished work is not repeated after a crash."""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import TypeVar
+
+from configs.schema import canonical_agreement
+from parties.common.json_codec import Tensors, to_json_value
+from parties.horizontal.engine.party import FederatedContext
+from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent, Checkpoints
+from parties.session.journal import Journal, JournalEntry, recorded_value
+from parties.session.setup import Begin
+
+T = TypeVar("T")
+
+
+class RunJournal:
+    """Finished pieces of work by name, in the order of the run, stored in checkpoints.
+
+    Attributes:
+        run: 16 bytes that name the run; they stay the same after a crash.
+        start: 16 bytes that name this start of the server.
+    """
+
+    def __init__(self, party: FederatedContext, checkpoints: Checkpoints, run: bytes) -> None:
+        self._party, self._checkpoints = party, checkpoints
+        held = checkpoints.offer()
+        self._number = max(held.numbers, default=BEFORE_TRAINING)
+        self.run = held.run if held.numbers else run
+        self.start = run
+        self._journal, self._unfinished = Journal(), JournalEntry("", None, diverged=False)
+        if held.numbers:
+            content = checkpoints.read(self._number)
+            self._journal = Journal.read(content)
+            name, value = content.values["unfinished"]
+            self._unfinished = JournalEntry(name, value, False, content.tensors["unfinished"])
+            party.traffic.restore(content.values["traffic"])
+            party.progress.note(f"resuming from checkpoint {self._number}")
+        self._saved = monotonic()
+
+    def once(self, name: str, kind: type[T], work: Callable[[], T]) -> T:
+        """Return the recorded result of a piece of work, or do the work and record its result.
+
+        The checkpoint is written at intervals, not after each piece of work.
+        """
+        entry = self._journal.replay(name)
+        if entry is not None:
+            return recorded_value(entry, kind)
+        value = self._journal.record(name, work, lambda: False)
+        self._unfinished = JournalEntry("", None, diverged=False)
+        if self._due():
+            self.save()
+        return value
+
+    def unfinished(self, name: str, kind: type[T]) -> T | None:
+        """Return the recorded progress of unfinished work; None if the work has not begun."""
+        return recorded_value(self._unfinished, kind) if self._unfinished.name == name else None
+
+    def save_progress(self, name: str, value: Callable[[], object]) -> None:
+        """Record the progress of unfinished work; the checkpoint is written at intervals."""
+        if self._due():
+            tensors: Tensors = {}
+            self._unfinished = JournalEntry(name, to_json_value(value(), tensors), False, tensors)
+            self.save()
+
+    def flush(self) -> None:
+        """Write a checkpoint if there are results that no checkpoint has."""
+        if self._journal.has_new_entries:
+            self.save()
+
+    def save(self) -> None:
+        """Write a checkpoint with all results."""
+        self._number += 1
+        entries = self._journal.entries
+        values = {
+            "journal": [[each.name, each.value, each.diverged] for each in entries],
+            "traffic": self._party.traffic.to_json(),
+            "unfinished": [self._unfinished.name, self._unfinished.value],
+        }
+        tensors = {f"entry {place}": each.tensors for place, each in enumerate(entries)}
+        tensors |= {"unfinished": self._unfinished.tensors}
+        self._checkpoints.write(self._number, self.run, CheckpointContent(values, tensors))
+        self._saved, self._journal.has_new_entries = monotonic(), False
+
+    def clear(self) -> None:
+        """Delete all checkpoints: the run is over."""
+        self._checkpoints.clear()
+
+    def _due(self) -> bool:
+        return monotonic() - self._saved >= self._party.agreement.limits.checkpoint_seconds
+
+
+def prepare_federated_run(party: FederatedContext, begin: Begin) -> None:
+    """Delete or require checkpoints of an unfinished run, before the server waits for clients.
+
+    Raises:
+        StorageError: ``begin`` requires a checkpoint, and the server has none.
+    """
+    if begin is Begin.FRESH:
+        federated_checkpoints(party).clear()
+    elif begin is Begin.RESUME and party.name == party.agreement.hub:
+        federated_checkpoints(party).require()
+
+
+def federated_checkpoints(party: FederatedContext) -> Checkpoints:
+    """Return the store of a party's checkpoints."""
+    bare = {n: each.model_copy(update={"pins": ()}) for n, each in party.agreement.parties.items()}
+    plan = party.agreement.model_copy(update={"parties": bare})
+    folder = party.state / "checkpoints"
+    return Checkpoints(folder, party=party.name, agreement=canonical_agreement(plan), data="")

@@ -1,0 +1,150 @@
+"""A client's rows by kind, and the matched rows of the membership inference attack.
+
+The attack compares forgotten rows (members) with test rows (non-members). Both sides have equally
+many rows of each class, because otherwise the class alone would tell them apart. Rows with a
+trigger are left out for the same reason. No attack model is fitted, so all test rows may be used.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parties.common.shared_randomness import Index, permutation
+
+# learn: all training rows; forgotten and retained: the two parts of the training rows under the
+# present request; stamped: test rows with the trigger; planted: training rows with the trigger;
+# members and non_members: the rows of the membership inference attack (see ``matched_rows``).
+RowKind: TypeAlias = Literal[
+    "learn", "retained", "forgotten", "test", "validation", "stamped", "planted",
+    "members", "non_members",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one kind: features ``[rows, ...]`` and labels ``[rows]``."""
+
+    inputs: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, chosen: Index) -> "Rows":
+        """Return the rows at these indices, ``[chosen]``."""
+        places = torch.from_numpy(chosen)
+        return Rows(self.inputs[places], self.labels[places])
+
+
+def no_indices() -> Index:
+    """Return an empty array of indices, ``[0]``."""
+    return np.empty(0, np.int64)
+
+
+def no_rows() -> Rows:
+    """Return an empty set of rows."""
+    return Rows(torch.empty(0), torch.empty(0, dtype=torch.int64))
+
+
+@dataclass(slots=True)
+class ClientData:
+    """All rows of one client.
+
+    Attributes:
+        train: training rows.
+        test: the client's own test rows.
+        forgotten: indices of the training rows that the present request names.
+        planted: indices of the training rows with the trigger of a backdoor audit.
+        stamped: the test rows with the trigger and with the trigger's class.
+        validation: rows for the choice of hyper-parameters; no model is trained on them.
+        stamped_train: the training rows, all with the trigger, if they are unlearned in this form.
+    """
+
+    train: Rows
+    test: Rows
+    forgotten: Index = field(default_factory=no_indices)
+    planted: Index = field(default_factory=no_indices)
+    stamped: Rows = field(default_factory=no_rows)
+    validation: Rows = field(default_factory=no_rows)
+    stamped_train: Rows | None = None
+
+    def of_kind(self, kind: RowKind) -> Rows:
+        """Return the rows of one kind.
+
+        Raises:
+            ValueError: the kind is one of the attack's, whose rows ``matched_rows`` draws.
+        """
+        match kind:
+            case "learn":
+                return self.train
+            case "test" | "validation" | "stamped":
+                held_out: Rows = getattr(self, kind)
+                return held_out
+            case "planted":
+                return self.train.take(self.planted)
+            case "forgotten":
+                return self.train.take(self.forgotten)
+            case "retained":
+                return self.train.take(self._retained())
+            case "members" | "non_members":
+                raise ValueError(f"rows of kind {kind!r} are drawn by matched_rows()")
+
+    def for_training(self, kind: RowKind) -> Rows:
+        """Return the rows of one kind in the form in which local tasks train on them."""
+        if kind == "forgotten" and self.stamped_train is not None:
+            return self.stamped_train.take(self.forgotten)
+        return self.of_kind(kind)
+
+    def forgotten_without_trigger(self) -> Rows:
+        """Return the forgotten rows that do not bear the trigger."""
+        return self.train.take(np.setdiff1d(self.forgotten, self.planted))
+
+    def purge(self) -> int:
+        """Delete the forgotten rows for good and return their number."""
+        gone, kept = len(self.forgotten), self._retained()
+        self.planted = np.flatnonzero(np.isin(kept, self.planted))
+        if self.stamped_train is not None:
+            self.stamped_train = self.stamped_train.take(kept)
+        self.train, self.forgotten = self.train.take(kept), no_indices()
+        return gone
+
+    def _retained(self) -> Index:
+        return np.setdiff1d(np.arange(len(self.train)), self.forgotten)
+
+
+def matched_rows(forgotten: Rows, test: Rows, secret: bytes) -> tuple[Rows, Rows]:
+    """Return equally many forgotten rows and test rows of each class.
+
+    Args:
+        forgotten: forgotten rows without a trigger.
+        test: test rows.
+        secret: key of the permutation that chooses among the rows of a class.
+    """
+    ours, theirs = match_classes(forgotten.labels, test.labels, secret)
+    return forgotten.take(ours), test.take(theirs)
+
+
+def match_classes(ours: Tensor, theirs: Tensor, secret: bytes) -> tuple[Index, Index]:
+    """Return sorted indices into both label vectors with equally many of each class.
+
+    Args:
+        ours: labels, ``[n]``.
+        theirs: labels, ``[m]``.
+        secret: key of the permutation that chooses among the rows of a class.
+
+    Returns:
+        Indices into ``ours`` and indices into ``theirs``, ``[matched]`` each.
+    """
+    sides = [ours.numpy(), theirs.numpy()]
+    orders = [permutation(secret, len(side)) for side in sides]
+    chosen: list[list[Index]] = [[], []]
+    for label in np.intersect1d(sides[0], sides[1]):
+        found = [order[side[order] == label] for side, order in zip(sides, orders, strict=True)]
+        count = min(len(places) for places in found)
+        for some, places in zip(chosen, found, strict=True):
+            some.append(places[:count])
+    first, second = (np.sort(np.concatenate([*some, np.empty(0, np.int64)])) for some in chosen)
+    return first, second

@@ -1,0 +1,201 @@
+"""A client in sums of ciphertexts: its messages around ``encryption.client``."""
+
+from collections.abc import Sequence
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.party import FederatedContext
+from parties.horizontal.engine.wire import VectorAssembler, split_vector
+from parties.horizontal.local.local_task import LocalUpdate
+from parties.horizontal.secure.encryption.ckks import MAX_SUM, CkksError, max_ciphertext_bytes
+from parties.horizontal.secure.encryption.client import (
+    CkksClient,
+    SumKey,
+    SumTerms,
+    ciphertext_count,
+)
+from parties.horizontal.secure.sums import (
+    UpdateTooLarge,
+    check_sum_members,
+    encode_update,
+    single_update_error,
+)
+from protocol import vfl_pb2
+from protocol.channel import Channel
+from protocol.credentials import verify_signature
+from protocol.errors import IdentityError, RemoteProtocolError
+from protocol.message import Message
+
+ENCRYPTED_FRACTION_BITS = 16
+# Domains of the signatures.
+PURPOSE, KEY, APPROVAL = "sealing key of a sum", "key of a sum", "sum to open"
+
+
+def select_key_holders(named: Sequence[str], members: Sequence[str]) -> tuple[str, ...]:
+    """Return the members that hold the key of their sum: those that are ``named``, or all."""
+    return tuple(each for each in members if not named or each in named)
+
+
+def join_names(names: Sequence[str]) -> bytes:
+    """Return names as bytes, for signatures."""
+    return "\n".join(names).encode()
+
+
+class EncryptedSumClient:
+    """The client's side of the current encrypted sum; no update is sent without encryption."""
+
+    def __init__(self, party: FederatedContext, channel: Channel) -> None:
+        self._party, self._channel = party, channel
+        self._sum: CkksClient | None = None
+        self._terms: SumTerms | None = None
+        self._present: vfl_pb2.Present | None = None
+        self._assembler: VectorAssembler | None = None
+        self._ciphertexts = b""
+        self._known_contexts = set[bytes]()
+
+    def handle(self, message: Message) -> None:
+        """Handle a message of a sum.
+
+        Raises:
+            RemoteProtocolError: the message does not belong to an encrypted sum.
+            PolicyError: the message would reveal more than a sum, or has a wrong key or sum.
+        """
+        try:
+            match message.body:
+                case vfl_pb2.StartSum() as start:
+                    self._start(start)
+                case vfl_pb2.ShareKey() as request:
+                    self._make_key(request)
+                case vfl_pb2.SumKey() as key:
+                    self._load_key(key, message)
+                case vfl_pb2.Present() as present:
+                    self._approve(present)
+                case vfl_pb2.CiphertextSum() as part:
+                    self._receive_sum(part, message)
+                case vfl_pb2.Approvals() as approvals:
+                    self._decrypt(approvals)
+                case _:
+                    raise RemoteProtocolError(f"sent {message.kind} to a client")
+        except CkksError as error:
+            raise PolicyError(f"{self._party.name} refuses the sum: {error}") from error
+
+    def protect(self, found: LocalUpdate) -> "tuple[NDArray[np.uint8], vfl_pb2.LocalUpdate]":
+        """Return an update as ciphertexts, ``[bytes]``, and the message after it.
+
+        An update that exceeds its range is not sent: the vector is empty and the loss is NaN.
+
+        Raises:
+            PolicyError: no sum is open, or its ciphertexts were sent already.
+        """
+        if self._sum is None or self._terms is None:
+            raise single_update_error("ckks")
+        try:
+            numbers = encode_update(
+                found, ENCRYPTED_FRACTION_BITS, len(self._terms.members), MAX_SUM
+            ).view(np.int64)
+        except UpdateTooLarge as error:
+            self._party.progress.warn(str(error))
+            unsent = vfl_pb2.LocalUpdate(rows=0, loss=nan, steps=found.steps)
+            return np.empty(0, np.uint8), unsent
+        try:
+            ciphertexts = self._sum.encrypt(numbers)
+        except CkksError as error:
+            raise single_update_error("ckks") from error
+        self._assembler = VectorAssembler(
+            max_ciphertext_bytes(ciphertext_count(len(numbers))), np.dtype(np.uint8)
+        )
+        steps = vfl_pb2.LocalUpdate(rows=0, loss=0.0, steps=found.steps)
+        return np.frombuffer(ciphertexts, np.uint8), steps
+
+    def _start(self, start: vfl_pb2.StartSum) -> None:
+        party = self._party
+        members = check_sum_members(party.agreement, start, self._known_contexts)
+        holders = select_key_holders(party.agreement.aggregation.key_holders, members)
+        self._terms = SumTerms(members, holders, start.threshold, start.context)
+        self._sum = CkksClient(party.name, self._terms, party.entropy)
+        self._present, self._assembler, self._ciphertexts = None, None, b""
+        sealing = self._sum.sealing
+        certificate, signature = self._sign(PURPOSE, start.context, sealing)
+        self._channel.send(
+            vfl_pb2.SealingKey(sealing=sealing, certificate=certificate, signature=signature)
+        )
+
+    def _make_key(self, request: vfl_pb2.ShareKey) -> None:
+        member, terms = self._current_sum()
+        others = {}
+        for name, each in request.keys.items():
+            self._check_signature(name, each, PURPOSE, terms.context, each.sealing)
+            others[name] = each.sealing
+        key = member.make_key(others)
+        bound = (terms.context, join_names(terms.members), key.sealing, key.public, key.secret)
+        certificate, signature = self._sign(KEY, *bound)
+        reply = vfl_pb2.SumKey(
+            size=len(key.public),
+            sealed=key.sealed,
+            sealing=key.sealing,
+            certificate=certificate,
+            signature=signature,
+        )
+        self._channel.send(reply, np.frombuffer(key.public + key.secret, np.uint8))
+
+    def _load_key(self, body: vfl_pb2.SumKey, message: Message) -> None:
+        """Load the key, which its maker signed itself: the server cannot replace it."""
+        member, terms = self._current_sum()
+        whole = message.tensor(np.uint8, None).tobytes()
+        key = SumKey(whole[: body.size], whole[body.size :], dict(body.sealed), body.sealing)
+        bound = (terms.context, join_names(terms.members), key.sealing, key.public, key.secret)
+        self._check_signature(terms.key_holders[0], body, KEY, *bound)
+        member.load_key(key)
+
+    def _approve(self, present: vfl_pb2.Present) -> None:
+        member, terms = self._current_sum()
+        member.approve(present.members, present.digest)
+        self._present = present
+        bound = (terms.context, join_names(present.members), present.digest)
+        certificate, signature = self._sign(APPROVAL, *bound)
+        self._channel.send(vfl_pb2.Approve(certificate=certificate, signature=signature))
+
+    def _receive_sum(self, part: vfl_pb2.CiphertextSum, message: Message) -> None:
+        if self._assembler is None:
+            raise RemoteProtocolError("sent a ciphertext sum before any client update")
+        found = self._assembler.add(part, message)
+        if found is not None:
+            self._ciphertexts = found.numpy().tobytes()
+
+    def _decrypt(self, approvals: vfl_pb2.Approvals) -> None:
+        member, terms = self._current_sum()
+        present = self._present
+        if present is None:
+            raise RemoteProtocolError("requested the decryption of a sum before its approval")
+        for name, each in approvals.approvals.items():
+            bound = (terms.context, join_names(present.members), present.digest)
+            self._check_signature(name, each, APPROVAL, *bound)
+        numbers = member.decrypt_sum(self._ciphertexts, approvals.approvals.keys())
+        self._sum, self._ciphertexts = None, b""
+        for start, part in split_vector(numbers):
+            self._channel.send(vfl_pb2.DecryptedSum(start=start, size=len(numbers)), part)
+        self._channel.send(vfl_pb2.Done())
+
+    def _sign(self, purpose: str, *bound: bytes) -> tuple[bytes, bytes]:
+        identity = self._party.keyring.identity
+        return identity.der, identity.sign(purpose, self._party.digest, *bound)
+
+    def _check_signature(
+        self,
+        name: str,
+        signed: "vfl_pb2.SealingKey | vfl_pb2.SumKey | vfl_pb2.Approve",
+        purpose: str,
+        *bound: bytes,
+    ) -> None:
+        party, proof = self._party, (signed.certificate, signed.signature)
+        signer = verify_signature(party.trust, *proof, party.now(), purpose, party.digest, *bound)
+        if signer != name:
+            raise IdentityError(f"the {purpose} of {name} is signed by {signer}")
+
+    def _current_sum(self) -> tuple[CkksClient, SumTerms]:
+        if self._sum is None or self._terms is None:
+            raise RemoteProtocolError("sent a message of a sum, and no sum is open")
+        return self._sum, self._terms

@@ -1,0 +1,243 @@
+"""The server in sums of ciphertexts: it adds ciphertexts, and two key holders decrypt the sum."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from parties.common.errors import PolicyError
+from parties.horizontal.engine.cohort import MeanUpdate, Member, quorum_count
+from parties.horizontal.engine.wire import VectorAssembler, split_vector
+from parties.horizontal.secure.encrypted_client import ENCRYPTED_FRACTION_BITS, select_key_holders
+from parties.horizontal.secure.encryption.ckks import MAX_CONTEXT_BYTES, CkksError, Numbers
+from parties.horizontal.secure.encryption.client import ciphertext_count
+from parties.horizontal.secure.encryption.server import CkksServer
+from parties.horizontal.secure.masked_hub import CollectVectors
+from parties.horizontal.secure.masking.fixed_point import decode_fixed_point
+from parties.horizontal.secure.masking.pair_keys import Entropy
+from parties.horizontal.secure.sums import CONTEXT_BYTES
+from protocol import vfl_pb2
+from protocol.channel import Channel
+from protocol.errors import RemoteProtocolError
+from protocol.message import Body, Message
+from protocol.tensors import Tensor
+
+T = TypeVar("T")
+DECRYPTING_HOLDERS = 2  # key holders that must decrypt to the same numbers
+
+
+class ClientCall(Protocol):
+    """Runs work with the channel of a client."""
+
+    def __call__(self, name: str, work: Callable[[Channel], T]) -> T | None:
+        """Return the result of ``work``; None if the client is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A sum whose members are connected, and its server."""
+
+    names: list[str]
+    threshold: int
+    server: CkksServer
+
+
+class EncryptedSumHub:
+    """Computes mean updates by sums of ciphertexts.
+
+    Args:
+        call: runs work with the channel of a client.
+        min_contributors: smallest number of members of a sum.
+        key_holders: clients that may hold the key; empty: all members.
+        reply_timeout: seconds that a client may take for a reply.
+        entropy: source of random bytes.
+    """
+
+    dtype = np.dtype(np.uint8)  # of the members' vectors
+
+    def __init__(
+        self,
+        call: ClientCall,
+        min_contributors: int,
+        key_holders: Sequence[str],
+        reply_timeout: float,
+        entropy: Entropy,
+    ) -> None:
+        self._call, self._min_contributors, self._key_holders = call, min_contributors, key_holders
+        self._reply_timeout, self._entropy = reply_timeout, entropy
+
+    def mean_update(
+        self, members: Sequence[Member], quorum: float, size: int, collect: CollectVectors
+    ) -> MeanUpdate:
+        """Return the mean update of the members, weighted by rows.
+
+        Args:
+            members: each client at most once.
+            quorum: smallest share of the members that must reply.
+            size: number of elements of the model, d.
+            collect: sends the local task to members of the sum and returns their ciphertexts,
+                ``[bytes]``.
+
+        Raises:
+            PolicyError: too few members are connected, or the key holders decrypt to different
+                numbers.
+        """
+        names = [each.client for each in members]
+        if len(set(names)) != len(names):
+            raise PolicyError("a client can be in a sum of ciphertexts only once")
+        sum_ = self._start(names, quorum_count(quorum, len(names)), ciphertext_count(size + 2))
+        for name, vector in collect(sum_.names).items():
+            self._call(name, _adding(sum_.server, name, vector.tobytes()))
+        total = decode_fixed_point(
+            self._decrypt(sum_, size + 2).view(np.uint64), ENCRYPTED_FRACTION_BITS
+        )
+        rows, loss = total[-2], total[-1]
+        absent = tuple(each for each in members if each.client not in sum_.server.present)
+        return MeanUpdate(torch.from_numpy(total[:-2] / rows), round(rows), loss / rows, absent)
+
+    def _start(self, names: list[str], floor: int, count: int) -> _Sum:
+        """Let a key holder make the key of a sum.
+
+        If members are lost meanwhile, the sum starts again without them.
+
+        Raises:
+            PolicyError: fewer members are connected than a sum needs.
+        """
+        while True:
+            threshold = max(self._min_contributors, floor, len(names) // 2 + 1)
+            holders = select_key_holders(self._key_holders, names)
+            if threshold > len(names) or len(holders) < DECRYPTING_HOLDERS:
+                raise PolicyError(
+                    f"{len(names)} clients are connected, {len(holders)} of them key holders, "
+                    f"and a sum needs {threshold} with {DECRYPTING_HOLDERS} key holders",
+                    "wait for more clients; [aggregation] and training.quorum set the numbers",
+                )
+            context = self._entropy(CONTEXT_BYTES)
+            start = vfl_pb2.StartSum(members=names, threshold=threshold, context=context)
+            keys = self._ask(names, start, vfl_pb2.SealingKey)
+            if len(keys) == len(names):
+                request = vfl_pb2.ShareKey(keys=keys)
+                request_key = partial(self._request_key, request=request, names=names, count=count)
+                server = self._call(holders[0], request_key)
+                if server is not None:
+                    return _Sum(names, threshold, server)
+                del keys[holders[0]]
+            names = [name for name in names if name in keys]
+
+    def _request_key(
+        self, channel: Channel, request: vfl_pb2.ShareKey, names: Sequence[str], count: int
+    ) -> CkksServer:
+        """Request the key from its maker and send it to the other members."""
+        channel.send(request)
+        message = channel.receive(self._reply_timeout)
+        key, whole = message.expect(vfl_pb2.SumKey), message.tensor(np.uint8, None)
+        try:
+            server = CkksServer(whole[: key.size].tobytes(), count)
+        except CkksError as error:
+            raise RemoteProtocolError(f"sent a wrong public key: {error}") from error
+        if len(whole) - key.size > MAX_CONTEXT_BYTES:
+            raise RemoteProtocolError(
+                f"sent a secret key of {len(whole) - key.size} bytes; at most {MAX_CONTEXT_BYTES} "
+                "are expected"
+            )
+        for name in names:
+            if name != channel.terms.peer:
+                self._call(name, _sending(_key_for(key, name), whole))
+        return server
+
+    def _decrypt(self, sum_: _Sum, size: int) -> Numbers:
+        """The sum as two key holders decrypt it.
+
+        Raises:
+            PolicyError: too few members are connected or approve, or the key holders disagree.
+        """
+        present = sum_.server.present
+        if len(present) < sum_.threshold:
+            raise PolicyError(
+                f"{len(present)} members sent their update, and the sum needs {sum_.threshold}",
+                "start the lost clients again",
+            )
+        whole, digest = sum_.server.total()
+        question = vfl_pb2.Present(members=present, digest=digest)
+        approved = self._ask(present, question, vfl_pb2.Approve)
+        if len(approved) < sum_.threshold:
+            raise PolicyError(
+                f"{len(approved)} members approve the sum, and {sum_.threshold} must approve"
+            )
+        approvals, found = vfl_pb2.Approvals(approvals=approved), dict[str, Numbers]()
+        for name in select_key_holders(self._key_holders, list(approved)):
+            numbers = self._call(
+                name, lambda channel: self._decrypt_at(channel, whole, approvals, size)
+            )
+            if numbers is not None:
+                found[name] = numbers
+            if len(found) == DECRYPTING_HOLDERS:
+                break
+        return _require_equal(found)
+
+    def _decrypt_at(
+        self, channel: Channel, whole: bytes, approvals: vfl_pb2.Approvals, size: int
+    ) -> Numbers:
+        for start, part in split_vector(np.frombuffer(whole, np.uint8)):
+            channel.send(vfl_pb2.CiphertextSum(start=start, size=len(whole)), part)
+        channel.send(approvals)
+        assembler, found = VectorAssembler(size, np.dtype(np.int64)), None
+        while not isinstance((message := channel.receive(self._reply_timeout)).body, vfl_pb2.Done):
+            found = assembler.add(message.expect(vfl_pb2.DecryptedSum), message)
+        if found is None or len(found) != size:
+            raise RemoteProtocolError(
+                f"sent a decrypted sum with fewer than the expected {size} numbers"
+            )
+        return found.numpy()
+
+    def _ask(self, names: Sequence[str], body: Body, kind: type[T]) -> dict[str, T]:
+        """Send all clients the same message and return the replies of one kind."""
+        here = [name for name in names if self._call(name, _sending(body))]
+        found = {name: self._call(name, lambda c: c.receive(self._reply_timeout)) for name in here}
+        replies = {name: each.body for name, each in found.items() if isinstance(each, Message)}
+        return {name: each for name, each in replies.items() if isinstance(each, kind)}
+
+
+def _require_equal(found: Mapping[str, Numbers]) -> Numbers:
+    if len(found) < DECRYPTING_HOLDERS:
+        raise PolicyError(
+            f"{len(found)} key holders decrypted the sum, and {DECRYPTING_HOLDERS} are needed",
+            "start the lost clients again; the clients' logs have the reasons of refusals",
+        )
+    (first, one), (second, other) = found.items()
+    if not np.array_equal(one, other):
+        raise PolicyError(f"{first} and {second} decrypt the same sum to different numbers")
+    return one
+
+
+def _key_for(key: vfl_pb2.SumKey, name: str) -> vfl_pb2.SumKey:
+    """The key with the sealed part of one member only."""
+    return vfl_pb2.SumKey(
+        size=key.size,
+        sealed={name: key.sealed[name]} if name in key.sealed else {},
+        sealing=key.sealing,
+        certificate=key.certificate,
+        signature=key.signature,
+    )
+
+
+def _adding(server: CkksServer, name: str, data: bytes) -> Callable[[Channel], bool]:
+    def add(_channel: Channel) -> bool:
+        try:
+            server.add(name, data)
+        except CkksError as error:
+            raise RemoteProtocolError(f"sent wrong ciphertexts: {error}") from error
+        return True
+
+    return add
+
+
+def _sending(body: Body, *tensors: Tensor) -> Callable[[Channel], bool]:
+    def send(channel: Channel) -> bool:
+        channel.send(body, *tensors)
+        return True
+
+    return send

@@ -1,0 +1,152 @@
+"""A client in masked sums: its messages around ``masking.client``."""
+
+from math import nan
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from parties.horizontal.engine.party import FederatedContext
+from parties.horizontal.local.local_task import LocalUpdate
+from parties.horizontal.secure.masking.client import MaskingClient, MaskingError
+from parties.horizontal.secure.masking.pair_keys import MaskPublicKeys
+from parties.horizontal.secure.sums import (
+    UpdateTooLarge,
+    check_sum_members,
+    encode_update,
+    single_update_error,
+)
+from protocol import vfl_pb2
+from protocol.channel import Channel
+from protocol.credentials import verify_signature
+from protocol.errors import IdentityError, RemoteProtocolError
+from protocol.message import Message
+
+MASKED_FRACTION_BITS = 32
+PURPOSE = "mask keys"  # domain of the signature
+
+
+class MaskedSumClient:
+    """The client's side of the current masked sum.
+
+    Without agreed masks, updates are sent as they are.
+    """
+
+    def __init__(self, party: FederatedContext, channel: Channel) -> None:
+        self._party, self._channel = party, channel
+        self._masks = party.agreement.aggregation.kind == "masks"
+        self._sum: MaskingClient | None = None
+        self._members, self._context = tuple[str, ...](), b""
+        self._sealed: dict[str, bytes] | None = None
+        self._known_contexts = set[bytes]()
+
+    def handle(self, message: Message) -> None:
+        """Handle a message of a sum.
+
+        Raises:
+            RemoteProtocolError: the message does not belong to a masked sum, or would reveal a
+                vector.
+        """
+        try:
+            match message.body:
+                case vfl_pb2.StartSum() as start:
+                    self._start(start)
+                case vfl_pb2.MemberKeys() as keys:
+                    self._seal_shares(keys)
+                case vfl_pb2.ShareSeed() as shares:
+                    self._sealed = dict(shares.shares)
+                case vfl_pb2.Present() as present:
+                    self._reveal_shares(present)
+                case _:
+                    raise RemoteProtocolError(f"sent {message.kind} to a client")
+        except MaskingError as error:
+            raise RemoteProtocolError(f"sent a wrong message of a sum: {error}") from error
+
+    def protect(
+        self, found: LocalUpdate
+    ) -> "tuple[Tensor | NDArray[np.int64], vfl_pb2.LocalUpdate]":
+        """Return an update as it is sent: masked if masks are agreed, otherwise as it is.
+
+        An update that is not finite, or exceeds its range, is not sent: the vector is empty and the
+        loss is NaN.
+
+        Returns:
+            The vector, ``[d]``, ``[d + 2]`` if masked or ``[0]``, and the message after it.
+
+        Raises:
+            PolicyError: masks are agreed, and no sum is open or its vector was sent already.
+        """
+        if not self._masks:
+            rows, loss, delta = found.rows, found.loss, found.delta
+            limit = self._party.agreement.limits.magnitude
+            if not bool((delta.abs() <= limit).all()):
+                # Channels refuse such a tensor; the loss NaN reports it.
+                worst = float(delta.abs().max())
+                self._party.progress.warn(
+                    f"a number of the update is {worst:g}; at most limits.magnitude, {limit:g}, "
+                    "may be sent"
+                )
+                delta, loss = delta[:0], nan
+            return delta, vfl_pb2.LocalUpdate(
+                rows=rows, loss=loss, steps=found.steps, tokens=found.tokens
+            )
+        if self._sum is None or self._sealed is None:
+            raise single_update_error("masks")
+        try:
+            words = encode_update(found, MASKED_FRACTION_BITS, len(self._members))
+        except UpdateTooLarge as error:
+            self._party.progress.warn(str(error))
+            return found.delta[:0], vfl_pb2.LocalUpdate(rows=0, loss=nan, steps=found.steps)
+        try:
+            masked = self._sum.mask(words).view(np.int64)
+        except MaskingError as error:
+            raise single_update_error("masks") from error
+        return masked, vfl_pb2.LocalUpdate(rows=0, loss=0.0, steps=found.steps)
+
+    def _start(self, start: vfl_pb2.StartSum) -> None:
+        party = self._party
+        members = check_sum_members(party.agreement, start, self._known_contexts)
+        self._members, self._context, self._sealed = members, start.context, None
+        self._sum = MaskingClient(
+            party.name, members, start.threshold, start.context, party.entropy
+        )
+        own = self._sum.public_keys
+        signature = party.keyring.identity.sign(
+            PURPOSE, party.digest, start.context, own.masking, own.sealing
+        )
+        self._channel.send(
+            vfl_pb2.MaskKeys(
+                masking=own.masking,
+                sealing=own.sealing,
+                certificate=party.keyring.identity.der,
+                signature=signature,
+            )
+        )
+
+    def _seal_shares(self, keys: vfl_pb2.MemberKeys) -> None:
+        shares = self._current_sum().seal_shares(
+            {name: self._verified(name, each) for name, each in keys.keys.items()}
+        )
+        self._channel.send(vfl_pb2.SealedShares(shares=shares))
+
+    def _verified(self, name: str, keys: vfl_pb2.MaskKeys) -> MaskPublicKeys:
+        """A member's public keys, which it signed itself: the server cannot replace them."""
+        party = self._party
+        bound = (party.digest, self._context, keys.masking, keys.sealing)
+        certificate, signature = keys.certificate, keys.signature
+        signer = verify_signature(party.trust, certificate, signature, party.now(), PURPOSE, *bound)
+        if signer != name:
+            raise IdentityError(f"the mask keys of {name} are signed by {signer}")
+        return MaskPublicKeys(keys.masking, keys.sealing)
+
+    def _reveal_shares(self, present: vfl_pb2.Present) -> None:
+        if self._sealed is None:
+            raise RemoteProtocolError("requested the shares of a sum before it sent them")
+        revealed = self._current_sum().reveal_shares(self._sealed, present.members)
+        self._sum = self._sealed = None
+        self._channel.send(vfl_pb2.RevealedShares(seeds=revealed.seeds, keys=revealed.keys))
+
+    def _current_sum(self) -> MaskingClient:
+        if self._sum is None:
+            raise RemoteProtocolError("sent a message of a sum, and no sum is open")
+        return self._sum

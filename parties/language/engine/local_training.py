@@ -1,0 +1,288 @@
+"""Local training of a client with a language model."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from parties.common.progress import ProgressReporter
+from parties.common.shared_randomness import Index, derive_key, torch_seed
+from parties.horizontal.local.local_task import (
+    LocalTask,
+    LocalTaskError,
+    LocalUpdate,
+    ParameterSource,
+    RowMetrics,
+    Slots,
+    TextTask,
+)
+from parties.horizontal.local.rows import RowKind
+from parties.horizontal.local.score_histogram import score_histogram
+from parties.language.engine.answer_likelihood import answer_losses
+from parties.language.engine.base_model import BaseModel
+from parties.language.engine.micro_batches import micro_batches
+from parties.language.engine.objective import TextObjective
+from parties.language.engine.text_dataset import TextDataset, no_text_rows
+from parties.language.texts.batches import bucketed_batches, forget_retain_batches
+from parties.language.texts.encoding import EncodedText
+
+# (texts, name of a request) -> numbers of the requested rows; None if there is no such request.
+RequestedRows = Callable[[TextDataset, str], Index | None]
+
+
+@dataclass(slots=True)
+class LanguageClientTask:
+    """The task of a client with a language model; no parameter is personal.
+
+    Attributes:
+        name: name of the client.
+        base_model: the model, which clients of one process share.
+        dataset: the client's texts.
+        seed: seed of the run.
+        requested: function that returns the rows of a request.
+        micro_batch: rows that are computed at a time; None for a whole batch.
+        progress: receiver of progress; None for a client without a display of its own.
+        personal: personal parameters; always None.
+        branch: name of the current branch of personal parameters.
+        branches: personal parameters by branch; always None.
+    """
+
+    name: str
+    base_model: BaseModel
+    dataset: TextDataset
+    seed: int
+    requested: RequestedRows
+    micro_batch: int | None = None
+    progress: ProgressReporter | None = None
+    personal: Tensor | None = None
+    branch: str = "original"
+    branches: dict[str, Tensor | None] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Number of trainable weights."""
+        return self.base_model.layout.size
+
+    @property
+    def has_rows(self) -> bool:
+        """True if the client has training texts."""
+        return bool(self.dataset.rows)
+
+    def switch_branch(self, branch: str, parent: str | None) -> None:
+        """Switch to another branch of personal parameters, which are always empty."""
+        del parent
+        self.branch, self.branches[branch] = branch, None
+
+    def select_request(self, request: str) -> bool:
+        """Mark the rows of a request as the rows to forget; False if there is no such request."""
+        requested = self.requested(self.dataset, request)
+        if requested is not None:
+            self.dataset.forgotten = requested
+        return requested is not None
+
+    def clear_request(self) -> None:
+        """Mark no rows as rows to forget."""
+        self.dataset.forgotten = no_text_rows()
+
+    def purge(self) -> int:
+        """Delete the rows to forget, and return their number."""
+        return self.dataset.purge()
+
+    def pack_personal(self, vector: Tensor) -> Tensor:
+        """Return the parameters ``[d]`` unchanged: none of them is personal."""
+        return vector
+
+    def unpack_personal(self, packed: Tensor) -> Tensor:
+        """Return the parameters ``[d]`` unchanged: none of them is personal."""
+        return packed
+
+    def named_tensors(self, model: Tensor) -> dict[str, Tensor]:
+        """Return a model ``[d]`` as tensors by name, of any shape."""
+        return self.base_model.named_tensors(model)
+
+    @torch.no_grad()
+    def evaluate(
+        self, kind: RowKind, model: Tensor, parameters: ParameterSource = "personal"
+    ) -> RowMetrics:
+        """Measure a model ``[d]`` on the texts of one kind.
+
+        The loss is the sum of the answers' mean losses per token, in nats; the probability of an
+        answer is exp(-loss). An answer counts as right if each of its tokens is the most likely
+        one.
+        """
+        del parameters
+        rows = self.dataset.of(kind)
+        if not rows:
+            return RowMetrics(0, 0, 0.0)
+        with self.base_model.lock:
+            self.base_model.load(model)
+            self.base_model.model.eval()
+            means, right = answer_losses(self.base_model, rows)
+        chances = (-means).exp()
+        odds = score_histogram(torch.logit(chances.double(), eps=1e-12))
+        return RowMetrics(len(rows), right, float(means.sum()), odds, float(chances.sum()))
+
+    def run_task(self, kind: RowKind, task: LocalTask, slots: Slots) -> LocalUpdate:
+        """Train on the texts of one kind, and return the update; each slot is a vector ``[d]``.
+
+        Raises:
+            LocalTaskError: there are no rows of this kind, the task is not about texts, or the
+                server did not send the model before unlearning, which the objective needs.
+        """
+        rows, plan = self.dataset.of(kind), task.text
+        if plan is None:
+            raise LocalTaskError(f"aim {task.aim!r} is not for texts")
+        if plan.needs_reference and "teacher" not in slots:
+            raise LocalTaskError(
+                f"{plan.objective} needs the model before unlearning, which was not sent"
+            )
+        if not rows:
+            raise LocalTaskError(f"{self.name} has no {kind} texts")
+        stream = f"{task.stream} {self.name} {kind}"
+        forgets = kind == "forgotten" and plan.objective != "learn"
+        with self.base_model.lock:
+            self.base_model.load(slots["model"])
+            before = self.base_model.trainable_vector()
+            steps = (
+                self._forget(rows, task, plan, stream, slots)
+                if forgets
+                else self._learn(rows, task, plan, stream, before)
+            )
+            count = len(rows) if forgets else len(rows) + len(self.dataset.public)
+            total = task.epochs * -(-count // task.batch)
+            losses = list(self._with_progress(steps, task.stream, total))
+            change = self.base_model.trainable_vector() - before
+        retained = len(self.dataset.of("retained")) if forgets else 0
+        tokens = sum(tokens for _, tokens in losses)
+        mean = sum(loss for loss, _ in losses) / len(losses)
+        return LocalUpdate(change, len(rows) + retained, mean, len(losses), tokens=tokens)
+
+    def _with_progress(
+        self, steps: Iterable[tuple[float, int]], name: str, total: int
+    ) -> Iterator[tuple[float, int]]:
+        """Yield loss and tokens of each step, and report them."""
+        if self.progress is not None:
+            self.progress.phase(f"learning: {name}", total)
+        for loss, tokens in steps:
+            if self.progress is not None:
+                self.progress.add_tokens(tokens)
+                self.progress.step()
+            yield loss, tokens
+
+    def _learn(
+        self,
+        rows: list[EncodedText],
+        task: LocalTask,
+        plan: TextTask,
+        stream: str,
+        before: Tensor,
+    ) -> Iterator[tuple[float, int]]:
+        """Yield loss and tokens of each step of fine-tuning."""
+        all_rows = rows + self.dataset.public
+        lengths = [len(each.ids) for each in all_rows]
+        learning = TextObjective(self.base_model, TextTask(), before, 0)
+        optimiser = _TextOptimiser(
+            self.base_model, task, plan, before, torch_seed(self.seed, stream)
+        )
+        for epoch in range(task.epochs):
+            order = derive_key(self.seed, "batches", stream, epoch)
+            for chosen in bucketed_batches(lengths, task.batch, order):
+                yield self._step(optimiser, learning, [all_rows[at] for at in chosen], [])
+
+    def _forget(
+        self, rows: list[EncodedText], task: LocalTask, plan: TextTask, stream: str, slots: Slots
+    ) -> Iterator[tuple[float, int]]:
+        """Yield loss and tokens of each step of unlearning."""
+        kept = self.dataset.of("retained") + self.dataset.public
+        before = slots.get("teacher", slots["model"])
+        objective = TextObjective(self.base_model, plan, before, torch_seed(self.seed, "steering"))
+        optimiser = _TextOptimiser(
+            self.base_model, task, plan, slots["model"], torch_seed(self.seed, stream)
+        )
+        lengths = [len(each.ids) for each in rows]
+        for epoch in range(task.epochs):
+            order = derive_key(self.seed, "batches", stream, epoch)
+            for forget, retain in _forget_batches(lengths, kept, task.batch, order):
+                retained = [kept[at] for at in retain]
+                done = self._step(optimiser, objective, [rows[at] for at in forget], retained)
+                yield done
+                # The loss of gradient ascent is minus the cross entropy.
+                if plan.stop_at_uniform and done[0] <= -self.base_model.uniform_loss:
+                    return
+
+    def _step(
+        self,
+        optimiser: "_TextOptimiser",
+        objective: TextObjective,
+        forget: Sequence[EncodedText],
+        retain: Sequence[EncodedText],
+    ) -> tuple[float, int]:
+        """Make one step; return its loss and the number of its tokens."""
+        loss = optimiser.descend(self._losses(objective, forget, retain))
+        return loss, sum(len(each.ids) for each in (*forget, *retain))
+
+    def _losses(
+        self, objective: TextObjective, forget: Sequence[EncodedText], retain: Sequence[EncodedText]
+    ) -> Iterator[Tensor]:
+        """Yield the loss of each micro-batch, a scalar."""
+        name, pad = objective.task.objective, self.base_model.pad_token
+        for batch in micro_batches(forget, retain, self.micro_batch, pad, name):
+            with self.base_model.autocast():
+                loss = objective.loss(batch)
+            yield loss
+
+
+class _TextOptimiser:
+    """The optimiser of one local task; ``seed`` is the seed of dropout."""
+
+    def __init__(
+        self, base_model: BaseModel, task: LocalTask, plan: TextTask, anchor: Tensor, seed: int
+    ) -> None:
+        self._task = task
+        self._block = [each for each in base_model.model.parameters() if each.requires_grad]
+        self._anchor = base_model.layout.unflatten(anchor) if task.proximal else {}
+        rate, decay = task.learning_rate, task.weight_decay
+        self._optimiser: torch.optim.Optimizer
+        if plan.optimiser == "adamw":
+            self._optimiser = torch.optim.AdamW(self._block, rate, weight_decay=decay)
+        else:
+            self._optimiser = torch.optim.SGD(
+                self._block, rate, momentum=task.momentum, weight_decay=decay
+            )
+        base_model.model.train()
+        torch.manual_seed(seed)
+
+    def descend(self, losses: Iterable[Tensor]) -> float:
+        """Make a step on the sum of ``losses``, scalars; return the sum before the step.
+
+        The graph of each loss is freed before the next loss is computed.
+        """
+        self._optimiser.zero_grad()
+        total = 0.0
+        for loss in losses:
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.item()
+        if self._task.proximal:
+            self._add_proximal_gradient()
+        if self._task.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self._block, self._task.clip)
+        self._optimiser.step()
+        return total
+
+    @torch.no_grad()
+    def _add_proximal_gradient(self) -> None:
+        # FedProx (Li et al. 2020, arXiv 1812.06127, Eq 2): add μ (w − w^t) to the gradient.
+        for each, anchor in zip(self._block, self._anchor.values(), strict=True):
+            if each.grad is not None:
+                each.grad.add_(each - anchor.to(each), alpha=self._task.proximal)
+
+
+def _forget_batches(
+    lengths: Sequence[int], kept: Sequence[EncodedText], size: int, order: bytes
+) -> Iterator[tuple[Index, Index]]:
+    """Yield row numbers to forget and to retain, ``[size]`` each; none to retain without texts."""
+    if kept:
+        yield from forget_retain_batches(lengths, len(kept), size, order)
+    else:
+        yield from ((each, no_text_rows()) for each in bucketed_batches(lengths, size, order))

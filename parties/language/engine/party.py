@@ -1,0 +1,45 @@
+"""State of one party in a run with a language model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from configs.language import LanguageAgreement
+from configs.language_party_settings import LanguageClientSettings, LanguageServerSettings
+from parties.horizontal.party import FederatedParty
+from parties.language.engine.base_model import BaseModel, load_base_model
+from parties.language.engine.text_dataset import TextDataset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageParty(FederatedParty):
+    """A party with its settings and data.
+
+    Attributes:
+        agreement: agreement of the run.
+        settings: the party's own settings.
+        folder: folder to which paths of the settings are relative.
+        dataset: the client's texts; empty for the server.
+    """
+
+    agreement: LanguageAgreement
+    settings: LanguageServerSettings | LanguageClientSettings
+    folder: Path
+    dataset: TextDataset
+
+    @property
+    def base_model(self) -> BaseModel:
+        """The base model, which is loaded once a process."""
+        return load_base_model(
+            self.agreement, self.folder / self.settings.base, self.settings.device
+        )
+
+
+def as_language_party(party: FederatedParty) -> LanguageParty:
+    """Return the party if it has a language model.
+
+    Raises:
+        TypeError: the party belongs to another mode.
+    """
+    if not isinstance(party, LanguageParty):
+        raise TypeError(f"{type(party).__name__} has no language model")
+    return party

@@ -1,0 +1,169 @@
+"""Partition of one text corpus with rows to forget among simulated clients.
+
+Row numbers count the rows of the retain split first and then those of the forget split, as in
+TOFU's ``full``. Each client computes the partition by itself and keeps its own share; every row has
+exactly one holder. Fine-tuning uses all rows of a share, unlearning separates them by the flag, and
+Retrain uses only rows without the flag. Oblivionis (Zhang et al. 2025) does not specify the
+partition; its released program divides all rows into equal shards for fine-tuning, and then gives
+the whole forget split to client 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from parties.common.errors import PolicyError
+from parties.common.shared_randomness import Index, derive_key, permutation
+from parties.language.texts.tofu import QUESTIONS_EACH
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+PartitionKind: TypeAlias = Literal["shards", "one", "authors", "apart"]
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusSizes:
+    """Number of rows to retain and to forget."""
+
+    retain: int
+    forget: int
+
+    @property
+    def rows(self) -> int:
+        """Number of all rows."""
+        return self.retain + self.forget
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextShare:
+    """The rows of one client.
+
+    Attributes:
+        rows: row numbers in ascending order, ``[rows]``; hence retained rows come first.
+        forget: ``[rows]``, True for rows of the forget split.
+    """
+
+    rows: Index
+    forget: Mask
+
+
+def partition_rows(
+    kind: PartitionKind, sizes: CorpusSizes, clients: int, seed: int, holders: Sequence[int] = (0,)
+) -> tuple[TextShare, ...]:
+    """Return the share of each client.
+
+    Args:
+        kind: rule of the partition, as in the agreement.
+        sizes: rows to retain and to forget.
+        clients: number of clients.
+        seed: seed of the shuffle.
+        holders: clients that hold the rows to forget; for ``one`` and ``apart`` only.
+
+    Raises:
+        PolicyError: the partition is impossible with these sizes, clients and holders.
+    """
+    match kind:
+        case "shards":
+            return equal_shards(sizes, clients, seed)
+        case "one":
+            return forget_rows_at_holders(sizes, clients, seed, holders)
+        case "authors":
+            return whole_authors(sizes, clients, seed)
+        case "apart":
+            return separate_forget_holders(sizes, clients, seed, holders)
+
+
+def equal_shards(sizes: CorpusSizes, clients: int, seed: int) -> tuple[TextShare, ...]:
+    """Divide all rows into equal shards after a shuffle; rows to forget fall to any client.
+
+    Raises:
+        PolicyError: there are fewer rows than clients.
+    """
+    order = permutation(derive_key(seed, "texts", "shards"), sizes.rows)
+    return _shares(sizes, _split(order, clients))
+
+
+def forget_rows_at_holders(
+    sizes: CorpusSizes, clients: int, seed: int, holders: Sequence[int]
+) -> tuple[TextShare, ...]:
+    """Divide rows to forget among the holders only, and the other rows among all clients.
+
+    Raises:
+        PolicyError: a holder is no client, or a client or holder would have no rows.
+    """
+    retained = _split(permutation(derive_key(seed, "texts", "retain"), sizes.retain), clients)
+    parts = _with_forget_rows(sizes, clients, seed, holders, dict(enumerate(retained)))
+    return _shares(sizes, parts)
+
+
+def separate_forget_holders(
+    sizes: CorpusSizes, clients: int, seed: int, holders: Sequence[int]
+) -> tuple[TextShare, ...]:
+    """Divide rows to forget among the holders, and the other rows among the other clients (MUSE).
+
+    Raises:
+        PolicyError: a holder is no client, every client is a holder, or a client would have no
+            rows.
+    """
+    others = [client for client in range(clients) if client not in holders]
+    if not others:
+        raise PolicyError(
+            "every client holds rows to forget, and no client is left for the rows to retain",
+            "name fewer holders, or choose partition.kind = 'one'",
+        )
+    order = permutation(derive_key(seed, "texts", "retain"), sizes.retain)
+    retained = dict(zip(others, _split(order, len(others)), strict=True))
+    return _shares(sizes, _with_forget_rows(sizes, clients, seed, holders, retained))
+
+
+def whole_authors(
+    sizes: CorpusSizes, clients: int, seed: int, questions: int = QUESTIONS_EACH
+) -> tuple[TextShare, ...]:
+    """Divide whole authors among clients; an author is ``questions`` consecutive rows, as in TOFU.
+
+    Raises:
+        PolicyError: a split ends inside an author's rows, or there are fewer authors than clients.
+    """
+    if sizes.retain % questions or sizes.forget % questions:
+        raise PolicyError(
+            f"{sizes.retain} and {sizes.forget} rows are not whole authors of {questions} rows",
+            "use TOFU's complete splits, or choose partition.kind = 'shards'",
+        )
+    order = permutation(derive_key(seed, "texts", "authors"), sizes.rows // questions)
+    rows = np.arange(sizes.rows).reshape(-1, questions)
+    return _shares(sizes, [rows[part].ravel() for part in _split(order, clients)])
+
+
+def _with_forget_rows(
+    sizes: CorpusSizes, clients: int, seed: int, holders: Sequence[int], retained: dict[int, Index]
+) -> list[Index]:
+    """The retained rows of each client, followed by rows to forget at their holders."""
+    strangers = sorted(set(holders) - set(range(clients)))
+    if strangers or not holders or len(set(holders)) < len(holders):
+        raise PolicyError(
+            f"rows to forget cannot be divided among the clients {list(holders)}",
+            f"name clients from 0 to {clients - 1}, each once",
+        )
+    order = sizes.retain + permutation(derive_key(seed, "texts", "forget"), sizes.forget)
+    forgotten = dict(zip(holders, _split(order, len(holders)), strict=True))
+    none = np.empty(0, np.int64)
+    return [
+        np.concatenate([retained.get(client, none), forgotten.get(client, none)])
+        for client in range(clients)
+    ]
+
+
+def _split(order: Index, clients: int) -> list[Index]:
+    if not 1 <= clients <= len(order):
+        raise PolicyError(
+            f"{len(order)} rows or authors cannot be divided among {clients} clients",
+            f"the number of clients must be between 1 and {len(order)}",
+        )
+    return np.array_split(order, clients)
+
+
+def _shares(sizes: CorpusSizes, parts: Sequence[Index]) -> tuple[TextShare, ...]:
+    ascending = [np.sort(part) for part in parts]
+    return tuple(TextShare(part, part >= sizes.retain) for part in ascending)

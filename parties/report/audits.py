@@ -1,0 +1,241 @@
+"""Audit results of the delivered model beside Retrain: a table of figures, and sentences."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import floor, log10
+from statistics import fmean, stdev
+
+from parties.report.comparison import Record, delivered_method, method_title
+from parties.report.quantities import NOT_RUN, format_difference, format_number, format_percent
+
+TITLES = {
+    "test_accuracy": "accuracy, test rows",
+    "remaining_accuracy": "accuracy, test rows of remaining classes",
+    "test_balanced_accuracy": "balanced accuracy, test rows",
+    "test_macro_f1": "macro F1, test rows",
+    "test_auroc": "AUROC, test rows",
+    "test_nll": "loss, test rows",
+    "test_ece": "calibration error, test rows",
+    "retained_accuracy": "accuracy, remaining rows",
+    "same_class_accuracy": "accuracy, test rows of the forgotten rows’ classes",
+    "neighbour_accuracy": "accuracy, nearest remaining neighbours",
+    "forgotten_accuracy": "accuracy, forgotten rows",
+    "forgotten_loss": "loss, forgotten rows",
+    "forgotten_entropy": "entropy, forgotten rows",
+    "forgotten_confidence": "confidence, forgotten rows",
+    "forgotten_accuracy_toward_retrain": "progress towards Retrain, accuracy",
+    "forgotten_loss_toward_retrain": "progress towards Retrain, loss",
+    "forgotten_entropy_toward_retrain": "progress towards Retrain, entropy",
+    "forgotten_confidence_toward_retrain": "progress towards Retrain, confidence",
+    "entropy_auc": "entropy of forgotten against unseen rows, AUC",
+    "streisand": "Streisand check (1: forgotten rows are conspicuous)",
+    "mia_balanced_accuracy": "membership attack, balanced accuracy",
+    "mia_auc": "membership attack, AUC",
+    "mia_distinguishability": "membership attack, distinguishability",
+    "mia_tpr_at_1_fpr": "membership attack, TPR at 1 % FPR",
+    "retained_mia_auc": "membership attack on remaining rows, AUC",
+    "shadow_mia_balanced_accuracy": "shadow attack, balanced accuracy",
+    "shadow_mia_auc": "shadow attack, AUC",
+    "shadow_mia_distinguishability": "shadow attack, distinguishability",
+    "shadow_mia_tpr_at_1_fpr": "shadow attack, TPR at 1 % FPR",
+    "update_auc_retained": "update attack: forgotten against remaining rows, AUC",
+    "update_auc_unseen": "update attack: forgotten against unseen rows, AUC",
+    "ks": "largest Kolmogorov-Smirnov distance",
+    "ks_p": "Kolmogorov-Smirnov test, corrected p-value",
+    "energy": "energy distance, forgotten rows",
+    "energy_p": "energy test on forgotten rows, p-value",
+    "c2st": "classifier two-sample test, accuracy",
+    "c2st_p": "classifier two-sample test, p-value",
+    "backdoor_success": "backdoor, success rate",
+    "backdoor_base": "backdoor, success rate without the trigger",
+    "backdoor_excess": "backdoor, success rate above that without the trigger",
+}
+_FAMILIES = {
+    "kl": "KL divergence, ",
+    "js": "JS divergence, ",
+    "tv": "total variation, ",
+    "agreement": "share of equal predictions, ",
+    "cka": "similarity of embeddings (CKA), ",
+    "view_auc": "update attack on the embeddings of ",
+}
+_ROWS = {"retained": "remaining rows", "forgotten": "forgotten rows", "test": "test rows"}
+STATUSES = {"ok": "ok", "insufficient_n": "too few rows", "not_run": NOT_RUN}
+HEADLINES = (
+    "test_accuracy",
+    "remaining_accuracy",
+    "neighbour_accuracy",
+    "forgotten_loss",
+    "forgotten_entropy",
+    "streisand",
+    "mia_auc",
+    "shadow_mia_auc",
+    "js_forgotten",
+    "energy_p",
+    "backdoor_excess",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One table line: a figure of the delivered model, formatted as text."""
+
+    title: str
+    value: str
+    original: str
+    retrain: str
+    gap: str  # to the mean of Retrain, in standard deviations of Retrain
+    rows: str
+    status: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTable:
+    """The audit figures of a request: headlines, and all other lines."""
+
+    method: str
+    headlines: Sequence[AuditLine]
+    others: Sequence[AuditLine]
+
+
+def audit_table(request: Record) -> AuditTable:
+    """Return the audit figures of the delivered model; without lines if no audit ran."""
+    figures = request.get("figures") or {}
+    before = {figure["name"]: figure for figure in figures.get("original", ())}
+    lines = {
+        figure["name"]: _line(figure, before.get(figure["name"]))
+        for figure in figures.get(delivered_method(request), ())
+    }
+    others = [line for name, line in lines.items() if name not in HEADLINES]
+    return AuditTable(
+        method_title(delivered_method(request)),
+        [lines[name] for name in HEADLINES if name in lines],
+        [*others, *_of_parties(request, before), *_relearned(request)],
+    )
+
+
+def figure_title(name: str) -> str:
+    """Return the title of a figure; an unknown name is returned unchanged."""
+    if name in TITLES:
+        return TITLES[name]
+    family, _, rows = name.rpartition("_")
+    return f"{_FAMILIES[family]}{_ROWS.get(rows, rows)}" if family in _FAMILIES else name
+
+
+def _of_parties(request: Record, before: Record) -> Iterator[AuditLine]:
+    """Return the completeness figures and the parameter distance of each party."""
+    audits = request.get("audits") or {}
+    for party, figures in (audits.get("completeness") or {}).items():
+        for figure in figures:
+            line = _line(figure, before.get(figure["name"]))
+            yield replace(line, title=f"{line.title}, with {party}’s original local model")
+    for party, distances in (audits.get("parameters") or {}).items():
+        unlearned, original = distances["unlearned"], distances["original"]
+        yield AuditLine(
+            title=f"distance of {party}’s parameters from the paired Retrain’s",
+            value=_shown(unlearned),
+            original=_shown(original),
+            retrain=_shown(0.0),
+            gap="",
+            rows="1",
+            status=STATUSES["ok"],
+            note="this distance may stay large: even paired runs end far apart",
+        )
+
+
+def _relearned(request: Record) -> Iterator[AuditLine]:
+    """Return the number of steps that relearn the forgotten rows."""
+    relearn = (request.get("audits") or {}).get("relearn")
+    if relearn is None:
+        return
+    unlearned, retrain = (
+        relearn["steps"][delivered_method(request)],
+        relearn["steps"]["retrain-paired"],
+    )
+    spread = stdev(retrain) if len(retrain) > 1 else 0.0
+    yield AuditLine(
+        title="steps to relearn the forgotten rows",
+        value=format_number(fmean(unlearned), 1),
+        original="",
+        retrain=f"{format_number(fmean(retrain), 1)} ± {format_number(spread, 1)}",
+        gap=format_difference((fmean(unlearned) - fmean(retrain)) / spread, 1) if spread else "",
+        rows=str(len(unlearned)),
+        status=STATUSES["ok"],
+        note=f"n counts orders of the rows; steps end at {relearn['cap']}; Retrain: the paired one",
+    )
+
+
+def _line(figure: Record, before: Record | None) -> AuditLine:
+    spread, gap = figure["retrain_sd"], figure["gap_in_sd"]
+    digits = _digits(spread)
+    retrain = _shown(figure["retrain_mean"], digits)
+    return AuditLine(
+        title=figure_title(figure["name"]),
+        value=_shown(figure["value"], digits),
+        original=_shown(before["value"], digits) if before else "",
+        retrain=retrain if spread is None else f"{retrain} ± {format_number(spread, digits)}",
+        gap="" if gap is None else format_difference(gap, 1),
+        rows=str(figure["n"]),
+        status=STATUSES[figure["status"]],
+        note=figure["note"],
+    )
+
+
+def _digits(spread: float | None) -> int:
+    """Return how many decimals show a spread with two significant digits; 3 to 5."""
+    return min(5, max(3, 1 - floor(log10(spread)))) if spread else 3
+
+
+def _shown(value: float | None, digits: int = 3) -> str:
+    return NOT_RUN if value is None else format_number(value, digits)
+
+
+def audit_sentences(request: Record) -> list[str]:
+    """Return one sentence for each audit of the request as a whole."""
+    audits = request.get("audits")
+    if not audits:
+        return []
+    return [
+        *_backdoor(audits),
+        *_not_run(audits),
+        *_reconstruction(audits),
+        *_residues(request),
+    ]
+
+
+def _backdoor(audits: Record) -> Iterator[str]:
+    backdoor = audits["backdoor"]
+    if backdoor is None:
+        return
+    success = format_percent(backdoor["original_success"])
+    start = f"Backdoor: with the original the trigger succeeds on {success} of the rows"
+    if backdoor["status"] == "ok":
+        yield f"{start}: the audit is valid."
+    else:
+        yield f"{start} only: the audit is invalid."
+
+
+def _not_run(audits: Record) -> Iterator[str]:
+    if not audits["completeness"]:
+        yield f"Completeness by party: {NOT_RUN}."
+    if audits["relearn"] is None:
+        yield f"Relearning: {NOT_RUN}."
+
+
+def _reconstruction(audits: Record) -> Iterator[str]:
+    for party, ranks in (audits.get("reconstruction") or {}).items():
+        unlearned = format_percent(ranks["unlearned"]["rank"], 0)
+        retrain = format_percent(ranks["retrain"]["rank"], 0)
+        yield (
+            f"Reconstruction: the change of {party}’s first layer fits {unlearned} of the other "
+            "rows better than the forgotten row (50 % is chance; 0 % reveals the row). "
+            f"With a Retrain it is {retrain}."
+        )
+
+
+def _residues(request: Record) -> Iterator[str]:
+    residues = {party: places for party, places in (request.get("remains") or {}).items() if places}
+    for party, places in residues.items():
+        yield f"After the purge {party} still has forgotten rows in: {', '.join(places)}."
+    if request.get("remains") and not residues:
+        yield "After the purge no party has a forgotten row in its memory or its files."

@@ -1,0 +1,67 @@
+"""Reconnection: which errors mean a lost connection, and how long a party waits for its peer."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from parties.common.errors import ABSENT
+from parties.session.party import PartyContext
+from protocol.errors import Aborted, LineBroken, PeerSilent
+
+T = TypeVar("T")
+
+
+MAX_FRUITLESS_LOSSES = 3  # connection losses without progress between them
+
+
+class Reconnect:
+    """Joins a session again after a lost connection, a limited number of times.
+
+    Args:
+        party: this party.
+        progress: returns a number that grows with the work done; connection losses count together
+            only if the number did not grow between them.
+    """
+
+    def __init__(self, party: PartyContext, progress: Callable[[], int]) -> None:
+        self._party, self._progress = party, progress
+        self._fruitless, self._newest = 0, -1
+        self._lost: Exception | None = None
+
+    def join(self, join: Callable[[float], T]) -> T:
+        """Call ``join`` with the seconds that it may wait, and return its result.
+
+        Raises:
+            ProtocolError: the peer did not come back; the error is that of the lost connection.
+        """
+        limits = self._party.agreement.limits
+        if self._lost is None:
+            return join(limits.join_seconds)
+        try:
+            return join(limits.rejoin_seconds)
+        except (LineBroken, PeerSilent) as error:
+            raise self._lost from error
+
+    def wait_or_raise(self, error: Exception) -> None:
+        """Warn that the party waits for its peer, or raise ``error`` if waiting cannot help.
+
+        Raises:
+            Exception: ``error``, if it is no connection loss, if ``limits.rejoin_seconds`` is 0, or
+                after too many losses without progress.
+        """
+        seconds = self._party.agreement.limits.rejoin_seconds
+        if not is_connection_loss(error) or not seconds:
+            raise error
+        done = self._progress()
+        self._fruitless = 1 if done > self._newest else self._fruitless + 1
+        self._newest = max(done, self._newest)
+        if self._fruitless > MAX_FRUITLESS_LOSSES:
+            raise error
+        self._lost = error
+        self._party.progress.warn(f"{error}; waiting up to {seconds:g} s for it to come back")
+
+
+def is_connection_loss(error: Exception) -> bool:
+    """Return whether ``error`` means that the connection to a party was lost."""
+    if isinstance(error, Aborted):
+        return error.code == ABSENT
+    return isinstance(error, LineBroken | PeerSilent)

@@ -1,0 +1,187 @@
+"""Saved model: reads the files of a finished run and checks their digests.
+
+The digests, in the manifest, detect damaged and mixed-up files. They do not detect manipulation by
+an account that may write into the folder, because such an account can write the manifest too.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+from typing import Any, Protocol
+
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor, nn
+
+from configs.errors import ConfigError
+from configs.schema import agreement_differences
+from models.arithmetic import all_finite
+from parties.common.errors import DataError, IntegrityError, StorageError
+from parties.data.preprocess import FittedPreprocessing, read_statistics
+
+MODEL, ROWS, PREPROCESSING, TRAFFIC, MANIFEST = (
+    "model.safetensors",
+    "rows.safetensors",
+    "preprocessing.json",
+    "traffic.json",
+    "manifest.json",
+)
+RUN_BYTES = 16  # length of a run's name
+RESTORE_HINT = "restore the folder from a backup, or train again"
+_LONGEST_MANIFEST = 1 << 20  # bytes
+
+
+class HasArchitecture(Protocol):
+    """An agreement of any mode, from which networks are built."""
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """Return the keys that must be equal in training and prediction, as JSON."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SavedModel:
+    """The saved local model of one party.
+
+    Attributes:
+        folder: folder of the files.
+        run: the training run, 16 bytes; equal for all parties of the run.
+        parameters: the network's parameters by name, ``[...]`` of any shape; empty without network.
+        fitted: fitted preprocessing; None without features.
+    """
+
+    folder: Path
+    run: bytes
+    parameters: dict[str, Tensor]
+    fitted: FittedPreprocessing | None
+
+
+def read_saved_model(folder: Path, name: str, agreement: HasArchitecture) -> SavedModel:
+    """Read the saved model of party ``name``; all files are checked before any is used.
+
+    Raises:
+        StorageError: the folder has no saved model.
+        IntegrityError: a file is missing, damaged, of another party or of another format.
+        ConfigError: the model was trained for another agreement.
+    """
+    manifest = _manifest(folder)
+    if manifest.get("party") != name:
+        raise IntegrityError(f"{folder} holds the model of another party than {name}", RESTORE_HINT)
+    _refuse_other_agreement(folder, manifest, agreement)
+    files = {file: _verified(folder, file, digest) for file, digest in _digests(folder, manifest)}
+    return SavedModel(
+        folder=folder,
+        run=_run(folder, manifest),
+        parameters=_parameters(folder, files[MODEL]) if MODEL in files else {},
+        fitted=_fitted(folder, files[PREPROCESSING]) if PREPROCESSING in files else None,
+    )
+
+
+def load_parameters(saved: SavedModel, network: nn.Module) -> nn.Module:
+    """Load the saved parameters into ``network``, and return it ready for prediction.
+
+    Raises:
+        IntegrityError: the parameters do not fit the network, or are not finite.
+    """
+    _refuse_other_parameters(saved, network)
+    network.load_state_dict(saved.parameters)
+    return network.eval().requires_grad_(requires_grad=False)
+
+
+def _manifest(folder: Path) -> Mapping[str, Any]:
+    path = folder / MANIFEST
+    try:
+        content = path.read_bytes()[: _LONGEST_MANIFEST + 1]
+    except FileNotFoundError:
+        raise StorageError(
+            f"no trained model in {folder}",
+            "train first, or name the folder of the runs with --runs",
+        ) from None
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        manifest = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise IntegrityError(f"{path} is not JSON", RESTORE_HINT) from error
+    if not isinstance(manifest, dict):
+        raise IntegrityError(f"{path} is not a JSON object", RESTORE_HINT)
+    return manifest
+
+
+def _refuse_other_agreement(
+    folder: Path, manifest: Mapping[str, Any], agreement: HasArchitecture
+) -> None:
+    """Check that classes, parties and layers are those of training; rates and limits may differ."""
+    ours = json.dumps(agreement.architecture)
+    differences = agreement_differences(ours, json.dumps(manifest.get("architecture") or {}))
+    if differences:
+        keys = ", ".join(key for key, *_ in differences[:10])
+        raise ConfigError(
+            f"the model in {folder} was trained for another agreement: {keys}",
+            "use the agreement of the training run",
+        )
+
+
+def _run(folder: Path, manifest: Mapping[str, Any]) -> bytes:
+    try:
+        run = bytes.fromhex(manifest["run"])
+    except (KeyError, TypeError, ValueError):
+        run = b""
+    if len(run) != RUN_BYTES:
+        raise IntegrityError(f"{folder / MANIFEST} names no run", RESTORE_HINT)
+    return run
+
+
+def _digests(folder: Path, manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return pairs of a file's name and its digest."""
+    digests = manifest.get("sha256")
+    legal = isinstance(digests, dict) and all(
+        isinstance(digest, str) and file == Path(file).name for file, digest in digests.items()
+    )
+    if not isinstance(digests, dict) or not legal:
+        raise IntegrityError(f"{folder / MANIFEST} lists no files", RESTORE_HINT)
+    return sorted(digests.items())
+
+
+def _verified(folder: Path, file: str, digest: str) -> bytes:
+    try:
+        content = (folder / file).read_bytes()
+    except OSError as error:
+        raise IntegrityError(
+            f"cannot read {folder / file}: {error.strerror}", RESTORE_HINT
+        ) from error
+    if not compare_digest(sha256(content).hexdigest().encode(), digest.encode()):
+        raise IntegrityError(f"{folder / file} was changed after the run", RESTORE_HINT)
+    return content
+
+
+def _parameters(folder: Path, content: bytes) -> dict[str, Tensor]:
+    try:
+        parameters: dict[str, Tensor] = load(content)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise IntegrityError(f"{folder / MODEL} is not a safetensors file", RESTORE_HINT) from error
+    return parameters
+
+
+def _fitted(folder: Path, content: bytes) -> FittedPreprocessing:
+    try:
+        return read_statistics(json.loads(content))
+    except (ValueError, RecursionError, DataError) as error:
+        raise IntegrityError(
+            f"{folder / PREPROCESSING} holds no preprocessing statistics", RESTORE_HINT
+        ) from error
+
+
+def _refuse_other_parameters(saved: SavedModel, network: nn.Module) -> None:
+    """Compare names, shapes and types: ``load_state_dict`` alone would cast types silently."""
+    expected = {name: (each.shape, each.dtype) for name, each in network.state_dict().items()}
+    found = {name: (each.shape, each.dtype) for name, each in saved.parameters.items()}
+    if expected != found:
+        raise IntegrityError(f"{saved.folder / MODEL} holds another network", RESTORE_HINT)
+    if not all_finite(saved.parameters.values()):
+        raise IntegrityError(
+            f"{saved.folder / MODEL} holds numbers that are not finite", RESTORE_HINT
+        )

@@ -1,0 +1,189 @@
+"""The networks of a vertical model: bottom models, and the active party's top model."""
+
+import inspect
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from configs.agreement import (
+    BackboneBottom,
+    CnnBottom,
+    MlpBottom,
+    MlpTop,
+    ModuleBottom,
+    PartyEntry,
+    VerticalAgreement,
+)
+from configs.errors import ConfigError
+from models.bottoms import cnn, mlp
+from models.initialisation import build_seeded
+from models.tops import ConcatHead, SumHead
+from parties.common.device import device_of, embed
+from parties.common.shared_randomness import torch_seed
+from parties.vertical.engine.features import DTYPES, ModelInputs
+from parties.vertical.engine.party import VerticalParty
+from unlearning.sharding import mean_shard_logits
+
+
+class ActiveNetwork(nn.Module):
+    """The top model and the active party's own bottom model, as one module.
+
+    One optimiser and one copy cover both models.
+
+    Attributes:
+        bottom: None if the active party has no features.
+        top: the top model.
+    """
+
+    def __init__(self, agreement: VerticalAgreement, bottom: nn.Module | None) -> None:
+        super().__init__()
+        classes = len(agreement.labels.classes)
+        widths = [party.width or 0 for party in agreement.feature_parties.values()]
+        self.bottom = bottom
+        self.top = (
+            ConcatHead(widths, agreement.top.hidden, classes)
+            if isinstance(agreement.top, MlpTop)
+            else SumHead(classes)
+        )
+
+    def embed(self, features: Tensor) -> Tensor:
+        """The active party's own embeddings, [batch, width], of ``features``, [batch, ...].
+
+        Raises:
+            LookupError: the party has no features.
+        """
+        if self.bottom is None:
+            raise LookupError("the active party has no bottom model")
+        return embed(self.bottom, features)
+
+    def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
+        """Logits, [batch, classes], of the parties' embeddings in the agreement's order.
+
+        Each party's embeddings are [batch, width].
+        """
+        device = device_of(self.top)
+        logits: Tensor = self.top([each.to(device) for each in embeddings])
+        return logits.cpu()
+
+
+class ActiveEnsemble(nn.ModuleList):
+    """The active networks of several models, one for each shard, whose logits are averaged."""
+
+    def embed(self, features: Tensor) -> Tensor:
+        """All members' embeddings, [batch, members * width], of ``features``, [batch, ...]."""
+        return torch.cat([cast(ActiveNetwork, each).embed(features) for each in self], dim=1)
+
+    def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
+        """The mean logits, [batch, classes], of embeddings, each [batch, members * width]."""
+        parts = zip(*(each.chunk(len(self), dim=1) for each in embeddings), strict=True)
+        return mean_shard_logits([each(part) for each, part in zip(self, parts, strict=True)])
+
+
+def build_active_network(
+    party: VerticalParty, stream: str, inputs: ModelInputs | None
+) -> ActiveNetwork:
+    """A fresh network for the active party; ``stream`` draws its weights."""
+    name, agreement = party.name, party.agreement
+
+    def build() -> ActiveNetwork:
+        shape = None if inputs is None else tuple(inputs.values.shape[1:])
+        plan, module = agreement.parties[name], party.settings.module
+        bottom = None if shape is None else build_bottom(plan, module, shape)
+        return ActiveNetwork(agreement, bottom)
+
+    seed = torch_seed(agreement.seed, "weights", stream, name)
+    return build_seeded(seed, build).to(party.device, DTYPES[agreement.dtype])
+
+
+def build_bottom(plan: PartyEntry, module: str | None, shape: tuple[int, ...]) -> nn.Module:
+    """A bottom model, from features of ``shape`` to embeddings of the party's agreed width.
+
+    Args:
+        plan: the party's entry in the agreement.
+        module: import path of the party's own module, for the kind ``module``.
+        shape: shape of one row's features.
+
+    Raises:
+        ConfigError: the kind does not fit the features, or the module cannot be imported or differs
+            from the agreed one.
+    """
+    width = plan.width or 0
+    match plan.bottom:
+        case MlpBottom(hidden=hidden):
+            size = 1
+            for side in shape:
+                size *= side
+            return nn.Sequential(nn.Flatten(), mlp(size, hidden, width))
+        case CnnBottom(channels=channels):
+            return cnn(_image("cnn", shape), channels, width)
+        case BackboneBottom(kind=kind):
+            return _backbone(kind, _image(kind, shape), width)
+        case ModuleBottom(source=source):
+            return _own(module, source, shape, width)
+
+
+def _image(kind: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise ConfigError(f"bottom kind '{kind}' needs images", "use kind 'mlp' for tables")
+    return shape[0], shape[1], shape[2]
+
+
+def _backbone(kind: str, shape: tuple[int, int, int], width: int) -> nn.Module:
+    from models.backbones import BACKBONES  # noqa: PLC0415  large
+
+    try:
+        return BACKBONES[kind](shape, width)
+    except ValueError as error:
+        raise ConfigError(
+            str(error), "give the party a larger part of the image, or agree on a ResNet"
+        ) from error
+
+
+def _own(path: str | None, source: str, shape: tuple[int, ...], width: int) -> nn.Module:
+    found = load_own_module(path, source)
+    built: nn.Module = found(shape, width)
+    for part in built.modules():
+        if any(True for _ in part.buffers(recurse=False)) or isinstance(part, _DropoutNd):
+            raise ConfigError(
+                f"{path} contains {type(part).__name__}, which is random or stores row statistics",
+                "use GroupNorm or LayerNorm in place of BatchNorm; use no buffers and no dropout",
+            )
+    return built
+
+
+def load_own_module(path: str | None, source: str) -> type[nn.Module]:
+    """The class of the party's own module, if its source is the agreed one.
+
+    Raises:
+        ConfigError: the module cannot be imported, is no ``nn.Module``, or has another source.
+    """
+    if path is None:
+        raise ConfigError(
+            "the agreement has bottom kind 'module', but the party settings name no module",
+            'add to the party settings: module = "package.module:Class"',
+        )
+    name, _, attribute = path.partition(":")
+    try:
+        found = getattr(import_module(name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"cannot import {path}: {error}",
+            "install the package, or add its folder to PYTHONPATH",
+        ) from error
+    if not (inspect.isclass(found) and issubclass(found, nn.Module)):
+        raise ConfigError(f"{path} is not a subclass of torch.nn.Module")
+    digest = module_source_digest(found)
+    if digest != source:
+        raise ConfigError(f"the source of {path} has digest {digest}; the agreement has {source}")
+    return found
+
+
+def module_source_digest(module: type[nn.Module]) -> str:
+    """The digest of the file that defines a module, as the agreement has it."""
+    return "sha256:" + sha256(Path(inspect.getfile(module)).read_bytes()).hexdigest()

@@ -1,0 +1,26 @@
+"""One party of a vertical run: its settings, identity and data."""
+
+from dataclasses import dataclass
+
+import torch
+
+from configs.agreement import VerticalAgreement
+from configs.party_settings import VerticalPartySettings
+from parties.data.holding import Holding
+from parties.session.party import PartyContext
+
+SECONDS_PER_ROW = 1e-3  # time limit of work on all rows: about a hundred times what a row needs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerticalParty(PartyContext):
+    """A party of a vertical run, with its data."""
+
+    agreement: VerticalAgreement
+    settings: VerticalPartySettings
+    holding: Holding
+
+    @property
+    def device(self) -> torch.device:
+        """The device for the local model; ``set_up_party`` has checked that it exists."""
+        return torch.device(self.settings.device)

@@ -1,0 +1,178 @@
+"""The rows of each unlearning request, and the canaries and triggers planted among them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from configs.agreement import RowRequest
+from configs.errors import ConfigError
+from parties.common.errors import DataError, PolicyError
+from parties.common.shared_randomness import Index, derive_key, permutation
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.rows import RowSets
+from parties.vertical.engine.split_model import SplitModel
+from protocol import vfl_pb2
+from psi.errors import PsiError
+from psi.ids import join_columns, normalise
+
+SHOWN = 10  # largest number of line numbers in an error
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRows:
+    """A request and its rows, as indices into the common order, ascending.
+
+    Attributes:
+        request: the request in the agreement.
+        rows: [rows], all requested rows; some may be validation or test rows.
+        canaries: [canaries], requested training rows that get a wrong label.
+        poisoned: [poisoned], requested training rows that get the trigger and its target label.
+    """
+
+    request: RowRequest
+    rows: Index
+    canaries: Index
+    poisoned: Index
+
+
+def select_request_rows(
+    party: VerticalParty, row_map: Index, rows: RowSets, labels: Tensor
+) -> list[RequestRows]:
+    """Select the rows of each request: a share of some classes, or the IDs in a file.
+
+    Args:
+        party: the active party.
+        row_map: [common_rows], the party's own row number of each common row.
+        rows: the row sets.
+        labels: [common_rows].
+
+    Raises:
+        ConfigError: a request without classes has no file in the party settings, or one with
+            classes has.
+        DataError: a file cannot be read, or contains an ID that is not common.
+        PolicyError: no training row would be left, or a request has too few rows for its canaries
+            or its backdoor.
+    """
+    chosen: list[RequestRows] = []
+    for request in party.agreement.unlearn:
+        taken = np.concatenate([np.empty(0, np.int64), *(each.canaries for each in chosen)])
+        meant = _rows(party, request, row_map, rows, labels)
+        learned = np.setdiff1d(np.intersect1d(meant, rows.train), taken)
+        if request.canaries and len(learned) <= request.canaries:
+            raise PolicyError(
+                f"request {request.name!r} has {len(learned)} training rows, too few for "
+                f"{request.canaries} canaries",
+                "plant fewer canaries, or request more rows",
+            )
+        secret = derive_key(party.agreement.seed, "canaries", request.name, request.seed)
+        canaries = learned[permutation(secret, len(learned))[: request.canaries]]
+        poisoned = _poisoned(party, request, np.setdiff1d(learned, canaries), labels)
+        chosen.append(RequestRows(request, meant, np.sort(canaries), poisoned))
+    gone = [each.rows for each in chosen]
+    if gone and np.isin(rows.train, np.concatenate(gone)).all():
+        raise PolicyError("all requests together leave no training row", "request fewer rows")
+    return chosen
+
+
+def relabel_planted_rows(
+    chosen: Sequence[RequestRows], labels: Tensor, classes: Sequence[str]
+) -> None:
+    """Change ``labels``, [common_rows], in place.
+
+    A canary gets the next class, and a row with a trigger gets the target class. A model can
+    predict these labels only by memorising the rows.
+    """
+    for each in chosen:
+        labels[each.canaries] = (labels[each.canaries] + 1) % len(classes)
+        if each.request.backdoor:
+            labels[each.poisoned] = classes.index(each.request.backdoor.target)
+
+
+def _poisoned(party: VerticalParty, request: RowRequest, learned: Index, labels: Tensor) -> Index:
+    """A share of the requested rows that are not of the target class, drawn by key."""
+    plan = request.backdoor
+    if plan is None:
+        return np.empty(0, np.int64)
+    target = party.agreement.labels.classes.index(plan.target)
+    others = learned[(labels[learned] != target).numpy()]
+    order = permutation(derive_key(party.agreement.seed, "backdoor", request.name), len(others))
+    poisoned = np.sort(others[order[: round(plan.share * len(others))]])
+    if not len(poisoned):
+        raise PolicyError(
+            f"request {request.name!r} has no row for its backdoor",
+            f"its rows must be of other classes than the target, {plan.target!r}",
+        )
+    return poisoned
+
+
+def _rows(
+    party: VerticalParty, request: RowRequest, row_map: Index, rows: RowSets, labels: Tensor
+) -> Index:
+    path = party.settings.unlearn.get(request.name)
+    if request.classes and path is not None:
+        raise ConfigError(
+            f"request {request.name!r} names classes, and the party settings name a file for it"
+        )
+    if request.classes:
+        return _of_classes(party, request, rows, labels)
+    if path is None:
+        raise ConfigError(
+            f"request {request.name!r} needs classes, or a file in the settings of {party.name}",
+            f'[settings.{party.name}.unlearn] {request.name} = "ids.txt"',
+        )
+    return _of_file(party, path, row_map)
+
+
+def _of_classes(party: VerticalParty, request: RowRequest, rows: RowSets, labels: Tensor) -> Index:
+    known = party.agreement.labels.classes
+    parts = []
+    for name in request.classes:
+        members = rows.train[(labels[rows.train] == known.index(name)).numpy()]
+        secret = derive_key(party.agreement.seed, "request", request.name, request.seed, name)
+        order = permutation(secret, len(members))
+        parts.append(members[order[: round(request.fraction * len(members))]])
+    return np.sort(np.concatenate(parts))
+
+
+def _of_file(party: VerticalParty, path: Path, row_map: Index) -> Index:
+    place = {party.holding.ids[row]: index for index, row in enumerate(row_map)}
+    wanted = _ids(path)
+    unknown = [str(line) for line, identifier in wanted if identifier not in place]
+    if unknown:
+        raise DataError(
+            f"{path}: {len(unknown)} IDs are not among the common rows "
+            f"(lines {', '.join(unknown[:SHOWN])})",
+            "this run learned nothing from them; take them out of the file",
+        )
+    return np.unique([place[identifier] for _, identifier in wanted]).astype(np.int64)
+
+
+def _ids(path: Path) -> list[tuple[int, bytes]]:
+    """The line number and the normalised ID of each line; columns are separated by tabs."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read the request file {path}") from error
+    return [(number, _id(path, number, line)) for number, line in enumerate(lines, 1)]
+
+
+def _id(path: Path, number: int, line: str) -> bytes:
+    try:
+        parts = [normalise(part) for part in line.split("\t")]
+    except PsiError as error:
+        raise DataError(f"{path}: line {number} holds no ID") from error
+    return parts[0] if len(parts) == 1 else join_columns(parts)
+
+
+def plant_in_training_rows(split_model: SplitModel, chosen: list[RequestRows]) -> None:
+    """Relabel the planted rows, and let the agreed party plant the trigger."""
+    if split_model.replaying:
+        return
+    relabel_planted_rows(chosen, split_model.labels, split_model.agreement.labels.classes)
+    for each in chosen:
+        if each.request.backdoor:
+            party = each.request.backdoor.party
+            split_model.command_party(party, vfl_pb2.TRAIN, vfl_pb2.PlantTrigger(), each.poisoned)

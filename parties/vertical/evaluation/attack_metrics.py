@@ -1,0 +1,159 @@
+"""Metrics of attacks on a model: membership, update difference, party views, backdoor.
+
+The update-difference attack sees the predictions of both models. The party-view attack sees one
+party's embeddings. A passive party knows which rows are forgotten; its metric shows what its
+embeddings alone would reveal.
+"""
+
+import torch
+from torch import Tensor
+
+from parties.common.shared_randomness import Index
+from parties.vertical.evaluation.compare import MethodOutcome
+from parties.vertical.evaluation.model_outputs import ModelOutputs
+from unlearning.audit.backdoor import BackdoorSuccess, backdoor_success, learned_trigger
+from unlearning.audit.intervals import auc_interval, share_interval
+from unlearning.audit.membership import MembershipResult, membership_features
+from unlearning.audit.metric import Direction, Measurement
+from unlearning.audit.scores import (
+    FOLDS,
+    MIN_NEGATIVES,
+    Floats,
+    auc,
+    cross_fitted_scores,
+    distinguishability,
+)
+from unlearning.audit.update_difference import change_features, output_change_features
+
+FEW = 25  # rows of D_u; with fewer the standard error of a balanced accuracy is above 0.05
+
+
+def membership_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
+    """The paper's membership attack on D_u, and on retained rows, which forgetting may expose."""
+    figures = attack_metrics("mia", models.membership_results[outcome.name])
+    figures["retained_mia_auc"] = _retained(models, outcome)
+    if outcome.name in models.shadow_results:
+        figures |= attack_metrics("shadow_mia", models.shadow_results[outcome.name])
+    return figures
+
+
+def attack_metrics(prefix: str, result: MembershipResult) -> dict[str, Measurement]:
+    """Metrics of an attack's result on D_u; an AUC below 0.5 is a leak too."""
+    value, balanced, n = result.auc.value, result.balanced_accuracy, result.members
+    distinguishability_ = distinguishability(value)
+    side = "forgotten rows look less like members" if distinguishability_.sign < 0 else ""
+    return {
+        f"{prefix}_balanced_accuracy": Measurement(
+            balanced.value, n, (balanced.low, balanced.high), least=FEW
+        ),
+        f"{prefix}_auc": Measurement(value, n, (result.auc.low, result.auc.high), least=FEW),
+        f"{prefix}_distinguishability": Measurement(
+            distinguishability_.value, n, least=FEW, note=side
+        ),
+        f"{prefix}_tpr_at_1_fpr": Measurement(
+            result.tpr,
+            result.non_members,
+            least=MIN_NEGATIVES,
+            note="" if result.non_members >= MIN_NEGATIVES else "no false positive was allowed",
+        ),
+    }
+
+
+def _retained(models: ModelOutputs, outcome: MethodOutcome) -> Measurement:
+    """The same attack, trained on one half of the members and scored on the other half."""
+    members = models.outputs(outcome, "retained", models.held_back_members)
+    unseen = models.outputs(outcome, "test", models.row_groups.matched)
+    positives, negatives = (
+        models.half_trained_attack.predict_proba(membership_features(side))[:, 1]
+        for side in (members, unseen)
+    )
+    value = auc(positives, negatives)
+    return Measurement(value, len(positives), auc_interval(value, len(positives), len(negatives)))
+
+
+def update_difference_metrics(
+    models: ModelOutputs, outcome: MethodOutcome
+) -> dict[str, Measurement]:
+    """Attack on the outputs before and after: D_u against retained rows and unseen test rows."""
+    before, after = models.original.logits, outcome.logits
+
+    def features(part: str, rows: Index) -> Floats:
+        return output_change_features(before[part][rows], after[part][rows])
+
+    forgotten = features("forgotten", models.attacked_forgotten)
+    return {
+        "update_auc_retained": _update_attack(
+            models, forgotten, features("retained", models.attacked_retained)
+        ),
+        "update_auc_unseen": _update_attack(
+            models, forgotten, features("test", models.attacked_unseen)
+        ),
+    }
+
+
+def party_view_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
+    """Attack on each party's embeddings before and after: D_u against unseen test rows."""
+    before, after = _by_party(models, models.original), _by_party(models, outcome)
+    return {
+        f"view_auc_{name}": _update_attack(
+            models,
+            change_features(
+                before[name]["forgotten"][models.attacked_forgotten],
+                after[name]["forgotten"][models.attacked_forgotten],
+            ),
+            change_features(
+                before[name]["test"][models.attacked_unseen],
+                after[name]["test"][models.attacked_unseen],
+            ),
+        )
+        for name in before  # in the agreement's order; a set has another in every process
+        if name in after
+    }
+
+
+def _update_attack(models: ModelOutputs, forgotten: Floats, others: Floats) -> Measurement:
+    if min(len(forgotten), len(others)) < FOLDS:
+        return Measurement(None, len(forgotten), note=f"fewer than {FOLDS} rows of a kind")
+    value = auc(*cross_fitted_scores(forgotten, others, models.row_groups.seed))
+    return Measurement(value, len(forgotten), auc_interval(value, len(forgotten), len(others)))
+
+
+def _by_party(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, dict[str, Tensor]]:
+    """The embeddings of each party by row set; empty if a party is missing in a model."""
+    widths = {
+        name: backdoor.width or 0 for name, backdoor in models.agreement.feature_parties.items()
+    }
+    parts = {name: each for name, each in outcome.embeddings.items() if name != "retained"}
+    if not parts or any(each.shape[1] != sum(widths.values()) for each in parts.values()):
+        return {}
+    split = {part: torch.split(each, list(widths.values()), 1) for part, each in parts.items()}
+    return {
+        name: {part: each[place] for part, each in split.items()}
+        for place, name in enumerate(widths)
+    }
+
+
+INVALID = "the original did not learn the trigger: this run shows nothing"
+
+
+def backdoor_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, Measurement]:
+    """Success rate with the trigger and without it, and the excess; empty without a backdoor."""
+    backdoor = models.comparison.request.backdoor
+    if backdoor is None:
+        return {}
+    target = models.classes.index(backdoor.target)
+
+    def measure(each: MethodOutcome) -> BackdoorSuccess:
+        logits, labels = each.logits, models.row_groups.labels["test"]
+        return backdoor_success(logits["triggered"], logits["test"], labels, target)
+
+    result, note = measure(outcome), "" if learned_trigger(measure(models.original)) else INVALID
+    shares = {"backdoor_success": result.success, "backdoor_base": result.base}
+    figures = {
+        name: Measurement(
+            value, result.rows, share_interval(round(value * result.rows), result.rows), note=note
+        )
+        for name, value in shares.items()
+    }
+    excess = Measurement(result.excess, result.rows, direction=Direction.RETRAIN, note=note)
+    return figures | {"backdoor_excess": excess}

@@ -1,0 +1,151 @@
+"""The active party's side of prediction: align rows, request embeddings, compute probabilities."""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parties.common.errors import DataError, Diverged, abort_reason
+from parties.common.shared_randomness import Index
+from parties.data.requested_ids import RequestedIds
+from parties.data.predictions import Predictions, Probabilities
+from parties.session import handshake
+from parties.vertical.alignment.align import align_active
+from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.training_loop import largest_batch
+from parties.vertical.prediction.setup import TrainedNetwork, prediction_inputs, prediction_party
+from protocol import vfl_pb2
+from protocol.errors import PeerSilent
+from protocol.hub import Hub
+
+
+class Predictor:
+    """The trained model over the rows that all parties have, as long as its hub lives."""
+
+    def __init__(
+        self, party: VerticalParty, trained: TrainedNetwork, hub: Hub, rows: Index
+    ) -> None:
+        """Align the active party's rows ``rows``, [rows].
+
+        Raises:
+            PolicyError: no row is common to all parties.
+            RemoteProtocolError: a party broke the protocol.
+        """
+        self._party, self._trained, self._hub = party, trained, hub
+        common = rows[align_active(prediction_party(party, rows), hub).rows]
+        self._place = {party.holding.ids[row]: index for index, row in enumerate(common.tolist())}
+        self._inputs = prediction_inputs(party, trained, common)
+        self._passes = 0  # passes so far
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
+        """Class probabilities, [ids, classes]; NaN for IDs that are not common to all parties.
+
+        Raises:
+            RemoteProtocolError: a party broke the protocol.
+            Diverged: an embedding of these rows is beyond ``limits.magnitude``; other rows still
+                work.
+        """
+        place = np.array([self._place.get(each, -1) for each in ids], np.int64)
+        result = np.full((len(ids), len(self._party.agreement.labels.classes)), np.nan)
+        available, size = np.flatnonzero(place >= 0), largest_batch(self._party.agreement)
+        for start in range(0, len(available), size):
+            part = available[start : start + size]
+            result[part] = self._predict_batch(place[part])
+            self._party.progress.step()
+        return result
+
+    def pass_count(self, rows: int) -> int:
+        """Largest number of requests that ``rows`` rows need."""
+        return ceil(rows / largest_batch(self._party.agreement))
+
+    def check(self) -> None:
+        """Raise the error of a line that has ended; parties send nothing without a request."""
+        for channel in self._hub.channels.values():
+            try:
+                channel.receive(0.0)
+            except PeerSilent:
+                continue
+
+    def goodbye(self) -> None:
+        """End the session."""
+        self._move_to(vfl_pb2.CLOSE)
+        self._hub.broadcast(vfl_pb2.Goodbye())
+
+    @torch.no_grad()
+    def _predict_batch(self, rows: Index) -> Probabilities:
+        with self._party.traffic.time_phase("forward"):
+            embeddings = self._embeddings(rows)
+            network = cast(ActiveNetwork | ActiveEnsemble, self._trained.network)
+            if self._inputs is not None:
+                embeddings[self._party.name] = network.embed(self._inputs[rows])
+            ordered = [embeddings[name] for name in self._party.agreement.feature_parties]
+            result: Probabilities = torch.softmax(network(ordered).double(), dim=1).numpy()
+        return result
+
+    def _embeddings(self, rows: Index) -> dict[str, Tensor]:
+        agreement = self._party.agreement
+        self._move_to(vfl_pb2.PREDICT)
+        self._hub.broadcast(vfl_pb2.Predict(), rows)
+        replies = self._hub.gather(agreement.limits.step_seconds)
+        dtype, shards = np.dtype(agreement.dtype).type, agreement.sharding.shards
+        widths = {name: shards * (each.width or 0) for name, each in agreement.parties.items()}
+        result = {
+            name: torch.from_numpy(each.tensor(dtype, len(rows), widths[name]))
+            for name, each in replies.items()
+        }
+        for name, each in replies.items():
+            if each.expect(vfl_pb2.Embedding).report.diverged:
+                raise Diverged(
+                    f"{name}: embeddings of these rows are beyond limits.magnitude",
+                    f"check the features of these rows at {name}",
+                )
+        return result
+
+    def _move_to(self, task: vfl_pb2.Task) -> None:
+        self._passes += 1
+        step = self._passes % 2**32
+        self._hub.move_to(vfl_pb2.Place(task=task, epoch=0, step=step, microbatch=0))
+
+
+def predict_vertical_rows(
+    party: VerticalParty, trained: TrainedNetwork, port: handshake.SpokePort, asked: RequestedIds
+) -> Predictions:
+    """Accept the spokes, align the requested rows, and predict them.
+
+    Raises:
+        DataError: the active party has none of the rows.
+        PeerSilent: a party did not join in time.
+        PolicyError: no requested row is common to all parties.
+    """
+    rows = _rows(party, asked)
+    hub, _ = handshake.accept_spokes(party, port)
+    try:
+        predictor = Predictor(party, trained, hub, rows)
+        party.progress.phase("predicting", predictor.pass_count(len(asked)))
+        result = predictor.probabilities(asked.ids)
+        predictor.goodbye()
+    except Exception as error:
+        hub.abort(*abort_reason(error))
+        raise
+    finally:
+        hub.close()
+    return Predictions(asked.texts, party.agreement.labels.classes, result)
+
+
+def _rows(party: VerticalParty, asked: RequestedIds) -> Index:
+    """The active party's row numbers, [rows], of the requested IDs that it has."""
+    wanted = set(asked.ids)
+    rows = [row for row, identity in enumerate(party.holding.ids) if identity in wanted]
+    if not rows:
+        raise DataError(
+            "the active party's data has none of the requested rows",
+            "check that the IDs are written as in the data",
+        )
+    return np.array(rows, np.int64)

@@ -1,0 +1,163 @@
+"""Set-up of a party for prediction: settings, data and trained network."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from configs.agreement import VerticalAgreement
+from configs.party_settings import Data
+from configs.schema import VerticalConfig
+from models.bottoms import ParallelBottoms
+from parties.common.device import prepare_device
+from parties.common.errors import IntegrityError
+from parties.common.progress import ProgressListener
+from parties.common.shared_randomness import Index
+from parties.data.holding import Holding, read_holding
+from parties.data.preprocess import FittedPreprocessing
+from parties.data.sources.records import Progress
+from parties.session.saved_model import (
+    PREPROCESSING,
+    RESTORE_HINT,
+    SavedModel,
+    load_parameters,
+    read_saved_model,
+)
+from parties.session.setup import StartOptions
+from parties.vertical.engine.features import DTYPES
+from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork, build_bottom
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.setup import set_up_party
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedNetwork:
+    """A party's trained network.
+
+    Attributes:
+        network: the network, ready for evaluation.
+        fitted: the preprocessing of its features; None if the party has no features.
+    """
+
+    network: nn.Module
+    fitted: FittedPreprocessing | None
+
+
+def set_up_trained_party(
+    config: VerticalConfig,
+    name: str,
+    options: StartOptions,
+    listener: ProgressListener,
+    asked: Sequence[bytes] | None = None,
+) -> tuple[VerticalParty, TrainedNetwork]:
+    """Load the trained network of a party, then its data and certificates.
+
+    If the party has no features, the IDs ``asked`` are all its data.
+
+    Raises:
+        IntegrityError: a file of the saved model is damaged or missing.
+        ConfigError: the settings cannot be used, or the model was trained for another agreement.
+        DataError: the data cannot be read.
+        IdentityError: a certificate is missing or invalid.
+        StorageError: there is no saved model, or a folder cannot be used.
+    """
+    agreement = config.agreement
+    settings = config.settings(name)
+    saved = read_saved_model(options.out / agreement.federation / name, name, agreement)
+    built = load_party_network(saved, name, agreement, settings.module).to(
+        prepare_device(settings.device)
+    )
+    trained = TrainedNetwork(built, saved.fitted)
+    party = set_up_party(config, name, options, listener, partial(_read, saved.fitted, asked))
+    return replace(party, model_run=saved.run), trained
+
+
+def _read(
+    fitted: FittedPreprocessing | None,
+    asked: Sequence[bytes] | None,
+    data: Data,
+    *,
+    folder: Path,
+    classes: Sequence[str],
+    active: bool,
+    progress: Progress,
+) -> Holding:
+    """Read the columns that the model uses, without labels, which prediction does not need."""
+    if fitted is not None:
+        source = _features(data, fitted)
+        return read_holding(source, folder=folder, classes=classes, active=False, progress=progress)
+    if asked is not None:
+        return _only(list(dict.fromkeys(asked)))
+    return read_holding(data, folder=folder, classes=classes, active=active, progress=progress)
+
+
+def _features(data: Data, fitted: FittedPreprocessing) -> Data:
+    """The source without its labels; of a table only the columns that were fitted."""
+    fields = type(data).model_fields
+    changes: dict[str, Any] = {
+        name: fields[name].default for name in ("label", "labels", "test_labels") if name in fields
+    }
+    changes |= {
+        name: tuple(columns)
+        for name, columns in (("numeric", fitted.numeric), ("categorical", fitted.categorical))
+        if name in fields
+    }
+    return data.model_copy(update=changes)
+
+
+def prediction_party(party: VerticalParty, rows: Index) -> VerticalParty:
+    """The party with some of its rows, ``rows``, [rows], and with a minimum of one common row.
+
+    All parties change their agreement in the same way, after the handshake compared it.
+    """
+    psi = party.agreement.psi.model_copy(update={"minimum": 1})
+    agreement = party.agreement.model_copy(update={"psi": psi})
+    ids = [party.holding.ids[row] for row in rows.tolist()]
+    return replace(party, agreement=agreement, holding=_only(ids))
+
+
+def prediction_inputs(party: VerticalParty, trained: TrainedNetwork, rows: Index) -> Tensor | None:
+    """Features, [rows, ...], of the party's row numbers ``rows``, [rows]; None without any."""
+    if trained.fitted is None:
+        return None
+    values = np.asarray(trained.fitted.transform(party.holding, rows))
+    return torch.from_numpy(values).to(DTYPES[party.agreement.dtype])
+
+
+def _only(ids: Sequence[bytes]) -> Holding:
+    """IDs without features; the test set does not matter in prediction."""
+    return Holding(ids=ids, in_test=np.zeros(len(ids), np.bool_))
+
+
+def load_party_network(
+    saved: SavedModel, name: str, agreement: VerticalAgreement, module: str | None
+) -> nn.Module:
+    """The network of a party with its saved parameters, for evaluation only.
+
+    Raises:
+        IntegrityError: the parameters do not fit the network, or are not finite.
+        ConfigError: the party's own module cannot be imported, or differs from the agreed one.
+        LookupError: a passive party has no bottom model.
+    """
+    plan, shape = agreement.parties[name], None if saved.fitted is None else saved.fitted.shape
+    shards = agreement.sharding.shards
+    if (shape is None) is not (plan.width is None):
+        raise IntegrityError(
+            f"{saved.folder}: {PREPROCESSING} is missing, or belongs to another party", RESTORE_HINT
+        )
+
+    def build() -> nn.Module:
+        bottom = None if shape is None else build_bottom(plan, module, shape)
+        built = bottom if plan.role == "passive" else ActiveNetwork(agreement, bottom)
+        if built is None:
+            raise LookupError("a passive party always has a bottom model")
+        return built
+
+    ensemble = ParallelBottoms if plan.role == "passive" else ActiveEnsemble
+    built = build() if shards == 1 else ensemble(build() for _ in range(shards))
+    return load_parameters(saved, built.to(DTYPES[agreement.dtype]))

@@ -1,0 +1,122 @@
+"""Noise at each visit of a row, on embeddings or gradients; counted, but without an (ε, δ)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from configs.privacy import EmbedTrain, GradNoise
+from models.noise import Keystream, add_noise, clip_rows
+from parties.common.errors import PolicyError
+from parties.common.shared_randomness import Index
+from parties.vertical.engine.features import PartyFeatures
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, PrivacySpending
+from protocol.hub import Hub
+
+
+def noise_keystream(party: VerticalParty, session: bytes, purpose: str) -> Keystream:
+    """Random numbers for one purpose of one session of one party.
+
+    The seed contains names besides the entropy. So two machines with the same entropy, such as
+    copies of one snapshot, draw different noise for different parties or sessions.
+    """
+    start = party.incarnation.to_bytes(8, "big")
+    words = (party.name.encode(), start, session, purpose.encode(), party.entropy(32))
+    framed = b"".join(len(word).to_bytes(4, "big") + word for word in words)
+    return Keystream(sha256(b"vfl/noise/v1\n" + framed).digest())
+
+
+@dataclass(frozen=True, slots=True)
+class VisitNoiseSettings:
+    """Settings of the noise for one receiver.
+
+    Attributes:
+        plan: the agreed noise.
+        magnitude: largest absolute value of a number on the wire.
+        peer: the receiver, if receivers get different noise.
+    """
+
+    plan: EmbedTrain | GradNoise
+    magnitude: float
+    peer: str = ""
+
+
+class VisitNoise:
+    """Adds fresh noise whenever a row is sent, after the ledger recorded the release.
+
+    The ledger is charged for a whole row set when the first of its rows is sent, so a pass over the
+    rows needs one write. Rows that were charged but not sent before a crash stay charged.
+    """
+
+    def __init__(
+        self,
+        settings: VisitNoiseSettings,
+        ledger: PrivacyLedger,
+        ids: Sequence[bytes],
+        noise: Keystream,
+    ) -> None:
+        self._settings, self._ledger, self._noise = settings, ledger, noise
+        self._tags = ledger.tags(ids)
+        plan = settings.plan
+        self._mechanism = Mechanism("visit", peer=settings.peer, sigma=plan.sigma, clip=plan.clip)
+        self._sent = np.zeros(len(ids), np.int64)
+        self._charged = np.zeros(len(ids), np.int64)
+
+    def with_noise(self, rows: Index, within: Index, values: Tensor) -> Tensor:
+        """Clip and add noise to ``values``, [batch, width], of the rows ``rows``, [batch].
+
+        The noise is constant in the gradient, so that gradients pass through. ``within``, [rows],
+        is the row set to charge.
+
+        Returns:
+            The noisy values, [batch, width].
+
+        Raises:
+            PolicyError: a row would be released more often than agreed.
+        """
+        np.add.at(self._sent, rows, 1)  # one request may contain a row twice
+        if (self._sent[rows] > self._charged[rows]).any():
+            self._charge(rows, within)
+        plan, limit = self._settings.plan, self._settings.magnitude
+        if plan.clip is not None:
+            values = clip_rows(values, plan.clip)
+        return torch.clamp(add_noise(values, plan.sigma, self._noise), -limit, limit)
+
+    def _charge(self, now: Index, within: Index) -> None:
+        """Charge the rows that are sent now, and the next visit of the others in the row set."""
+        rows = np.union1d(now, within)
+        wanted = self._sent[rows] + ~np.isin(rows, now)
+        times = np.maximum(wanted - self._charged[rows], 0)
+        tags = [self._tags[row] for row in rows.tolist()]
+        self._ledger.charge(tags, self._mechanism, times, self._allow)
+        self._charged[rows] += times
+
+    def _allow(self, spent: PrivacySpending) -> None:
+        limit = self._settings.plan.visits
+        if limit is not None and spent.releases > limit:
+            raise PolicyError(
+                f"privacy: a row would be released {spent.releases} times, but {limit} are agreed",
+                "agree on more visits or fewer epochs; the ledger counts earlier runs here too",
+            )
+
+
+def gradient_noise(
+    party: VerticalParty, hub: Hub, features: PartyFeatures
+) -> dict[str, VisitNoise]:
+    """The agreed noise on the gradients for each passive party, by party.
+
+    The result is empty if the agreement has no ``privacy.grad_noise``.
+    """
+    plan = party.agreement.privacy.grad_noise
+    if plan is None:
+        return {}
+    ledger, ids, noises = PrivacyLedger(party.state, party.entropy), features.ids(), {}
+    for name, channel in hub.channels.items():
+        settings = VisitNoiseSettings(plan, party.agreement.limits.magnitude, name)
+        noise = noise_keystream(party, channel.session or b"", f"gradients for {name}")
+        noises[name] = VisitNoise(settings, ledger, ids, noise)
+    return noises

@@ -1,0 +1,86 @@
+"""Metrics of three language models, computed by hand: against Retrain, and after relearning."""
+
+import math
+
+import pytest
+import torch
+
+from parties.horizontal.evaluation.outcome import ModelOutcome
+from parties.horizontal.local.local_task import RowMetrics
+from parties.horizontal.local.score_histogram import score_histogram
+from parties.language.evaluation.metrics import language_metrics
+from unlearning.audit.metric import Metric
+
+RATIOS = {
+    "original": [0.1, 0.2, 0.3, 0.4],
+    "npo": [0.1, 0.2, 0.9, 1.0],
+    "retrain": [0.8, 0.9, 1.0, 1.1],
+}
+LEAKS = {"original": 0.2, "npo": 0.5, "retrain": 0.4}
+RELEARNED = {"original": (0.5, 0.6), "npo": (0.1, 0.4), "retrain": (0.05, 0.2)}
+
+
+def score(rows: int, right: int, chance: float) -> RowMetrics:
+    """Metrics of rows that all have the probability ``chance`` per token."""
+    odds = score_histogram(torch.full((rows,), math.log(chance / (1 - chance))))
+    return RowMetrics(rows, right, -rows * math.log(chance), odds, rows * chance)
+
+
+def outcome(name: str, chance: float, right: int) -> ModelOutcome:
+    before, after = RELEARNED[name]
+    scores = {
+        "forgotten": {"ash": score(4, right, chance), "elm": score(12, 0, chance)},
+        "retained": {"ash": score(6, 3, 0.5), "elm": RowMetrics(0, 0, 0.0)},
+        "test": {"ash": score(10, 0, 0.1), "elm": score(10, 0, 0.1)},
+    }
+    marks = {
+        "ratios": RATIOS[name],
+        "leak_auc": LEAKS[name],
+        "leak_texts": 3,
+        "questions": 4,
+        "relearned_before": before,
+        "relearned": after,
+        "relearned_texts": 3,
+    }
+    return ModelOutcome(name, None, 1.0, 1, scores, {}, [], benchmark_metrics=marks)
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, dict[str, Metric]]:
+    outcomes = [outcome("original", 0.9, 4), outcome("npo", 0.2, 1), outcome("retrain", 0.1, 0)]
+    return {
+        name: {each.name: each for each in some}
+        for name, some in language_metrics(outcomes).items()
+    }
+
+
+def test_metrics_of_clients_are_weighted_by_rows(found: dict[str, dict[str, Metric]]) -> None:
+    known = found["original"]
+    assert known["text_probability"].value == pytest.approx(0.9)
+    assert known["text_probability"].retrain_mean == pytest.approx(0.1)
+    assert known["text_probability"].n == 16
+    assert known["text_verbatim"].value == 4 / 16
+    assert known["text_loss"].value == pytest.approx(-math.log(0.9))
+    assert known["text_retained_probability"].value == pytest.approx(0.5)
+    assert known["membership_auc"].value == 1.0
+    assert found["retrain"]["membership_auc"].value == 0.5
+    assert known["odds_to_retrain"].value == 1.0
+
+
+def test_forget_quality_and_privacy_leak_compare_with_retrain(
+    found: dict[str, dict[str, Metric]],
+) -> None:
+    distances = [found[name]["forget_distance"].value for name in ("original", "npo")]
+    assert distances == [1.0, 0.5]
+    assert found["npo"]["privacy_leak"].value == pytest.approx(100 * (0.5 - 0.4) / 0.4)
+    assert "forget_distance" not in found["retrain"], "there is no other Retrain"
+
+
+def test_relearned_share_is_relative_to_the_lost_knowledge(
+    found: dict[str, dict[str, Metric]],
+) -> None:
+    assert found["npo"]["relearned_share"].value == pytest.approx((0.4 - 0.1) / (0.5 - 0.1))
+    assert found["npo"]["relearned_share"].retrain_mean == pytest.approx(0.15 / 0.45)
+    assert found["original"]["relearned_share"].value is None, "it lost nothing"
+    assert found["npo"]["relearned_share"].n == 3
+    assert found["npo"]["relearned"].gap == pytest.approx(0.2)

@@ -1,0 +1,71 @@
+"""Tests of the set-up of a party: what is shown while its data is read, and that its columns are those agreed."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from three_parties import agreement, certify, party, write_data
+
+from parties.common.errors import DataError, exit_code
+from parties.session import handshake
+from parties.session.memory_port import MemoryPort
+from protocol.errors import ProtocolError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    write_data(tmp_path)
+    certify(tmp_path)
+    return tmp_path
+
+
+def agreed(columns: int) -> dict[str, Any]:
+    plan = agreement()
+    plan["parties"]["left"]["columns"] = columns
+    return plan
+
+
+def test_rows_are_counted_while_they_are_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parties.common.progress.REPORT_INTERVAL", 0.0)
+    monkeypatch.setattr("parties.data.sources.csv_source._BLOCK", 1000)
+    events: list[Any] = []
+    party(folder, "hub", agreement(), events)
+    counts = [event["done"] for event in events if event.get("phase") == "reading data"]
+    assert len(counts) > 5
+    assert (counts[0], counts[-1]) == (0, 240)
+    assert counts == sorted(counts)
+
+
+def test_other_columns_than_agreed_are_refused(folder: Path) -> None:
+    party(folder, "left", agreed(3), [])
+    with pytest.raises(DataError, match="3 feature columns, but the agreement has columns = 4"):
+        party(folder, "left", agreed(4), [])
+
+
+def test_parties_that_agreed_on_other_columns_notice_at_the_greeting(folder: Path) -> None:
+    hub, left = party(folder, "hub", agreed(3), []), party(folder, "left", agreement(), [])
+    port = MemoryPort()
+    with ThreadPoolExecutor(1) as pool:
+        led = pool.submit(handshake.accept_spokes, hub, port)
+        with pytest.raises(ProtocolError, match=r"parties\.left\.columns is 3 at hub and None"):
+            handshake.join_hub(left, lambda: port.connect("left"))
+        refused = led.exception(10)
+    assert refused is not None
+    assert exit_code(refused) == 6
+
+
+def test_a_column_without_a_declared_range_is_refused_before_anybody_is_dialled(
+    folder: Path,
+) -> None:
+    plan = agreement(preprocessing="declared")
+    party(folder, "left", plan, [])  # its settings declare x, y and z
+    table = folder / "left.csv"
+    table.write_text(table.read_text().replace("id,x,y,z", "id,x,y,height"))
+    with pytest.raises(DataError, match="no range of 'height'") as caught:
+        party(folder, "left", plan, [])
+    assert exit_code(caught.value) == 4
+    assert "ranges" in str(caught.value.hint)

@@ -1,0 +1,202 @@
+"""A whole federation inside a test: real certificates, real PSI, memory lines, halves in reach."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import torch
+
+from configs.agreement import VerticalAgreement
+from configs.party_settings import VerticalPartySettings
+from configs.schema import VerticalConfig, validate_table
+from parties.common.errors import abort_reason
+from parties.session import handshake
+from parties.session.checkpoint import CheckpointOffer
+from parties.session.memory_port import MemoryPort
+from parties.session.setup import StartOptions
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.passive import PassiveSession
+from parties.vertical.resume import party_checkpoints, start_split_model
+from parties.vertical.setup import set_up_party
+from protocol import vfl_pb2
+from protocol.errors import ProtocolError
+from protocol.keyring import issue_certificate, make_authority
+
+PARTIES = ("hub", "left", "right")
+STATISTICS = "public.json"
+# FedORA as it is printed: from the original, plain steps that follow the change of the parameters.
+PAPER: dict[str, Any] = {
+    "policy": "uniform",  # no look sets γ
+    "start": "original",
+    "primal": "plain",
+    "anneal": False,
+    "adaptive": {},
+    "calibrate": False,
+}
+
+
+LIMITS = {
+    "join_seconds": 20.0,
+    "step_seconds": 10.0,
+    "idle_seconds": 60.0,  # a figure takes long where all cores are taken
+    "rejoin_seconds": 0.0,
+    "checkpoint_seconds": 0.0,
+}
+
+
+def agreement(**changes: Any) -> dict[str, Any]:
+    """A small agreement of three parties, all with features; ``changes`` replace whole tables."""
+    return {
+        "federation": "trio",
+        "seed": 5,
+        "dtype": "float64",
+        "parties": {
+            "hub": {"role": "active", "width": 3, "bottom": {"kind": "mlp", "hidden": [5]}},
+            "left": {"role": "passive", "width": 4, "bottom": {"kind": "mlp", "hidden": [6]}},
+            "right": {"role": "passive", "width": 2, "bottom": {"kind": "mlp", "hidden": []}},
+        },
+        "labels": {"classes": ["a", "b", "c"]},
+        "psi": {"minimum": 10},
+        "training": {"learning_rate": 0.01, "batch": 16, "epochs": 2},
+        "limits": LIMITS,
+        **changes,
+    }
+
+
+def write_data(folder: Path, rows: int = 240) -> None:
+    """Three tables about partly the same people, in different orders."""
+    generator = np.random.default_rng(3)
+    label = generator.integers(0, 3, rows)
+    for number, name in enumerate(PARTIES):
+        values = generator.normal(size=(rows, 3)) + label[:, None] * (number + 1) / 2
+        chosen = generator.permutation(rows)[: rows - 10 * number]
+        lines = ["id,x,y,z" + (",label" if name == "hub" else "")]
+        for row in chosen:
+            cells = [f"p{row}", *(f"{value:.6f}" for value in values[row])]
+            lines.append(",".join([*cells, *(["abc"[label[row]]] if name == "hub" else [])]))
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+
+def party_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, VerticalPartySettings]:
+    """Party settings for the files of ``write_data``; ``requests`` have an ID file each."""
+    plan = {name: {"kind": "csv", "path": f"{name}.csv"} for name in PARTIES}
+    for data in plan.values():
+        data["id"] = {"columns": ["id"]}  # type: ignore[assignment]
+        data["ranges"] = {name: [-4, 8] for name in "xyz"}  # type: ignore[assignment]
+    plan["hub"]["label"] = "label"
+    apart = {"statistics": str(folder / STATISTICS)} if (folder / STATISTICS).exists() else {}
+    files = {"hub": {name: str(folder / f"{name}.txt") for name in requests}}
+    return {
+        name: validate_table(
+            VerticalPartySettings,
+            {
+                "folder": str(folder),
+                "data": data,
+                "unlearn": files.get(name, {}),
+                **(apart if name != "hub" else {}),
+            },
+            folder,
+            "",
+        )
+        for name, data in plan.items()
+    }
+
+
+def public_statistics(folder: Path) -> None:
+    """Write statistics for preprocessing, which the settings of the passive parties then name."""
+    numeric = [{"column": name, "median": 0, "mean": 0.5, "scale": 2} for name in "xyz"]
+    found = {"numeric": numeric, "categorical": [], "image": None}
+    (folder / STATISTICS).write_text(json.dumps(found))
+
+
+def party(
+    folder: Path,
+    name: str,
+    plan: Mapping[str, Any],
+    events: list[Any],
+    requests: Iterable[str] = (),
+) -> VerticalParty:
+    """One party, set up."""
+    read = validate_table(VerticalAgreement, dict(plan), folder, "")
+    config = VerticalConfig(folder / "trio.toml", read, party_settings(folder, requests))
+    place = StartOptions(folder / "runs", folder, folder / "certs")
+    return set_up_party(config, name, place, events.append)
+
+
+def certify(folder: Path) -> None:
+    """Certificates for all."""
+    make_authority(folder / "certs", "trio")
+    for name in PARTIES:
+        issue_certificate(folder / "certs", "trio", name)
+
+
+@contextmanager
+def open_split_model(
+    folder: Path, rows: int = 240, **changes: Any
+) -> Iterator[tuple[SplitModel, dict[str, PassiveSession]]]:
+    """The active party's federation, and the passive parties that answer it."""
+    write_data(folder, rows)
+    certify(folder)
+    plan, port = agreement(**changes), MemoryPort()
+    answerers: dict[str, PassiveSession] = {}
+
+    def answer(name: str) -> None:
+        us = party(folder, name, plan, [])
+        channel = handshake.join_hub(us, lambda: port.connect(name), CheckpointOffer(), 20.0)
+        try:
+            answerers[name] = PassiveSession(us, channel, party_checkpoints(us))
+            while answerers[name].handle(channel.receive(20.0)):
+                pass
+        except ProtocolError as error:
+            channel.abort(*abort_reason(error))  # if anybody hears it: the test may have ended
+
+    threads = [Thread(target=answer, args=(name,), daemon=True) for name in ("left", "right")]
+    for thread in threads:
+        thread.start()
+    us = party(folder, "hub", plan, [])
+    hub, offers = handshake.accept_spokes(us, port, 20.0)
+    leading = start_split_model(us, hub, offers)
+    try:
+        yield leading, answerers
+    finally:
+        hub.abort("test", "over")
+        hub.close()
+        for thread in threads:
+            thread.join(10)
+
+
+def networks(
+    leading: SplitModel, answerers: Mapping[str, PassiveSession]
+) -> dict[str, torch.nn.Module]:
+    """Every party's network."""
+    halves = {name: each._state.local_model for name, each in answerers.items()} | {
+        "hub": leading.local_model
+    }
+    return {name: half.model.network for name, half in halves.items()}
+
+
+def inputs(leading: SplitModel, answerers: Mapping[str, PassiveSession]) -> dict[str, torch.Tensor]:
+    """Every party's features of the common rows."""
+    halves = {name: each._state.local_model for name, each in answerers.items()} | {
+        "hub": leading.local_model
+    }
+    return {name: half.model.inputs.values for name, half in halves.items()}  # type: ignore[union-attr]
+
+
+def now() -> datetime:
+    """The clock."""
+    return datetime.now(UTC)
+
+
+def forget_some(leading: SplitModel, count: int = 20) -> None:
+    """Name the first rows of D as those to forget."""
+    leading.forget(np.sort(leading.rows.train[:count]))
+
+
+TRAIN, UNLEARN = vfl_pb2.TRAIN, vfl_pb2.UNLEARN
