@@ -1,1 +1,1 @@
-"""The role programs and the command line: the only place where the subjects meet."""
+"""Everything beside the core packages: modes, data, requests, reports, checks, command line."""

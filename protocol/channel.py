@@ -194,7 +194,7 @@ class Channel:
         self.line.close()
 
     def cut(self) -> None:
-        """Close both directions of the line at once."""
+        """Close both directions of the line immediately."""
         self.line.cut()
 
     def _next(self, timeout: float) -> tuple[FrameDigest, vfl_pb2.Envelope, Message]:

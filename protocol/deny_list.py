@@ -1,4 +1,4 @@
-"""Deny list: a file with the pins of keys that are not trusted any more, also during a run."""
+"""Deny list: a file with the pins of keys that are no longer trusted, read again during a run."""
 
 import re
 import stat
@@ -26,7 +26,7 @@ class DenyList:
     _read: tuple[_State, frozenset[str]] | None = field(default=None, repr=False)
 
     def pins(self) -> frozenset[str]:
-        """Return the pins that the file has now.
+        """Return all pins in the file's present content.
 
         Raises:
             IdentityError: the file is absent, unreadable or too large, or a line is not a pin.

@@ -64,7 +64,7 @@ class GrpcLine:
         Args:
             peer: name in the peer's certificate; None at a spoke.
             received: the frames that the stream received.
-            cancel: ends the stream at once.
+            cancel: ends the stream immediately.
             check_certificates: raises ``IdentityError`` if a certificate is no longer valid.
             timeouts: of this line.
         """
@@ -119,7 +119,7 @@ class GrpcLine:
         self.outbox.end()
 
     def cut(self) -> None:
-        """End both directions at once."""
+        """End both directions immediately."""
         self._cancel()
         self.end(None)
 

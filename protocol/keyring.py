@@ -235,7 +235,7 @@ def make_trust(
     denied: Sequence[str] = (),
     denied_file: Path | None = None,
 ) -> Trust:
-    """Return the trust in this keyring's authority, with pinned and denied keys."""
+    """Return the rules for trusting certificates: the authority, pins and denied keys."""
     file = DenyList(denied_file) if denied_file else None
     return Trust(federation, keyring.authority, pins, frozenset(denied), file)
 

@@ -42,7 +42,7 @@ class Line(Protocol):
         """Stop sending; frames that were sent still arrive."""
 
     def cut(self) -> None:
-        """Close both directions at once, so that the peer may open a new line."""
+        """Close both directions immediately, so that the peer may open a new line."""
 
 
 class FrameQueue:
@@ -167,7 +167,7 @@ class MemoryLine:
         self._outbox.end()
 
     def cut(self) -> None:
-        """End both directions."""
+        """End both directions immediately."""
         self._outbox.end()
         self._inbox.end()
 

@@ -95,7 +95,7 @@ WITH_TENSOR: frozenset[type[Body]] = frozenset(  # with one tensor; all others h
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A generated class of ``vfl.proto`` and its tensors."""
+    """A message body, which is an instance of a class of ``vfl.proto``, and its tensors."""
 
     body: Body
     tensors: tuple[Tensor, ...] = ()

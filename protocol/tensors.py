@@ -66,7 +66,10 @@ def _size(shape: vfl_pb2.TensorShape, fault: type[ProtocolError]) -> int:
 def unpack_tensors(
     shapes: Sequence[vfl_pb2.TensorShape], sizes: Sequence[int], payload: Tensor
 ) -> tuple[Tensor, ...]:
-    """Return views of ``payload`` ``[bytes]`` as the described tensors of ``sizes`` bytes."""
+    """Return the described tensors as views of ``payload`` ``[bytes]``.
+
+    ``sizes`` are the bytes of each tensor. Each tensor has the shape that ``shapes`` describes.
+    """
     tensors, start = [], 0
     for shape, size in zip(shapes, sizes, strict=True):
         part = payload[start : start + size].view(DTYPES[shape.dtype])

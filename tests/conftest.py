@@ -1,4 +1,4 @@
-"""What tests share: certificates made once, and connected lines of both transports."""
+"""Shared fixtures: certificates, ports, and connected lines over memory and gRPC."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 from cryptography.x509 import Certificate
-from desk import HUB, SPOKE, Desk, furnish
 from hypothesis import HealthCheck, settings
+from party_folder import HUB, SPOKE, PartyFolder, make_party_folder
 
 from parties.session.simulation import reserved_port
 from protocol.errors import IdentityError
@@ -38,7 +38,7 @@ class Lines(NamedTuple):
 
 @pytest.fixture(scope="session")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority and the keys of every party; made once, never changed."""
+    """A folder with an authority and the keys of all parties; no test changes it."""
     folder = tmp_path_factory.mktemp("keys") / "trial"
     make_authority(folder, FEDERATION)
     for name in PARTIES:
@@ -48,15 +48,15 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """A port of the loopback for a module's processes."""
+    """A free port of the loopback for the processes of a test module."""
     with reserved_port() as found:
         yield found
 
 
 @pytest.fixture
-def desk(tmp_path: Path, keys: Path) -> Desk:
-    """A party's folder for the doctor."""
-    return furnish(tmp_path, keys)
+def party_folder(tmp_path: Path, keys: Path) -> PartyFolder:
+    """A party's folder for ``vfl doctor``."""
+    return make_party_folder(tmp_path, keys)
 
 
 @contextmanager
@@ -95,7 +95,7 @@ Dial = Callable[..., GrpcLine]
 
 @pytest.fixture
 def dialled(keys: Path) -> Iterator[Dial]:
-    """Dials as any party; the lines are cut at the end."""
+    """Return a function that dials as any party; the lines are cut at the end."""
     lines: list[GrpcLine] = []
 
     def go(
@@ -111,7 +111,7 @@ def dialled(keys: Path) -> Iterator[Dial]:
 
 @pytest.fixture(params=["memory", "grpc"])
 def lines(request: pytest.FixtureRequest, keys: Path, tmp_path: Path) -> Iterator[Lines]:
-    """A connected line, over every transport."""
+    """A connected line, over memory and over gRPC."""
     if request.param == "memory":
         yield Lines(*memory_lines(SPOKE))
         return

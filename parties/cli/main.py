@@ -71,8 +71,9 @@ class _Run:
 
 
 @party_app.command(
+    "vfl-party",
     cls=CheckedCommand,
-    epilog="Example: vfl-party --role passive --config run.toml --party shop --hub bank:7700",
+    epilog="Example: vfl-party --role passive --config people.toml --party shop --hub bank:7700",
 )
 def party_command(  # noqa: PLR0913  a command has the options that it has
     *,
@@ -99,16 +100,17 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Run one party of a federation on this machine.
 
-    The active party has the labels, listens, leads and writes the report; passive parties connect
-    to it. In the horizontal and LLM modes, the server listens and clients connect. Start the
-    parties in any order. Each party needs the agreement, its settings (in the same file, or in
+    The active party has the labels, listens, leads and writes the report;
+    passive parties connect to it. In the horizontal and LLM modes, the server
+    listens and clients connect. Start the parties in any order. Each party
+    needs the agreement, its settings (in the same file, or in
     PARTY.party.toml beside it) and its certificates.
 
-    After a crash, run the same command to resume from the last checkpoint that all parties have.
-    SIGTERM stops the run with exit code 0.
+    After a crash, run the same command to resume from the last checkpoint
+    that all parties have. SIGTERM stops the run with exit code 0.
 
-    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage or limit, 8 policy,
-    9 integrity.
+    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage or
+    limit, 8 policy, 9 integrity.
     """
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     run = _Run(role, config, party, hub, data, certificates, out, changes or [], begin)
@@ -166,7 +168,7 @@ def _run_mode(
     return run_vertical_party(config, party, options, hub, listener)
 
 
-@simulate_app.command(cls=CheckedCommand)
+@simulate_app.command("vfl-sim", cls=CheckedCommand)
 def simulate_command(  # noqa: PLR0913  a command has the options that it has
     *,
     config: Annotated[
@@ -189,9 +191,9 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Run all parties of an agreement on this machine, for a trial.
 
-    Each party is a process; the processes connect over loopback with mutual TLS, as between
-    machines. Temporary certificates are made for the run. After a crash, run the same command to
-    resume from the last checkpoint.
+    Each party is a process; the processes connect over loopback with mutual
+    TLS, as between machines. Temporary certificates are made for the run.
+    After a crash, run the same command to resume from the last checkpoint.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
     plan = (config, tuple(changes or ()), out, data, begin)
@@ -254,10 +256,16 @@ def _in_process(plan: "SimulationPlan", listener: "ProgressListener") -> dict[st
     return run_in_process(plan, listener)
 
 
-app.command("doctor")(doctor_command)
-app.command("simulate")(simulate_command)
-app.command("predict")(predict_command)
-app.command("report")(report_command)
+app.command("doctor", epilog="Example: vfl doctor people.toml --party bank --data-full")(
+    doctor_command
+)
+app.command("simulate", epilog="Example: vfl simulate configs/vertical/digits.toml")(
+    simulate_command
+)
+app.command(
+    "predict", epilog="Example: vfl predict people.toml --party bank --out predictions.csv"
+)(predict_command)
+app.command("report", epilog="Example: vfl report runs/people")(report_command)
 app.add_typer(certs_app, name="certs")
 app.add_typer(language_app, name="language")
 app.add_typer(bench_app, name="bench")

@@ -65,7 +65,7 @@ BeginOption = Annotated[
     Begin,
     typer.Option(
         "--begin",
-        help="Resume from checkpoints if there are any (auto), remove them, or require them.",
+        help="Resume if there are checkpoints (auto), remove them (fresh), require them (resume).",
     ),
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]

@@ -1,1 +1,1 @@
-"""Reading, preprocessing and splitting the data of one party."""
+"""Data of one party: reading, checking, preprocessing, partitioning, and predictions as files."""

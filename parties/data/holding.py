@@ -1,4 +1,4 @@
-"""The holding: all that one party brings to the table, read from its own files and checked."""
+"""The holding of a party: its rows with IDs, features and labels, read and checked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,15 +47,15 @@ from parties.data.sources.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Holding:
-    """The rows of one party; its repr shows none, since rows are personal.
+    """The rows of one party; ``repr`` shows no row, because rows are personal data.
 
     Attributes:
-        ids: normalised and unique.
-        in_test: [rows], True where the row comes from the official test file.
-        table: [rows] of feature columns.
-        images: [rows, channels, h, w], pixels from 0 to 1.
-        labels: [rows], class index; only at the active party.
-        digest: SHA-256 of what was read; another one means that the data changed.
+        ids: normalised, unique IDs.
+        in_test: ``[rows]``, True if the row is from the test file.
+        table: feature columns, with one line per row.
+        images: ``[rows, channels, h, w]``, pixels from 0 to 1.
+        labels: ``[rows]``, class indices; only at the active party.
+        digest: SHA-256 of the data that was read; it changes with the data.
     """
 
     ids: Sequence[bytes]
@@ -73,12 +73,12 @@ class Holding:
 
     @property
     def numeric(self) -> tuple[str, ...]:
-        """The numeric columns of ``table``."""
+        """Names of the numeric columns of ``table``."""
         return () if self.table is None else self.table.numeric
 
     @property
     def categorical(self) -> tuple[str, ...]:
-        """The other columns of ``table``."""
+        """Names of the categorical columns of ``table``."""
         return () if self.table is None else tuple(self.table.categorical)
 
 
@@ -88,39 +88,41 @@ def read_holding(
     folder: Path,
     classes: Sequence[str],
     active: bool,
-    varied: bool = True,
+    several_classes: bool = True,
     progress: Progress = lambda _: None,
 ) -> Holding:
-    """Read what the party settings describe; relative paths begin in ``folder``.
+    """Read the data that the party settings describe; relative paths start at ``folder``.
 
-    An ``active`` party brings labels; ``varied``: of more than one class, as who has all must.
+    An ``active`` party has labels. With ``several_classes`` the labels must be of two classes at
+    least; a client of horizontal federated learning may hold a single class.
 
     Raises:
-        DataError: the data cannot be used; the message holds no value and no ID of a row.
-        ResourceError: there is more of it than the party settings allow.
-        IntegrityError: it changed while it was read.
-        StorageError: there is no room for large columns.
+        DataError: the data cannot be used; the message contains no value and no ID of a row.
+        ResourceError: the data exceeds a limit in the party settings.
+        IntegrityError: a file changed while it was read.
+        StorageError: the temporary folder has no space for large columns.
     """
     _refuse_misplaced_labels(data, active)
     records = _records(data, folder, classes, progress)
     if isinstance(data, ImageSettings) and data.noise is not None:
         records = add_feature_noise(records, data.noise)
-    later = duplicate_ids(records.ids)
-    if later and not (isinstance(data, TableSettings) and data.dedupe):
-        raise _duplicates(records, later)
+    duplicates = duplicate_ids(records.ids)
+    if duplicates and not (isinstance(data, TableSettings) and data.dedupe):
+        raise _duplicate_error(records, duplicates)
     holding = Holding(
         ids=records.ids,
         in_test=records.in_test(),
         table=records.table,
         images=records.images,
-        labels=_labels(records, classes, varied=varied) if active else None,
+        labels=_labels(records, classes, several_classes=several_classes) if active else None,
         digest=records.digest,
     )
     if not active and holding.table is None and holding.images is None:
-        raise DataError("a passive party brings features, and the party's data has none")
-    if later:
-        holding = _taken(holding, np.delete(np.arange(len(holding)), [row for _, row in later]))
-    return holding if data.sample is None else _sampled(holding, data.sample)
+        raise DataError("a passive party needs features, and the party's data has none")
+    if duplicates:
+        repeated = [row for _, row in duplicates]
+        holding = _select_rows(holding, np.delete(np.arange(len(holding)), repeated))
+    return holding if data.sample is None else _sample_rows(holding, data.sample)
 
 
 def _refuse_misplaced_labels(data: Data, active: bool) -> None:
@@ -128,7 +130,7 @@ def _refuse_misplaced_labels(data: Data, active: bool) -> None:
     if label and not active:
         raise DataError(
             "labels at a passive party",
-            "only the active party has labels: remove label from the party settings",
+            "only the active party has labels; remove label from the party settings",
         )
     if active and not label:
         option = "labels" if isinstance(data, IdxData) else "label"
@@ -137,18 +139,18 @@ def _refuse_misplaced_labels(data: Data, active: bool) -> None:
         )
 
 
-def _records(  # noqa: C901, PLR0911  one for each kind
+def _records(  # noqa: C901, PLR0911  one case for each source
     data: Data, folder: Path, classes: Sequence[str], progress: Progress
 ) -> Records:
     match data:
         case CsvData():
             return read_csv(data, folder, classes, progress)
         case ParquetData():
-            from parties.data.sources.parquet_source import read_parquet  # noqa: PLC0415  large
+            from parties.data.sources.parquet_source import read_parquet  # noqa: PLC0415  large import
 
             return read_parquet(data, folder, classes, progress)
         case SqlData():
-            from parties.data.sources.sql_source import read_sql  # noqa: PLC0415  large
+            from parties.data.sources.sql_source import read_sql  # noqa: PLC0415  large import
 
             return read_sql(data, folder, classes, progress)
         case NumpyData():
@@ -162,7 +164,7 @@ def _records(  # noqa: C901, PLR0911  one for each kind
         case CifarData():
             return read_cifar(data, folder, classes)
         case SvhnData():
-            from parties.data.sources.svhn_source import read_svhn  # noqa: PLC0415  scipy.io is slow
+            from parties.data.sources.svhn_source import read_svhn  # noqa: PLC0415  slow
 
             return read_svhn(data, folder, classes)
         case TinyImageNetData():
@@ -174,39 +176,41 @@ def _records(  # noqa: C901, PLR0911  one for each kind
     assert_never(data)
 
 
-def _duplicates(records: Records, pairs: Sequence[tuple[int, int]]) -> DataError:
+def _duplicate_error(records: Records, pairs: Sequence[tuple[int, int]]) -> DataError:
     shown = "; ".join(
         f"{records.place(earlier)} and {records.place(row)}" for earlier, row in pairs[:MAX_SHOWN]
     )
     more = "; ..." if len(pairs) > MAX_SHOWN else ""
     return DataError(
         f"{len(pairs)} duplicate IDs: {shown}{more}",
-        "IDs are compared after Unicode NFKC, without outer blanks; keep one row for each, or let "
-        'tables keep the first with dedupe = "first"',
+        "IDs are compared after Unicode NFKC and without outer blanks; keep one row per ID, or "
+        'set dedupe = "first" for a table to keep the first row',
     )
 
 
-def _labels(records: Records, classes: Sequence[str], *, varied: bool) -> Index:
+def _labels(records: Records, classes: Sequence[str], *, several_classes: bool) -> Index:
     labels = records.labels
     if labels is None:
         raise DataError("the active party's data has no labels")
-    for code, fault in ((ABSENT, "no label"), (UNKNOWN, "a label that is no class")):
+    for code, fault in ((ABSENT, "no label"), (UNKNOWN, "an unknown label")):
         faulty = np.flatnonzero(labels == code)
         if len(faulty):
             raise DataError(
                 f"{fault} in {records.places(faulty)}", f"the classes are {', '.join(classes)}"
             )
-    if varied and (labels == labels[0]).all():
-        raise DataError("all rows have the same label", "there is nothing to learn")
+    if several_classes and (labels == labels[0]).all():
+        raise DataError("all rows have the same label", "training needs at least two classes")
     return labels
 
 
-def _sampled(holding: Holding, sample: SampleSettings) -> Holding:
+def _sample_rows(holding: Holding, sample: SampleSettings) -> Holding:
     count = max(1, round(sample.fraction * len(holding)))
-    return _taken(holding, np.random.default_rng(sample.seed).permutation(len(holding))[:count])
+    return _select_rows(
+        holding, np.random.default_rng(sample.seed).permutation(len(holding))[:count]
+    )
 
 
-def _taken(holding: Holding, rows: Index) -> Holding:
+def _select_rows(holding: Holding, rows: Index) -> Holding:
     return Holding(
         ids=select_ids(holding.ids, rows),
         in_test=holding.in_test[rows],

@@ -1,4 +1,4 @@
-"""Predictions as they leave us: one row a requested ID, in CSV, Parquet or JSON."""
+"""Predictions for requested IDs, written as CSV, Parquet or JSON with one row per ID."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -16,19 +16,22 @@ from configs.errors import ConfigError
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
 
-PREDICTED, NOT_HELD = "predicted", "not held by all parties"  # by whom not is nobody's business
+PREDICTED, NOT_HELD = (
+    "predicted",
+    "not held by all parties",
+)  # does not reveal which party lacks the row
 SUFFIXES = (".csv", ".parquet")
 Probabilities: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Predictions:
-    """What the model says of every requested ID.
+    """Class probabilities for every requested ID.
 
     Attributes:
-        texts: the IDs as they were asked.
-        classes: names, in the agreement's order.
-        probabilities: [rows, classes], NaN where the row is not held by all parties.
+        texts: the IDs as written in the request.
+        classes: names of the classes, in the order of the agreement.
+        probabilities: ``[rows, classes]``, NaN if a party does not hold the row.
     """
 
     texts: Sequence[str]
@@ -37,18 +40,18 @@ class Predictions:
 
     @property
     def held(self) -> NDArray[np.bool_]:
-        """[rows], whether all parties hold the row."""
+        """Whether all parties hold the row, ``[rows]``."""
         return np.isfinite(self.probabilities[:, 0])
 
     def rows(self) -> Iterator[tuple[str, str | None, Sequence[float] | None]]:
-        """ID, most probable class and probabilities; None where it is not held by all."""
+        """Return ID, most probable class and probabilities per row; None if a party lacks it."""
         for text, held, row in zip(self.texts, self.held, self.probabilities, strict=True):
             yield (text, self.classes[int(row.argmax())], row.tolist()) if held else (
                 text, None, None,
             )  # fmt: skip
 
     def as_json(self) -> list[dict[str, Any]]:
-        """One object an ID."""
+        """Return one JSON object per ID."""
         return [
             {"id": text, "status": NOT_HELD}
             if row is None
@@ -63,47 +66,52 @@ class Predictions:
 
 
 def check_output_path(path: Path, *, force: bool) -> None:
-    """Refuse before any work what cannot be written after it.
+    """Check an output path before the predictions are computed.
 
     Raises:
-        ConfigError: its ending is no format of ours.
-        StorageError: it exists, or its folder does not.
+        ConfigError: the suffix names no known format.
+        StorageError: the file exists and ``force`` is not set, or its folder does not exist.
     """
     if path.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"{path} ends in neither {' nor '.join(SUFFIXES)}", "--out says which")
+        raise ConfigError(
+            f"{path} ends in neither {' nor '.join(SUFFIXES)}",
+            "choose one of these endings with --out",
+        )
     if path.exists() and not force:
         raise StorageError(f"{path} exists", "choose another file, or overwrite it with --force")
     if not path.parent.is_dir():
-        raise StorageError(f"no folder {path.parent}", "make it first")
+        raise StorageError(f"no folder {path.parent}", "create the folder first")
 
 
-def write_predictions(path: Path, found: Predictions) -> None:
-    """Write the file as a whole; raises ``StorageError``."""
-    write_atomically(path, _parquet(found) if path.suffix.lower() == ".parquet" else _csv(found))
+def write_predictions(path: Path, predictions: Predictions) -> None:
+    """Write the predictions to a file, atomically. Raises ``StorageError`` if this fails."""
+    write_atomically(
+        path, _parquet(predictions) if path.suffix.lower() == ".parquet" else _csv(predictions)
+    )
 
 
-def _csv(found: Predictions) -> bytes:
+def _csv(predictions: Predictions) -> bytes:
     text = StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["id", "status", "class", *(f"p_{name}" for name in found.classes)])
-    for identity, name, row in found.rows():
+    table.writerow(["id", "status", "class", *(f"p_{name}" for name in predictions.classes)])
+    for identity, name, row in predictions.rows():
         if row is None:
-            table.writerow([identity, NOT_HELD, *[""] * (1 + len(found.classes))])
-        else:  # nine digits tell any two float32 apart
+            table.writerow([identity, NOT_HELD, *[""] * (1 + len(predictions.classes))])
+        else:  # nine digits distinguish any two float32
             table.writerow([identity, PREDICTED, name, *(f"{value:.9g}" for value in row)])
     return text.getvalue().encode()
 
 
-def _parquet(found: Predictions) -> bytes:
-    rows = list(found.rows())
+def _parquet(predictions: Predictions) -> bytes:
+    rows = list(predictions.rows())
     columns: dict[str, Any] = {
         "id": pa.array([identity for identity, *_ in rows], pa.string()),
         "status": pa.array([PREDICTED if row else NOT_HELD for *_, row in rows], pa.string()),
         "class": pa.array([name for _, name, _ in rows], pa.string()),
     }
-    absent = ~found.held
-    for at, name in enumerate(found.classes):
-        columns[f"p_{name}"] = pa.array(found.probabilities[:, at], pa.float64(), mask=absent)
+    absent = ~predictions.held
+    for at, name in enumerate(predictions.classes):
+        columns[f"p_{name}"] = pa.array(predictions.probabilities[:, at], pa.float64(), mask=absent)
     content = BytesIO()
     pq.write_table(pa.table(columns), content)
     return content.getvalue()

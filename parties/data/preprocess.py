@@ -1,7 +1,8 @@
-"""Preprocessing: one party's columns as numbers, with statistics of its own training rows alone.
+"""Preprocessing of one party's columns: imputation, scaling and one-hot encoding.
 
-Scikit-learn fits; what it found is kept as plain statistics, and one transform works from them
-alone, fitted a moment ago or read from a file. The statistics remember the rows they came from.
+Scikit-learn fits the statistics on the training rows of the party. They are stored as JSON; the
+transform needs only these statistics, fitted in this run or read from a file. The statistics
+contain information about the rows on which they were fitted.
 """
 
 from collections.abc import Sequence
@@ -24,12 +25,12 @@ from parties.data.sources.records import Index
 Features: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 MAX_CATEGORIES = 1000  # of one column
-MAX_SCALED = 1e30  # scales from the mean
+MAX_SCALED = 1e30  # largest absolute value after scaling
 
 
 @dataclass(frozen=True, slots=True)
 class NumericColumn:
-    """x → (x - mean) / scale, an absent x replaced by the median."""
+    """Scaling of a numeric column: x → (x - mean) / scale; the median replaces an absent x."""
 
     median: float
     mean: float
@@ -38,13 +39,13 @@ class NumericColumn:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FittedPreprocessing:
-    """What preprocessing learnt from the training rows.
+    """The statistics of fitted or declared preprocessing.
 
     Attributes:
-        numeric: in the order of their columns in the output.
-        categorical: categories of each column, None for an absent value; they follow.
-        image: [channels, h, w] of images, which pass unchanged.
-        warnings: what the caller may show, such as constant columns.
+        numeric: numeric columns, in the order of the output.
+        categorical: categories of each column, which follow in the output; None: absent value.
+        image: shape ``(channels, h, w)`` of images; images are not changed.
+        warnings: warnings for the user, such as constant columns.
     """
 
     numeric: dict[str, NumericColumn]
@@ -59,19 +60,20 @@ class FittedPreprocessing:
 
     @property
     def width(self) -> int:
-        """Numbers in one transformed row."""
+        """Number of values in one transformed row."""
         if self.image is not None:
             return int(np.prod(self.image))
         return len(self.numeric) + sum(map(len, self.categorical.values()))
 
     def transform(self, holding: Holding, rows: Index) -> Features:
-        """The chosen rows: [rows, width] float64, or float32 images [rows, channels, h, w].
+        """Return the transformed ``rows``, which are row indices ``[rows]``.
 
-        A category that no training row had is all zeros.
+        The result is ``[rows, width]`` in float64, or images ``[rows, channels, h, w]`` in float32.
+        A category without a training row becomes zeros.
 
         Raises:
-            DataError: the holding has other columns or images than the one fitted, or a number
-                too far from them.
+            DataError: the holding has other columns or images than the preprocessing, or a number
+                is too far from the mean.
         """
         self._refuse_other_features(holding)
         if holding.images is not None:
@@ -84,9 +86,9 @@ class FittedPreprocessing:
         return np.concatenate(blocks, axis=1)
 
     def statistics(self) -> dict[str, Any]:
-        """All of it as JSON; ``read_statistics`` is the way back.
+        """Return the statistics as JSON; ``read_statistics`` is the inverse.
 
-        Columns are in lists, whose order survives sorted keys.
+        Columns are lists, because a file with sorted keys keeps the order of a list only.
         """
         numeric = [{"column": name, **asdict(how)} for name, how in self.numeric.items()]
         categorical = [
@@ -106,10 +108,11 @@ class FittedPreprocessing:
 
 
 def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
-    """Learn medians, means, scales and categories from the given rows alone.
+    """Fit medians, means, scales and categories on ``rows``, which are row indices ``[rows]``.
 
     Raises:
-        DataError: no rows, a numeric column without a value in them, or too many categories.
+        DataError: there are no rows, a numeric column has no value in the rows, a column has too
+            many categories, or every column is constant.
     """
     if not len(rows):
         raise DataError("preprocessing has no training rows")
@@ -122,32 +125,35 @@ def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
     _refuse_unusable(chosen, holding)
     warnings = _warnings(chosen, holding)
     if len(warnings) == len(holding.numeric) + len(holding.categorical):
-        raise DataError("every column is constant in the training rows", "nothing can be learnt")
-    found = _columns(holding).fit(chosen).named_transformers_
+        raise DataError(
+            "every column is constant in the training rows", "training needs a column that varies"
+        )
+    fitted = _columns(holding).fit(chosen).named_transformers_
     return FittedPreprocessing(
-        _numeric(found["numeric"]) if holding.numeric else {},
-        _categorical(found["categorical"]) if holding.categorical else {},
+        _numeric(fitted["numeric"]) if holding.numeric else {},
+        _categorical(fitted["categorical"]) if holding.categorical else {},
         warnings=warnings,
     )
 
 
 def declared_preprocessing(holding: Holding, data: Data) -> FittedPreprocessing:
-    """What the party settings declare of its columns, without a look at any row.
+    """Return the preprocessing that the party settings declare; no row is read.
 
-    A number becomes -1 at the low end of its range and 1 at the high end, an absent one 0.
+    A number becomes -1 at the lower end of its range and 1 at the upper end; an absent number
+    becomes 0.
 
     Raises:
-        DataError: a column has no range or no vocabulary.
+        DataError: a column has no declared range or vocabulary.
     """
     if holding.images is not None:
         return FittedPreprocessing({}, {}, holding.images.shape[1:])
-    bare = [f"no range of {name!r}" for name in holding.numeric if name not in data.ranges]
-    bare += [
+    missing = [f"no range of {name!r}" for name in holding.numeric if name not in data.ranges]
+    missing += [
         f"no vocabulary of {name!r}" for name in holding.categorical if name not in data.vocabulary
     ]
-    if bare:
+    if missing:
         raise DataError(
-            f"preprocessing is declared, and the party settings declare {', '.join(bare)}",
+            f"preprocessing is declared, and the party settings declare {', '.join(missing)}",
             "add them to ranges and vocabulary of the party's data",
         )
     spans = {name: data.ranges[name] for name in holding.numeric}
@@ -162,10 +168,10 @@ def declared_preprocessing(holding: Holding, data: Data) -> FittedPreprocessing:
 
 
 def read_statistics(statistics: Any) -> FittedPreprocessing:
-    """The inverse of ``Fitted.statistics``.
+    """Return the preprocessing with the given ``statistics``, as JSON.
 
     Raises:
-        DataError: these are no statistics of a preprocessing.
+        DataError: the JSON has another form than ``FittedPreprocessing.statistics``.
     """
     try:
         numeric = {
@@ -178,7 +184,7 @@ def read_statistics(statistics: Any) -> FittedPreprocessing:
         image = statistics["image"]
         return FittedPreprocessing(numeric, known, None if image is None else tuple(image))
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError("these are no statistics of a preprocessing") from error
+        raise DataError("the statistics of the preprocessing have an invalid form") from error
 
 
 def _columns(holding: Holding) -> ColumnTransformer:
@@ -192,16 +198,16 @@ def _columns(holding: Holding) -> ColumnTransformer:
     )
 
 
-def _numeric(found: Pipeline) -> dict[str, NumericColumn]:
-    imputer, scaler = found["impute"], found["scale"]
+def _numeric(pipeline: Pipeline) -> dict[str, NumericColumn]:
+    imputer, scaler = pipeline["impute"], pipeline["scale"]
     columns = zip(imputer.statistics_, scaler.mean_, scaler.scale_, strict=True)
     numbers = (NumericColumn(*map(float, column)) for column in columns)
     return dict(zip(imputer.feature_names_in_.tolist(), numbers, strict=True))
 
 
-def _categorical(found: OneHotEncoder) -> dict[str, tuple[str | None, ...]]:
-    known = (tuple(column.tolist()) for column in found.categories_)
-    return dict(zip(found.feature_names_in_.tolist(), known, strict=True))
+def _categorical(encoder: OneHotEncoder) -> dict[str, tuple[str | None, ...]]:
+    known = (tuple(column.tolist()) for column in encoder.categories_)
+    return dict(zip(encoder.feature_names_in_.tolist(), known, strict=True))
 
 
 def _warnings(chosen: pd.DataFrame, holding: Holding) -> tuple[str, ...]:
@@ -221,30 +227,30 @@ def _refuse_unusable(chosen: pd.DataFrame, holding: Holding) -> None:
         if count > MAX_CATEGORIES:
             problems.append(f"column {name!r} has {count} categories, above {MAX_CATEGORIES}")
     if problems:
-        raise DataError("\n".join(problems), "take such columns out of the party's data")
+        raise DataError("\n".join(problems), "remove these columns from the party's data")
 
 
 def _scaled(column: "pd.Series[float]", how: NumericColumn) -> npt.NDArray[np.float64]:
-    """[rows, 1]."""
+    """Return a scaled column, ``[rows, 1]``."""
     values = column.to_numpy(np.float64)
     filled = np.where(np.isnan(values), how.median, values)
     scaled = np.divide(filled - how.mean, how.scale)
     if (np.abs(scaled) > MAX_SCALED).any():
         raise DataError(
-            f"column {column.name!r} has numbers over {MAX_SCALED:g} scales from its mean in the "
-            "training rows",
-            "correct them; such numbers overflow in float32",
+            f"column {column.name!r} has numbers more than {MAX_SCALED:g} scales from the mean of "
+            "the training rows",
+            "correct these numbers; they would overflow in float32",
         )
     return scaled[:, None]
 
 
 def _texts(column: "pd.Series[str]") -> "pd.Series[str]":
-    """Every absent value as None, whichever of its marks pandas chose."""
+    """Return a column in which every absent value is None; pandas has several marks for it."""
     return column.astype(object).where(column.notna(), None)
 
 
 def _one_hot(column: "pd.Series[str]", known: Sequence[str | None]) -> npt.NDArray[np.float64]:
-    """[rows, categories]."""
+    """Return the one-hot encoding of a column, ``[rows, categories]``."""
     index = {category: at for at, category in enumerate(known)}
-    found = np.array([index.get(category, -1) for category in _texts(column)], np.int64)
-    return np.equal.outer(found, np.arange(len(known))).astype(np.float64)
+    codes = np.array([index.get(category, -1) for category in _texts(column)], np.int64)
+    return np.equal.outer(codes, np.arange(len(known))).astype(np.float64)

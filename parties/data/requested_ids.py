@@ -1,6 +1,6 @@
-"""Who is asked about: IDs from a file, from a caller or from the party's own data, in their order.
+"""IDs of a prediction request: from a file, from a caller, or all IDs of a party's data.
 
-As in the files of unlearning requests, the columns of an ID stand apart by tabs.
+The columns of an ID are separated by tabs, as in the files of unlearning requests.
 """
 
 import csv
@@ -19,11 +19,11 @@ _LENGTH = 4  # bytes before each part of an ID of several columns
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RequestedIds:
-    """The rows of one request; an ID may stand in it twice.
+    """The IDs of one request, in the order of the request; an ID may occur twice.
 
     Attributes:
-        texts: as they were written, to be written back.
-        ids: normalised.
+        texts: the IDs as written in the request; the predictions repeat them.
+        ids: the normalised IDs.
     """
 
     texts: list[str]
@@ -34,41 +34,47 @@ class RequestedIds:
 
 
 def id_columns(data: Data) -> tuple[str, ...]:
-    """The columns that make up an ID; none where rows are named by file and line."""
+    """Return the ID columns; none if file and line identify a row."""
     return () if data.id == "row" else data.id.columns
 
 
 def read_ids(path: Path, columns: Sequence[str]) -> RequestedIds:
-    """The IDs of a file: a table with the party's ID ``columns``, or one ID per line.
+    """Read the IDs in a file: a CSV table with the ID ``columns``, or one ID per line.
 
     Raises:
-        DataError: it cannot be read, lacks a column, or a line holds no such ID.
+        DataError: the file cannot be read, lacks a column, or has a line without a valid ID.
     """
-    table = path.suffix.lower() == ".csv" and columns
-    numbered = list(_cells(path, columns) if table else _lines(path))
-    if not numbered:
-        raise DataError(f"{path} holds no ID", "write one ID a line")
+    is_table = path.suffix.lower() == ".csv" and columns
+    entries = list(_cells(path, columns) if is_table else _lines(path))
+    if not entries:
+        raise DataError(f"{path} holds no ID", "write one ID per line")
     width = max(1, len(columns))
-    ids = [_normal(parts, width, f"{path}: line {number}") for number, parts in numbered]
-    return RequestedIds(["\t".join(parts) for _, parts in numbered], ids)
+    ids = [_normal(parts, width, f"{path}: line {number}") for number, parts in entries]
+    return RequestedIds(["\t".join(parts) for _, parts in entries], ids)
 
 
 def parse_ids(texts: Sequence[str], columns: Sequence[str]) -> RequestedIds:
-    """The IDs that a caller names; raises ``DataError`` like ``read_ids``."""
+    """Return the IDs in ``texts``.
+
+    Raises:
+        DataError: a text is not a valid ID of these ``columns``.
+    """
     width = max(1, len(columns))
     parts = enumerate(text.split("\t") for text in texts)
-    return RequestedIds(list(texts), [_normal(each, width, f"ids[{at}]") for at, each in parts])
+    return RequestedIds(list(texts), [_normal(cells, width, f"ids[{at}]") for at, cells in parts])
 
 
 def all_ids(holding: Holding, columns: Sequence[str]) -> RequestedIds:
-    """Every row of our data."""
+    """Return the IDs of all rows of a party's data."""
     several = len(columns) > 1
-    texts = ["\t".join(_parts(each)) if several else each.decode() for each in holding.ids]
+    texts = [
+        "\t".join(_parts(identity)) if several else identity.decode() for identity in holding.ids
+    ]
     return RequestedIds(texts, holding.ids)
 
 
 def _cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Line and ID of every record of a table."""
+    """Return line and ID cells of every record of a table."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file, strict=True)
@@ -76,16 +82,18 @@ def _cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]
             for record in table:
                 yield table.line_num, [record[column] or "" for column in columns]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"cannot read the IDs in {path}", "a CSV file in UTF-8") from error
+        raise DataError(
+            f"cannot read the IDs in {path}", "the file must be a CSV file in UTF-8"
+        ) from error
 
 
-def _refuse_unknown(path: Path, columns: Sequence[str], held: Sequence[str]) -> None:
-    unknown = [column for column in columns if column not in held]
+def _refuse_unknown(path: Path, columns: Sequence[str], present: Sequence[str]) -> None:
+    unknown = [column for column in columns if column not in present]
     if unknown:
         raise DataError(
             f"{path.name} has no column {', '.join(map(repr, unknown))}",
-            f"the ID columns of this party are {', '.join(columns)}; one ID a line needs another "
-            "ending than .csv",
+            f"the ID columns of this party are {', '.join(columns)}; a file with one ID per line "
+            "must not end in .csv",
         )
 
 
@@ -93,7 +101,9 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the IDs in {path}", "a text file in UTF-8") from error
+        raise DataError(
+            f"cannot read the IDs in {path}", "the file must be a text file in UTF-8"
+        ) from error
     yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1))
 
 
@@ -101,7 +111,7 @@ def _normal(parts: Sequence[str], width: int, where: str) -> bytes:
     if len(parts) != width:
         raise DataError(
             f"{where} has {len(parts)} columns; the IDs of this party have {width}",
-            "columns stand apart by tabs",
+            "separate the columns with tabs",
         )
     try:
         normal = [normalise(part) for part in parts]
@@ -111,7 +121,7 @@ def _normal(parts: Sequence[str], width: int, where: str) -> bytes:
 
 
 def _parts(identity: bytes) -> Iterator[str]:
-    """The columns of a joined ID: the way back from ``join_columns``."""
+    """Return the columns of a joined ID: the inverse of ``join_columns``."""
     while identity:
         end = _LENGTH + int.from_bytes(identity[:_LENGTH], "big")
         yield identity[_LENGTH:end].decode()

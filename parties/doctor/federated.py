@@ -31,8 +31,8 @@ def examine_federated(
     yield ok("config", f"{agreement.federation}: {party.name} is {role}, of {clients} clients")
     for check in (check_address, check_versions, check_numbers):
         yield from run_check(check, party)
-    for check in own:
-        yield from run_check(check)
+    for own_check in own:
+        yield from run_check(own_check)
     yield from run_check(check_identity, party)
     yield from run_check(check_clock)
     for check in (check_connection, check_port, check_folders):

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from configs.errors import ConfigError
 from configs.federated_file import HorizontalConfig
 from configs.party_settings import Data, RowPartySettings
-from parties.data.requested_ids import all_ids, id_columns, read_ids
 from parties.data.holding import read_holding
 from parties.data.predictions import Predictions
+from parties.data.requested_ids import all_ids, id_columns, read_ids
 from parties.data.sources.records import Progress
 from parties.horizontal.local.client_data import network_inputs
 from parties.horizontal.local.network_client import EVALUATION_BATCH
@@ -65,7 +65,7 @@ def predict_rows(
         folder=request.data or config.path.parent / (settings.folder or Path()),
         classes=agreement.labels.classes,
         active=_labelled(settings.data),
-        varied=False,
+        several_classes=False,
         progress=progress,
     )
     asked = asked or all_ids(holding, columns)

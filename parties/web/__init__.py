@@ -1,1 +1,1 @@
-"""HTTP service for predictions."""
+"""HTTP prediction service of the active party."""

@@ -1,4 +1,4 @@
-"""The service's door for programs on this machine: HTTP/1.1 with JSON, one request a prediction."""
+"""HTTP server of the prediction service: POST /predict and GET /health, with JSON."""
 
 import json
 import socket
@@ -11,17 +11,22 @@ from typing import Any
 
 from configs.errors import ConfigError
 from parties.common.errors import DataError, PartyError, StorageError
-from parties.data.requested_ids import parse_ids, id_columns
 from parties.data.predictions import Predictions
+from parties.data.requested_ids import id_columns, parse_ids
 from parties.web.prediction_service import PredictionService, Unavailable
 
 MAX_BODY = 1 << 20  # bytes
-PATIENCE = 30.0  # seconds that a caller may keep a connection idle, or take to say a request
+PATIENCE = 30.0  # seconds that a connection may be idle, or that a request may take to arrive
 LOOPBACK = "127.0.0.1"
 
 
 class RequestRefused(Exception):
-    """A request that is not answered; the HTTP status says why."""
+    """A request is refused.
+
+    Attributes:
+        status: HTTP status of the response.
+        hint: how to fix the request.
+    """
 
     def __init__(self, status: int, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -29,30 +34,30 @@ class RequestRefused(Exception):
 
 
 def parse_serve_address(text: str) -> tuple[str, int]:
-    """Host and port of ``--serve``: this machine alone, unless another host is named.
+    """Return host and port of ``--serve``; without a host, the loopback address.
 
     Raises:
-        ConfigError: it is no address.
+        ConfigError: the text is not an address.
     """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(f"--serve {text} is no address", "host:port, as 127.0.0.1:8080")
+        raise ConfigError(f"--serve {text} is no address", "give host:port, such as 127.0.0.1:8080")
     return host.strip("[]") or LOOPBACK, int(port)
 
 
 @contextmanager
 def serve_http(address: tuple[str, int], service: PredictionService) -> Iterator[int]:
-    """Answer callers at ``address`` while the body runs; gives the port.
+    """Serve HTTP at ``address`` while the body runs; yield the port.
 
     Raises:
-        StorageError: the address cannot be listened on.
+        StorageError: the server cannot listen at the address.
     """
     try:
         server = _Server(address, service)
     except OSError as error:
         raise StorageError(
             f"cannot listen on {address[0]}:{address[1]}: {error.strerror}",
-            "is the port free, the address ours?",
+            "check that the port is free and the address is of this machine",
         ) from error
     thread = Thread(target=server.serve_forever, args=(0.1,), name="http", daemon=True)
     thread.start()
@@ -73,7 +78,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that hangs up is no matter for the log."""
+        """Log nothing when a client closes its connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -81,28 +86,30 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "vfl", ""
     timeout = PATIENCE
-    disable_nagle_algorithm = True  # an answer is two small writes
+    disable_nagle_algorithm = True  # a response is two small writes
 
     def do_GET(self) -> None:
-        """``/health``."""
+        """Answer ``GET /health``."""
         self._guard("/health", self.server.service.health)
 
     def do_POST(self) -> None:
-        """``/predict``."""
+        """Answer ``POST /predict``."""
         self._guard("/predict", self._predict)
 
     def log_message(self, *_: Any) -> None:
-        """Requests hold IDs: nothing is logged."""
+        """Log nothing, because requests hold IDs."""
 
     def _guard(self, path: str, answer: Callable[[], dict[str, Any]]) -> None:
         try:
-            if self.headers.get("Origin"):  # a page in some browser must not ask for people
-                raise RequestRefused(403, "not for web pages")
+            if self.headers.get("Origin"):  # a web page in a browser must not read predictions
+                raise RequestRefused(403, "requests of web pages are refused")
             if self.path != path:
-                raise RequestRefused(404, "nothing here", "POST /predict, GET /health")
-            self._say(200, answer())
+                raise RequestRefused(
+                    404, "no such path or method", "use POST /predict or GET /health"
+                )
+            self._respond(200, answer())
         except RequestRefused as error:
-            self.close_connection = True  # its body may not have been read
+            self.close_connection = True  # the rest of its body may be unread
             self._fail(error.status, error)
         except DataError as error:
             self._fail(400, error)
@@ -122,10 +129,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _ids(self) -> list[str]:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
-            raise RequestRefused(411, "a request without Content-Length")
+            raise RequestRefused(411, "the request has no Content-Length")
         if int(length) > MAX_BODY:
             raise RequestRefused(
-                413, f"a body of {length} bytes; at most {MAX_BODY}", "ask in parts"
+                413,
+                f"the body has {length} bytes; at most {MAX_BODY} are allowed",
+                "split the request",
             )
         try:
             content = json.loads(self.rfile.read(int(length)))
@@ -133,13 +142,13 @@ class _Handler(BaseHTTPRequestHandler):
             content = None
         ids = content.get("ids") if isinstance(content, dict) and len(content) == 1 else None
         if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
-            raise RequestRefused(400, "no list of IDs", '{"ids": ["...", "..."]}')
+            raise RequestRefused(400, "the body has no list of IDs", 'send {"ids": ["...", "..."]}')
         return ids
 
     def _fail(self, status: int, error: Exception, **more: Any) -> None:
-        self._say(status, {"error": str(error), "hint": getattr(error, "hint", ""), **more})
+        self._respond(status, {"error": str(error), "hint": getattr(error, "hint", ""), **more})
 
-    def _say(self, status: int, content: dict[str, Any]) -> None:
+    def _respond(self, status: int, content: dict[str, Any]) -> None:
         body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

@@ -1,4 +1,4 @@
-"""Prediction as a service: one worker owns the federation, and takes parties back that return."""
+"""Prediction service: a worker thread that predicts for callers, and waits for absent parties."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ from protocol.errors import PeerSilent, ProtocolError
 from protocol.hub import Hub
 from protocol.line import Line
 
-TICK = 0.25  # seconds between two looks at whether we should stop and everybody is there
-MAX_WAITING = 64  # requests that may wait for their turn
-MAX_LATENCIES = 10_000  # latencies
+TICK = 0.25  # seconds between two checks for a stop and for lost parties
+MAX_WAITING = 64  # requests in the queue
+MAX_LATENCIES = 10_000  # latest requests whose latencies are stored
 
 
 class ServiceStopped(ProtocolError):
-    """The operator ends the service; peers that have just joined may know."""
+    """The operator stopped the service while it waited for parties."""
 
 
 class Unavailable(Exception):
-    """No prediction now.
+    """The service cannot predict now.
 
     Attributes:
-        absent: parties that are gone.
-        hint: what to do.
+        absent: parties that are not connected.
+        hint: how to proceed.
     """
 
     def __init__(self, message: str, hint: str, absent: Sequence[str] = ()) -> None:
@@ -44,7 +44,7 @@ class Unavailable(Exception):
 
 
 class Latencies:
-    """How long the latest requests took."""
+    """Durations of the latest requests, and counts of all requests and rows."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=MAX_LATENCIES)
@@ -52,13 +52,13 @@ class Latencies:
         self.requests = self.rows = 0
 
     def add(self, seconds: float, rows: int) -> None:
-        """One request was answered."""
+        """Add one answered request."""
         with self._lock:
             self._seconds.append(seconds)
             self.requests, self.rows = self.requests + 1, self.rows + rows
 
     def summary(self) -> dict[str, Any]:
-        """Counts, and milliseconds of which half and 99 of 100 requests stay below."""
+        """Return the counts, and the median and 99th percentile of latencies in milliseconds."""
         with self._lock:
             seconds, counts = list(self._seconds), (self.requests, self.rows)
         p50, p99 = np.percentile(seconds, [50, 99]) * 1e3 if seconds else (None, None)
@@ -72,23 +72,27 @@ class Latencies:
 @dataclass(frozen=True, slots=True)
 class _Job:
     ids: Sequence[bytes]
-    found: "Future[Probabilities]"
+    result: "Future[Probabilities]"
 
 
-class _Doorman:
-    """The port while we serve: waits as long as we do, and knows who is here."""
+class _WaitingPort:
+    """A port that waits for spokes until the service stops, and lists the connected spokes."""
 
     def __init__(self, port: handshake.SpokePort, stopped: Event) -> None:
         self._port, self._stopped = port, stopped
         self._lines: list[Line] = []
 
     @property
-    def here(self) -> set[str]:
-        """Who has come since the last farewell."""
+    def connected(self) -> set[str]:
+        """Return the spokes that have connected since the last ``close_lines``."""
         return {str(line.peer) for line in self._lines}
 
-    def accept(self, timeout: float) -> Line:  # noqa: ARG002  ours is not to be late for a date
-        """The next spoke's line, however late; raises ``ServiceStopped`` when the service ends."""
+    def accept(self, timeout: float) -> Line:  # noqa: ARG002  a service waits without a limit
+        """Return the line of the next spoke that connects.
+
+        Raises:
+            ServiceStopped: the service stopped before a spoke connected.
+        """
         while not self._stopped.is_set():
             try:
                 line = self._port.accept(TICK)
@@ -96,63 +100,65 @@ class _Doorman:
                 continue
             self._lines.append(line)
             return line
-        raise ServiceStopped("stopped serving")
+        raise ServiceStopped("the service was stopped")
 
-    def farewell(self) -> None:
-        """Close every line, so that its party may dial again."""
+    def close_lines(self) -> None:
+        """Close all lines, so that their parties can connect again."""
         lines, self._lines = self._lines, []
         for line in lines:
             line.close()
 
 
 class PredictionService:
-    """Predictions for callers in other threads.
+    """Predicts for callers in other threads.
 
     Attributes:
-        stopped: set to end the service.
-        latencies: of answered requests; who answers callers adds to them.
-        failure: what ended the worker other than ``stopped``.
+        stopped: set this event to end the service.
+        latencies: latencies of answered requests; the HTTP server adds them.
+        failure: the error that ended the worker, if any.
     """
 
-    def __init__(self, party: VerticalParty, trained: TrainedNetwork, port: handshake.SpokePort) -> None:
+    def __init__(
+        self, party: VerticalParty, trained: TrainedNetwork, port: handshake.SpokePort
+    ) -> None:
         self.stopped, self.latencies = Event(), Latencies()
         self.failure: Exception | None = None
         self._party, self._trained = party, trained
-        self._doorman = _Doorman(port, self.stopped)
+        self._port = _WaitingPort(port, self.stopped)
         self._jobs: Queue[_Job] = Queue(MAX_WAITING)
-        self._queueing = Lock()  # no request is queued after those that waited were turned away
-        self._common: int | None = None  # rows that all hold, while all are here
-        self._left: set[str] = set()  # who ended the last conversation
+        self._queueing = Lock()  # guards _common: no job may be queued once the queue was emptied
+        self._common: int | None = None  # number of common rows while all parties are connected
+        self._left: set[str] = set()  # parties because of which the last session ended
 
     # --- for callers ------------------------------------------------------------------------------
 
     @property
     def classes(self) -> Sequence[str]:
-        """Names of the classes."""
+        """Return the names of the classes."""
         return self._party.agreement.labels.classes
 
     @property
     def data(self) -> Data:
-        """The party's data settings, which name the ID columns."""
+        """Return the party's data settings, which name the ID columns."""
         return self._party.settings.data
 
     def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
-        """[ids, classes], NaN where not all parties hold the row.
+        """Return class probabilities, ``[ids, classes]``; NaN for rows that not all parties have.
 
         Raises:
-            Unavailable: a party is absent, or the answer would come too late.
+            Unavailable: a party is absent, or the prediction takes too long.
             PartyError: these rows cannot be predicted.
         """
         job, patience = _Job(ids, Future()), 2 * self._party.agreement.limits.step_seconds
         self._queue(job)
         try:
-            return job.found.result(patience)
+            return job.result.result(patience)
         except TimeoutError:
-            job.found.cancel()
+            job.result.cancel()
             raise Unavailable(f"no answer in {patience:g} s", "try again") from None
 
     def health(self) -> dict[str, Any]:
-        """Who is here, how many rows all hold, and how fast answers came."""
+        """Return the state of each party, the number of common rows, and latencies."""
         absent = self._absent()
         return {
             "ready": self._common is not None,
@@ -172,13 +178,13 @@ class PredictionService:
                 self._jobs.put_nowait(job)
             except Full:
                 raise Unavailable(
-                    f"{MAX_WAITING} requests wait already", "ask for more rows in one request"
+                    f"{MAX_WAITING} requests wait already", "send more IDs in one request"
                 ) from None
 
     def _absent(self) -> list[str]:
         if self._common is not None:
             return []
-        absent = set(self._party.agreement.passive) - self._doorman.here
+        absent = set(self._party.agreement.passive) - self._port.connected
         return sorted(absent & self._left or absent)
 
     def _unavailable(self) -> Unavailable:
@@ -186,41 +192,41 @@ class PredictionService:
             return Unavailable("the service is ending", "start it again")
         absent = self._absent()
         if not absent:
-            return Unavailable("the parties are finding their common rows", "try again in a moment")
+            return Unavailable("the parties compute their common rows", "try again in a moment")
         names = " and ".join(absent)
         return Unavailable(
             f"{names} {'is' if len(absent) == 1 else 'are'} absent",
-            f"run `vfl predict` at {names} again: this service goes on by itself",
+            f"run `vfl predict` at {names} again; this service then continues by itself",
             absent,
         )
 
     # --- the worker -------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Serve until ``stopped``; whoever leaves is waited for, and all align anew."""
+        """Serve until ``stopped`` is set; if a party is lost, wait for it and align again."""
         while not self.stopped.is_set():
             try:
-                self._converse()
+                self._run_session()
             except ServiceStopped:
                 return
             except ProtocolError as error:
                 self._left = {error.peer} - {""}
                 self._party.progress.warn(str(error))
-            except Exception as error:  # noqa: BLE001  handed to the thread that waits for us
+            except Exception as error:  # noqa: BLE001  the main thread raises it
                 self.failure = error
                 self.stopped.set()
             finally:
                 self._close()
 
-    def _converse(self) -> None:
-        """One conversation with all parties."""
-        hub, _ = handshake.accept_spokes(self._party, self._doorman)
+    def _run_session(self) -> None:
+        """Connect all parties and answer requests until the service stops or a party is lost."""
+        hub, _ = handshake.accept_spokes(self._party, self._port)
         try:
             predictor = self._aligned(hub)
             self._party.progress.phase("serving")
             self._common, self._left = len(predictor), set()
             while not self.stopped.is_set():
-                self._work(predictor)
+                self._answer_next(predictor)
             predictor.goodbye()
         except Exception as error:
             handshake.abort_channels(hub, error, getattr(error, "peer", ""))
@@ -230,40 +236,40 @@ class PredictionService:
         everything = np.arange(len(self._party.holding))
         return Predictor(self._party, self._trained, hub, everything)
 
-    def _work(self, predictor: Predictor) -> None:
-        """Answer one request, or see that everybody is still there."""
+    def _answer_next(self, predictor: Predictor) -> None:
+        """Answer one request; without one, check that all parties are still connected."""
         try:
             job = self._jobs.get(timeout=TICK)
         except Empty:
             predictor.check()
             return
-        if not job.found.set_running_or_notify_cancel():
-            return  # its caller has gone
+        if not job.result.set_running_or_notify_cancel():
+            return  # the caller no longer waits
         try:
-            job.found.set_result(predictor.probabilities(job.ids))
+            job.result.set_result(predictor.probabilities(job.ids))
         except PartyError as error:
-            job.found.set_exception(error)
+            job.result.set_exception(error)
         except Exception as error:
             self._left = {getattr(error, "peer", "")} - {""}
             self._common = None
-            job.found.set_exception(self._lost())
+            job.result.set_exception(self._lost())
             raise
 
     def _lost(self) -> Unavailable:
-        """What the caller hears whose request found a party gone."""
+        """Return the error for a caller during whose request a party was lost."""
         names = ", ".join(sorted(self._left)) or "a party"
         return Unavailable(
             f"{names} does not answer",
-            f"is `vfl predict` still running at {names}? When it is back, the service goes on",
+            f"check that `vfl predict` runs at {names}; the service then continues by itself",
             sorted(self._left),
         )
 
     def _close(self) -> None:
-        """After a conversation: nobody is here, and who waits hears so."""
+        """End a session: close all lines and fail all waiting requests."""
         with self._queueing:
             self._common = None
-        self._doorman.farewell()
-        while not self._jobs.empty():  # this thread alone takes from it
+        self._port.close_lines()
+        while not self._jobs.empty():  # only this thread takes jobs
             job = self._jobs.get_nowait()
-            if job.found.set_running_or_notify_cancel():
-                job.found.set_exception(self._unavailable())
+            if job.result.set_running_or_notify_cancel():
+                job.result.set_exception(self._unavailable())

@@ -28,7 +28,7 @@ from protocol.envelope import FrameDigest
 
 CLIENTS, ROUNDS = 100, 9
 MANY, ENTRIES = 1000, 2000  # of made vectors
-LESSON = LocalTask(stream="aggregating", batch=40, learning_rate=0.05, steps=1)
+LOCAL_TASK = LocalTask(stream="aggregating", batch=40, learning_rate=0.05, steps=1)
 CONFIG = f"""
 federation = "hundred"
 mode = "horizontal"
@@ -61,7 +61,7 @@ def aggregating(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
         members = [Member(each) for each in many.config.agreement.spokes]
         with many.cohort() as cohort:
             tell("aggregating: what the clients learn")
-            updates = dict(cohort.updates(members, LESSON, {"model": model}))
+            updates = dict(cohort.updates(members, LOCAL_TASK, {"model": model}))
             tell("aggregating: by math.fsum")
             yield from _exactness(updates)
             yield from _time(cohort, model.clone, updates, tell)
@@ -77,7 +77,9 @@ def _exactness(updates: dict[Member, LocalUpdate]) -> Iterator[Row]:
         for _ in range(MANY)
     ]
     made = [
-        LocalUpdate(torch.from_numpy(each.astype(np.float32)), int(random.integers(1, 10_000)), 0.0, 1)
+        LocalUpdate(
+            torch.from_numpy(each.astype(np.float32)), int(random.integers(1, 10_000)), 0.0, 1
+        )
         for each in wide
     ]
     title = f"{name} {MANY} vectors over nine decades, which cancel, beside math.fsum's"
@@ -120,7 +122,7 @@ def _time(
         tell(f"aggregating: round {number + 1} of {ROUNDS}")
         start = model()  # nobody holds it yet: it is sent
         with _clocked() as clock:
-            mean = cohort.mean_update(members, LESSON, {"model": start})
+            mean = cohort.mean_update(members, LOCAL_TASK, {"model": start})
             FedAvg().step(start, mean.delta.to(start.dtype))
         parts.append(clock.spent)
         sums["float64"].append(_summed(arrays, np.float64))

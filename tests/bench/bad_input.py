@@ -25,7 +25,8 @@ CONFIG = {
     "another width": "cut_dimension_that_differs_is_refused_over_the_wire",
     "another agreement": "agreement_that_differs_in_one_setting there_are_thirty_variants",
     "another version": "protocol_of_another_version_is_refused_with_both_ranges",
-    "no address": "address_that_is_none_is_refused_in_the_settings address_that_is_none_is_refused_on",
+    "no address": "address_that_is_none_is_refused_in_the_settings "
+    "address_that_is_none_is_refused_on",
     "a secret": "secret_in_the_config_is_refused_and_not_repeated",
     "privacy settings": "differential_privacy_is_refused_with_the_honest_reason",
     "encryption settings": "homomorphic_encryption_is_refused_with_the_honest_reason",

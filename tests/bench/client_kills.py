@@ -124,7 +124,9 @@ def _rounds(wood: Wood) -> Iterator[tuple[_Rounds, dict[str, Running]]]:
         own[name] = NetworkClientTask(name, network, settings.shelf, config.agreement.seed)
     with listen_for_clients(party, wood.address) as port, wood.all(*names) as running:
         door = Admission(party, port)
-        manner = CohortSettings(config.agreement.training.quorum, config.agreement.limits.idle_seconds)
+        manner = CohortSettings(
+            config.agreement.training.quorum, config.agreement.limits.idle_seconds
+        )
         cohort = HubCohort(names, door.open(), door.arrivals, manner, lambda _: None)
         try:
             yield _Rounds(wood, cohort, own), running

@@ -79,5 +79,7 @@ def _run(name: str, data: Path, tell: Tell, *changes: str) -> dict[str, Any]:
     tell(f"{name} {' '.join(changes)}")
     with TemporaryDirectory() as out:
         plan = SimulationPlan(CONFIGS / f"{name}.toml", changes, Path(out), data)
-        together = run_in_process if changes else simulate_processes  # the same numbers, with less to start
+        together = (
+            run_in_process if changes else simulate_processes
+        )  # the same numbers, with less to start
         return together(plan, lambda event: None)

@@ -58,12 +58,15 @@ def language_models(data: Path, tell: Callable[[str], None]) -> Iterator[Row]:
 
 def _crossed() -> Row:
     """A round of three clients with adapters, counted at the codec beside the formula."""
-    with TemporaryDirectory() as folder, connected_cohort(*prepare_federation(Path(folder))) as (cohort, server):
+    with (
+        TemporaryDirectory() as folder,
+        connected_cohort(*prepare_federation(Path(folder))) as (cohort, server),
+    ):
         model, names = server.base_model.initial, cohort.clients
         task = LocalTask(aim="text", stream="bytes", batch=8, learning_rate=0.01, text=TextTask())
-        before = server.ledger.total().payload
+        before = server.traffic.total().payload
         cohort.mean_update([Member(name) for name in names], task, {"model": model})
-        crossed = server.ledger.total().payload - before
+        crossed = server.traffic.total().payload - before
     wanted = 2 * 4 * len(model) * len(names)
     title = "llm: bytes of a round of three clients with adapters, payload"
     return Row(title, crossed, "bytes", f"exactly 2 · 4 · d · |S| = {wanted}", crossed == wanted)

@@ -80,7 +80,10 @@ def _measure(config: Path, data: Path, changes: Sequence[str]) -> tuple[float, f
     alone = one_process(config, data, tuple(changes))
     parameters = [p for net in alone.networks.values() for p in net.parameters()]
     descent = torch.optim.Adam(parameters)
-    with TemporaryDirectory() as out, open_split_model(config, data, changes, Path(out)) as (leading, _):
+    with (
+        TemporaryDirectory() as out,
+        open_split_model(config, data, changes, Path(out)) as (leading, _),
+    ):
         leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         rates: dict[str, list[float]] = {"ours": [], "one": [], "two": []}
         for number in range(1, ROUNDS + 1):

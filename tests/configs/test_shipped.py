@@ -148,7 +148,11 @@ def test_holdings_have_the_documented_rows(run: str) -> None:
         holding = found[name]
         data, rows_to_fit = config.settings(name).data, np.flatnonzero(~holding.in_test)
         is_declared = config.agreement.preprocessing == "declared"
-        fitted = declared_preprocessing(holding, data) if is_declared else fit_preprocessing(holding, rows_to_fit)
+        fitted = (
+            declared_preprocessing(holding, data)
+            if is_declared
+            else fit_preprocessing(holding, rows_to_fit)
+        )
         assert (len(holding), holding.in_test.sum(), fitted.shape) == (rows, test_rows, shape)
         assert np.isfinite(fitted.transform(holding, np.arange(500))).all()
         assert fitted.warnings == ()

@@ -1,4 +1,4 @@
-"""The guide to deployment as a list of steps: what is typed where, which file is carried."""
+"""The steps of docs/deploy.md: commands, files to write, files to copy, pins."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _STEP = re.compile(
 
 @dataclass(frozen=True)
 class Typed:
-    """Commands that one organisation types."""
+    """Commands of one organisation."""
 
     who: str
     commands: str
@@ -26,7 +26,7 @@ class Typed:
 
 @dataclass(frozen=True)
 class Written:
-    """A file that one organisation writes, or both where ``who`` is empty."""
+    """A file that one organisation writes; both write it if ``who`` is empty."""
 
     who: str
     name: str
@@ -35,7 +35,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Carried:
-    """A file that goes from one organisation to the other."""
+    """A file that is copied from one organisation to the other."""
 
     source: str
     target: str
@@ -43,14 +43,14 @@ class Carried:
 
 @dataclass(frozen=True)
 class Pinned:
-    """Both write the pins that they have seen into the agreement."""
+    """Both organisations write the pins into the agreement."""
 
 
 Step = Typed | Written | Carried | Pinned
 
 
 def steps() -> Iterator[Step]:
-    """The guide from top to bottom; blocks without a place are for a real machine only."""
+    """Yield the steps of the guide; code blocks without a place are for real machines only."""
     for found in _STEP.finditer(GUIDE.read_text()):
         if found["pins"]:
             yield Pinned()

@@ -1,4 +1,4 @@
-"""Two machines on one: network namespaces joined by a cable, each with a folder of its own."""
+"""Two simulated machines: two network namespaces with a virtual cable, and a folder each."""
 
 import os
 import shlex
@@ -25,13 +25,13 @@ class Machine:
     programs: Path
 
     def command(self, commands: str) -> list[str]:
-        """The commands, as the guide has them, in this machine's network."""
+        """Return the command that runs ``commands`` of the guide in this machine's network."""
         path = f"PATH={self.programs}:{os.environ['PATH']}"
         shell = ["env", "-C", str(self.home), path, "bash", "-euc", commands]
         return ["ip", "netns", "exec", self.space, *shell]
 
     def type(self, commands: str, patience: float = 100) -> str:
-        """Type the commands and return what they said; fails the test when one of them fails."""
+        """Run the commands and return their output; fail the test if one fails."""
         done = subprocess.run(
             self.command(commands), capture_output=True, text=True, timeout=patience, check=False
         )
@@ -39,7 +39,7 @@ class Machine:
         return done.stdout
 
     def listening(self) -> set[int]:
-        """The TCP ports that are open for others."""
+        """Return the TCP ports on which the machine listens."""
         shown = subprocess.run(
             ["ip", "netns", "exec", self.space, "ss", "-ltnH"],
             capture_output=True, text=True, check=True,
@@ -48,7 +48,7 @@ class Machine:
 
 
 def missing() -> str:
-    """Why there can be no two machines here; empty when there can."""
+    """Return the reason why namespaces cannot be made here; empty if they can."""
     if os.geteuid():
         return "two network namespaces need root"
     for tool in ("ip", "ss"):
@@ -66,7 +66,7 @@ def missing() -> str:
 
 @contextmanager
 def two_machines(folder: Path) -> Iterator[dict[str, Machine]]:
-    """Bank and shop; they know each other by name, and nobody else by anything."""
+    """Make the machines of bank and shop, which can reach each other only."""
     programs = _programs(folder / "bin")
     machines = {
         name: Machine(name, f"vfl-{name}-{os.getpid()}", folder / name / "people", programs)
@@ -86,10 +86,11 @@ def two_machines(folder: Path) -> Iterator[dict[str, Machine]]:
 
 
 def _programs(folder: Path) -> Path:
-    """``vfl`` and ``vfl-party`` of this working tree."""
+    """Write the programs ``vfl`` and ``vfl-party``, which run this working tree."""
     folder.mkdir()
     for name, entry in PROGRAMS.items():
-        call = f"import sys; sys.argv[0] = '{name}'; from parties.cli.main import {entry} as run; run()"
+        call = f"import sys; sys.argv[0] = '{name}'; "
+        call += f"from parties.cli.main import {entry} as run; run()"
         lines = ["#!/bin/sh", f"export PYTHONPATH={shlex.quote(str(ROOT))}"]
         lines.append(f'exec {shlex.quote(sys.executable)} -c {shlex.quote(call)} "$@"')
         (folder / name).write_text("\n".join(lines) + "\n")
@@ -98,7 +99,7 @@ def _programs(folder: Path) -> Path:
 
 
 def _name_the_bank(machine: Machine) -> None:
-    """``ip netns exec`` shows this file as /etc/hosts."""
+    """Write the file that ``ip netns exec`` shows as /etc/hosts."""
     hosts = Path("/etc/netns") / machine.space / "hosts"
     hosts.parent.mkdir(parents=True)
     hosts.write_text(f"127.0.0.1 localhost\n{NAMES['bank']} bank.example\n")

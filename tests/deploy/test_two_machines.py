@@ -1,4 +1,4 @@
-"""docs/deploy.md typed word for word on two machines, from no key to a report."""
+"""The commands of docs/deploy.md on two simulated machines, from no key to a report."""
 
 import json
 import random
@@ -18,7 +18,7 @@ PIN = re.compile(r'^pins = \["sha256:[0-9a-f]{64}"\]$', re.MULTILINE)
 
 
 def write_tables(machines: dict[str, Machine]) -> None:
-    """300 people each, most of them at both, in different orders."""
+    """Write tables of 300 people each, in different orders; most people are in both."""
     draw = random.Random(7)
     people = [(f"c{number:04d}", draw.gauss(0, 1)) for number in range(PEOPLE)]
     lines = {"bank": ["customer_id,bought,age,town"], "shop": ["customer_id,visits,spent"]}
@@ -33,12 +33,12 @@ def write_tables(machines: dict[str, Machine]) -> None:
 
 
 class Guided:
-    """Bank and shop on their way through the guide."""
+    """Carries out the steps of the guide at bank and shop."""
 
     def __init__(self, machines: dict[str, Machine]) -> None:
         self.machines = machines
         self.running: list[subprocess.Popen[str]] = []
-        self.said: dict[str, str] = dict.fromkeys(machines, "")
+        self.output: dict[str, str] = dict.fromkeys(machines, "")
 
     def type(self, step: Typed) -> None:
         machine = self.machines[step.who]
@@ -51,7 +51,7 @@ class Guided:
             )  # fmt: skip
             wait_for_port(machine, self.running[-1])
         else:
-            self.said[step.who] += machine.type(step.commands)
+            self.output[step.who] += machine.type(step.commands)
 
     def write(self, step: Written) -> None:
         for name in [step.who] if step.who else list(self.machines):
@@ -63,7 +63,7 @@ class Guided:
         goal.write_bytes((self.machines[a].home / source).read_bytes())
 
     def pin(self) -> None:
-        """The pins as the shop has seen them: its own, and the bank's after the telephone."""
+        """Write the pins that the shop has computed, of both keys, into both agreements."""
         pins = {"shop": self._pin("shop", "certs/shop.pem"), "bank": self._pin("shop", "bank.pem")}
         for machine in self.machines.values():
             file = machine.home / "people.toml"
@@ -141,13 +141,13 @@ def test_the_guide_leads_two_machines_to_a_report(tmp_path: Path) -> None:
 
 
 def nowhere_at_the_shop(shop: Path) -> None:
-    """Labels, metrics and report are the bank's."""
+    """Check that the shop has no labels, metrics or report."""
     names = {path.name for path in shop.rglob("*")}
     assert not names & {"report.html", "metrics.json", "ca.key", "bank.key", "bank.party.toml"}
 
 
 def keys_are_at_home(bank: Path, shop: Path) -> None:
-    """The shop's key exists once, and nothing of it lies at the bank."""
+    """Check that the shop's key exists once, and not at the bank."""
     assert [path.relative_to(shop) for path in shop.rglob("*.key")] == [Path("certs/shop.key")]
     key = (shop / "certs/shop.key").read_bytes()
     assert not any(path.read_bytes() == key for path in bank.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""The systemd unit: what docs/deploy.md promises of it, and that systemd can read it."""
+"""The systemd unit: it is as docs/deploy.md describes, and systemd can read it."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ from parties.common.errors import (
 from protocol.errors import ProtocolError
 
 UNIT = ROOT / "docs" / "vfl-party@.service"
-USAGE = 2  # as the command line library has it
+USAGE = 2  # exit code of the command line library
 
 
 def service() -> dict[str, str]:

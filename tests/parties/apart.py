@@ -1,4 +1,4 @@
-"""How far the split model ends from the same model in one process; the bench prints it too."""
+"""Numerical distance between the split model and one process; the bench uses it too."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -46,7 +46,7 @@ Answerers = Mapping[str, PassiveSession]
 
 
 def gradients_apart(folder: Path) -> float:
-    """Largest difference in the gradients of L_r and S_u."""
+    """Largest difference between the gradients of L_r and S_u."""
     with open_split_model(folder) as (leading, answerers):
         forget_some(leading)
         leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
@@ -65,7 +65,7 @@ def gradients_apart(folder: Path) -> float:
 
 
 def training_apart(folder: Path, optimiser: str = "adam") -> tuple[int, float]:
-    """Steps, and the largest difference in the parameters after them."""
+    """Number of steps, and the largest difference between the parameters after them."""
     training = {"optimiser": optimiser, "learning_rate": 0.01, "batch": BATCH, "epochs": EPOCHS}
     with open_split_model(folder, training=training) as (leading, answerers):
         leading.initialise("original", vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
@@ -85,9 +85,10 @@ def training_apart(folder: Path, optimiser: str = "adam") -> tuple[int, float]:
 def fedora_apart(
     folder: Path, alone_with: Mapping[str, Any] | None = None, **changes: Any
 ) -> tuple[float, float, float]:
-    """The price of both, and the largest difference in the parameters, after 20 iterations.
+    """Both duals, and the largest difference between the parameters, after 20 iterations.
 
-    ``changes`` are those of FedORA's settings, ``alone_with`` says the same to the one process.
+    ``changes`` change FedORA's settings; ``alone_with`` are the same changes for the single
+    process.
     """
     with open_split_model(folder, unlearning={"fedora": FEDORA | changes}) as (leading, answerers):
         forget_some(leading)
@@ -129,7 +130,7 @@ def _held_apart(leading: SplitModel, answerers: Answerers, expected: list[torch.
 
 
 def fresh(leading: SplitModel, answerers: Answerers, stream: str) -> dict[str, nn.Module]:
-    """The halves that ``stream`` draws."""
+    """The parties' networks with weights of the random stream ``stream``."""
     own = leading.local_model.model.inputs
     found: dict[str, nn.Module] = {
         name: each._network(stream, each._state.local_model.model.inputs)
@@ -140,7 +141,7 @@ def fresh(leading: SplitModel, answerers: Answerers, stream: str) -> dict[str, n
 
 @torch.no_grad()
 def shrunk(model: Monolith, other: Mapping[str, nn.Module], bottom: float, top: float) -> None:
-    """Move a model towards another."""
+    """Move a model towards another one."""
     for name, half in model.halves.items():
         pairs = zip(half.named_parameters(), other[name].parameters(), strict=True)
         for (place, ours), theirs in pairs:
@@ -149,7 +150,7 @@ def shrunk(model: Monolith, other: Mapping[str, nn.Module], bottom: float, top: 
 
 
 def furthest(leading: SplitModel, answerers: Answerers, model: Monolith) -> float:
-    """The largest difference in any parameter."""
+    """The largest difference between any two parameters."""
     ours = networks(leading, answerers)
     return max(
         (a - b).abs().max().item()
@@ -159,7 +160,7 @@ def furthest(leading: SplitModel, answerers: Answerers, model: Monolith) -> floa
 
 
 def _batches(leading: SplitModel, rows: vfl_pb2.Rows) -> Iterator[np.ndarray]:
-    """Epoch after epoch, as the schedule has them."""
+    """The batches of all epochs, in the order of the shared randomness."""
     epoch = 0
     while True:
         epoch += 1

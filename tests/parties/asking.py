@@ -1,4 +1,4 @@
-"""Prediction inside a test: halves that a real run trained, and the trio that asks them."""
+"""Prediction inside a test: trained models of a real run, and three parties."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -28,21 +28,21 @@ PASSIVE = ("left", "right")
 
 
 def made(folder: Path) -> Path:
-    """The folder with data, certificates and what a run left."""
+    """A folder with data, certificates and the files of a run."""
     metrics = run(folder)
     (folder / "metrics.json").write_text(json.dumps(metrics["run"]))
     return folder
 
 
 def add_giant(folder: Path) -> None:
-    """A row that all hold, with features at one party that no embedding can bear."""
+    """Add a common row whose embedding at one party exceeds ``limits.magnitude``."""
     for name, cells in (("hub", "0,0,0,"), ("left", "1e9,1e9,1e9"), ("right", "0,0,0")):
         with (folder / f"{name}.csv").open("a") as file:
             file.write(f"giant,{cells}\n")
 
 
 def config(folder: Path, plan: Mapping[str, Any]) -> VerticalConfig:
-    """The trio's config."""
+    """The config of the three parties."""
     agreed = validate_table(VerticalAgreement, dict(plan), folder, "")
     return VerticalConfig(folder / "trio.toml", agreed, party_settings(folder))
 
@@ -54,7 +54,7 @@ def party_of(
     asked: list[bytes] | None = None,
     events: list[Any] | None = None,
 ) -> tuple[VerticalParty, TrainedNetwork]:
-    """One party with its trained model."""
+    """One party with its trained network."""
     place = StartOptions(folder / "runs", folder, folder / "certs")
     told = [] if events is None else events
     return set_up_trained_party(
@@ -65,7 +65,7 @@ def party_of(
 def ask(
     folder: Path, ids: list[str] | None = None, plan: Mapping[str, Any] | None = None
 ) -> Predictions:
-    """What the trio predicts for some IDs, or for every row of the active party."""
+    """The predictions for some IDs, or for each row of the active party."""
     asked: RequestedIds | None = None if ids is None else parse_ids(ids, ("id",))
     taken = {
         name: party_of(folder, name, plan, asked.ids if asked and name == "hub" else None)
@@ -124,7 +124,7 @@ class Spoke:
 def service(
     folder: Path, plan: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[PredictionService, MemoryPort, dict[str, Spoke]]]:
-    """A service that is ready, its port and its passive parties."""
+    """A prediction service that is ready, its port and its passive parties."""
     port = MemoryPort()
     serving = PredictionService(*party_of(folder, "hub", plan), port)
     worker = Thread(target=serving.run)
@@ -141,7 +141,7 @@ def service(
 
 
 def until(true: Any, seconds: float = 20.0) -> None:
-    """Wait for something to become true."""
+    """Wait until a condition is true."""
     pause = Event()
     for _ in range(int(seconds / 0.02)):
         if true():

@@ -1,4 +1,4 @@
-"""Real processes that are killed with SIGKILL in the middle, and started again."""
+"""Real processes that are killed with SIGKILL in the middle of a run, and started again."""
 
 import json
 import signal
@@ -25,22 +25,22 @@ SHORT = (
     "unlearning.fedora.iterations=10", "unlearning.fedora.retain_share=0.25",
     "limits.checkpoint_seconds=0.2", 'unlearning.compare=["fine-tune", "relabel"]',
 )  # fmt: skip
-PATIENCE = 240.0  # seconds for a whole run, however loaded the machine is
+PATIENCE = 240.0  # seconds for a whole run, also on a loaded machine
 
 
 @dataclass
 class Running:
-    """One party's process, and the phase in which it said that it is."""
+    """One party's process, and the phase that it reported last."""
 
     process: subprocess.Popen[str]
     phases: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def listen(self) -> None:
-        """Read what it says until it ends."""
+        """Read the process's events until it ends."""
         assert self.process.stdout is not None
-        with self.process.stdout as said:
-            for line in said:
+        with self.process.stdout as events:
+            for line in events:
                 self._take(json.loads(line) if line.startswith("{") else {"event": ""})
 
     def _take(self, event: dict[str, Any]) -> None:
@@ -51,7 +51,7 @@ class Running:
 
 
 class Runs:
-    """Runs of the digits federation from one set of keys."""
+    """Runs of the digits federation with one set of keys."""
 
     def __init__(self, folder: Path) -> None:
         self._keys = folder / "certs"
@@ -60,7 +60,7 @@ class Runs:
             issue_certificate(self._keys, "digits", name)
 
     def start(self, name: str, out: Path, port: int, *changes: str) -> Running:
-        """One party's process."""
+        """Start one party's process."""
         command = [sys.executable, "-m", "parties", "--role", PARTIES[name], "--party", name]
         command += ["--config", str(DIGITS), "--out", str(out), "--format", "json"]
         command += ["--certificates", str(self._keys), "--hub", f"127.0.0.1:{port}"]
@@ -73,7 +73,7 @@ class Runs:
 
     @contextmanager
     def all(self, out: Path, *changes: str) -> Iterator[tuple[dict[str, Running], int]]:
-        """All parties; whoever still runs in the end is killed."""
+        """Start all parties; kill those that still run at the end."""
         with reserved_port() as port:
             running = {name: self.start(name, out, port, *changes) for name in PARTIES}
             try:
@@ -84,13 +84,13 @@ class Runs:
                     each.process.wait()
 
     def undisturbed(self, out: Path) -> dict[str, str]:
-        """The digests of a run that nobody kills."""
+        """Run without a kill; return the digests."""
         with self.all(out) as (running, _):
             finish(running)
         return digests(out)
 
     def killed(self, out: Path, victim: str, phase: str, random: Random) -> list[str]:
-        """Kill ``victim`` at a random moment of ``phase``; start it again; what it noted then."""
+        """Kill ``victim`` at a random moment of ``phase`` and start it again; return its notes."""
         with self.all(out) as (running, port):
             wait_for(running["office"], phase)
             sleep(random.uniform(0.0, 0.6))
@@ -102,7 +102,7 @@ class Runs:
 
 
 def wait_for(running: Running, phase: str) -> None:
-    """Until the party says that it is in ``phase``."""
+    """Wait until the party reports ``phase``."""
     deadline = monotonic() + PATIENCE
     while not any(each.startswith(phase) for each in running.phases):
         assert running.process.poll() is None, running.notes
@@ -111,7 +111,7 @@ def wait_for(running: Running, phase: str) -> None:
 
 
 def wait_for_note(running: Running, *texts: str, after: int = 0) -> None:
-    """Until one of its notes, not counting the first ``after``, has one of the texts in it."""
+    """Wait until a note after the first ``after`` notes contains one of the texts."""
     deadline = monotonic() + PATIENCE
     while not any(text in note for note in running.notes[after:] for text in texts):
         assert monotonic() < deadline, (texts, running.notes)
@@ -119,13 +119,13 @@ def wait_for_note(running: Running, *texts: str, after: int = 0) -> None:
 
 
 def finish(running: dict[str, Running]) -> None:
-    """Until all end, each with exit code 0."""
+    """Wait until all processes end; check that each exit code is 0."""
     for name, each in running.items():
         code = each.process.wait(PATIENCE)
         assert code == 0, (name, {n: (r.process.poll(), r.notes) for n, r in running.items()})
 
 
 def digests(out: Path) -> dict[str, str]:
-    """The final models and row maps of all parties."""
+    """Return the digests of the final models and row maps of all parties."""
     found = sorted((out / "digits").glob("*/*.safetensors"))
     return {f"{f.parent.name}/{f.name}": sha256(f.read_bytes()).hexdigest() for f in found}

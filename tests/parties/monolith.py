@@ -1,4 +1,4 @@
-"""The same model in one process, written down again without the parties: what theirs must equal."""
+"""The split model in one process, written independently: the reference for equality tests."""
 
 import copy
 import math
@@ -14,7 +14,7 @@ ORDER = ("hub", "left", "right")
 
 @dataclass
 class Monolith:
-    """All halves as one module, on all parties' features."""
+    """All parties' networks as one module, on all parties' features."""
 
     halves: dict[str, nn.Module]
     inputs: Mapping[str, Tensor]

@@ -1,4 +1,4 @@
-"""Two runs in shards: one that forgets rows, and one whose parties never had them."""
+"""Two sharded runs: one forgets rows, and the parties of the other never had these rows."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ GONE = [f"p{number}" for number in range(3)]
 
 
 def without(folder: Path) -> None:
-    """Take the rows out of every party's own data."""
+    """Remove the rows from every party's data."""
     for path in folder.glob("*.csv"):
         lines = path.read_text().splitlines()
         kept = [line for line in lines if line.split(",")[0] not in GONE]
@@ -29,7 +29,10 @@ def digests(metrics: dict[str, Any], when: str) -> dict[int, dict[str, str]]:
 
 
 def saw_and_never(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The metrics of both; the second forgets somebody else, to show what it had learned before."""
+    """The metrics of both runs; the second run forgets another row.
+
+    So the original model of the second run is in its report.
+    """
     for name in ("saw", "never"):
         (folder / name).mkdir()
     ours = PLAN | {"unlearn": ({"name": "gone"},)}

@@ -6,7 +6,7 @@ WIDTH = 5
 
 
 class Bottom(nn.Module):
-    """Takes the shape of one row and the width of its embedding."""
+    """A bottom model for rows of a given shape and embeddings of a given width."""
 
     def __init__(self, shape: tuple[int, ...], width: int) -> None:
         super().__init__()
@@ -17,21 +17,21 @@ class Bottom(nn.Module):
 
 
 class Remembers(nn.Sequential):
-    """BatchNorm keeps statistics of the rows it saw."""
+    """A model with BatchNorm, which stores statistics of the rows."""
 
     def __init__(self, shape: tuple[int, ...], width: int) -> None:
         super().__init__(nn.Linear(shape[0], width), nn.BatchNorm1d(width))
 
 
 class Forgets(nn.Sequential):
-    """Dropout draws from a generator that no seed of the agreement reaches."""
+    """A model with dropout, whose generator no agreed seed controls."""
 
     def __init__(self, shape: tuple[int, ...], width: int) -> None:
         super().__init__(nn.Linear(shape[0], width), nn.Dropout())
 
 
 class BatchFree(Bottom):
-    """Keeps nothing of any row, and yet makes each row depend on its batch."""
+    """A model that stores nothing of a row, but makes each row depend on its batch."""
 
     def __init__(self, shape: tuple[int, ...], width: int) -> None:
         super().__init__(shape, width)

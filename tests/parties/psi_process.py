@@ -28,9 +28,9 @@ from configs.schema import validate_table  # noqa: E402
 from parties.common.progress import ProgressReporter  # noqa: E402
 from parties.common.traffic import TrafficCounter  # noqa: E402
 from parties.data.holding import Holding  # noqa: E402
-from parties.session import handshake
+from parties.session import handshake  # noqa: E402
 from parties.vertical.alignment.align import Alignment, align_active, align_passive  # noqa: E402
-from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party import VerticalParty  # noqa: E402
 from protocol import vfl_pb2  # noqa: E402
 from protocol.errors import ProtocolError  # noqa: E402
 from protocol.grpc_line import LineServer, dial_hub  # noqa: E402
@@ -47,7 +47,7 @@ def names(parties: int) -> list[str]:
 
 
 def certify(folder: Path, parties: int) -> None:
-    """Certificates for all, once."""
+    """Create the certificates of all parties, once."""
     make_authority(folder / "certs", FEDERATION)
     for name in names(parties):
         issue_certificate(folder / "certs", FEDERATION, name)
@@ -61,14 +61,14 @@ def start(
     port: int,
     bucket: int = buckets.MIN_BUCKET_IDS,
 ) -> subprocess.Popen[str]:
-    """Start one party; the same command after a crash goes on where it was."""
+    """Start one party; after a crash the same command resumes."""
     numbers = map(str, (parties, count, port, bucket))
     command = [sys.executable, __file__, str(folder), name, *numbers]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    """What a party says until it ends."""
+    """The events that a party prints until it ends."""
     if process.stdout is None:
         return
     with process.stdout:
@@ -79,7 +79,7 @@ def events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 
 
 def agreement(parties: int, **changes: Any) -> VerticalAgreement:
-    """Nothing but an intersection is made of it."""
+    """An agreement that serves for the intersection only."""
     plan = {name: {"role": "passive", "width": 1} for name in names(parties)}
     plan[HUB] = {"role": "active"}
     content = {
@@ -94,7 +94,7 @@ def agreement(parties: int, **changes: Any) -> VerticalAgreement:
 
 
 def people(number: int, count: int) -> IdList:
-    """The IDs of party ``number``: the first half is everybody's."""
+    """The IDs of party ``number``; the first half is common to all parties."""
     own = count * (number + 1)
     ranges = (range(count // 2), range(own, own + count - count // 2))
     order = np.concatenate([np.arange(r.start, r.stop, dtype=np.uint32) for r in ranges])
@@ -125,7 +125,7 @@ def take_part(folder: Path, name: str, parties: int, ids: Sequence[bytes]) -> Ve
 
 
 def align(party: VerticalParty, port: int) -> Alignment:
-    """Join and intersect, at once and no more."""
+    """Join and intersect, and nothing else."""
     address = f"127.0.0.1:{port}"
     if party.name != HUB:
         channel = handshake.join_hub(party, lambda: dial_hub(address, party.keyring, HUB))
@@ -149,7 +149,7 @@ def align(party: VerticalParty, port: int) -> Alignment:
 
 
 def main() -> None:
-    """Take part, and print the figures."""
+    """Run the intersection, and print the metrics."""
     folder, name, parties, count, port, bucket = sys.argv[1:]
     buckets.MIN_BUCKET_IDS, buckets.MAX_UNCUT_IDS = int(bucket), 2 * int(bucket)
     number = names(int(parties)).index(name)

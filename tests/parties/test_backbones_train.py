@@ -1,4 +1,4 @@
-"""Every backbone learns and unlearns between parties, a few steps on a handful of images."""
+"""Each backbone trains and unlearns between parties, a few steps on a few images."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,7 +25,7 @@ HALVES = {"left": [0, 8], "right": [8, 16]}
 
 
 def write_images(folder: Path, rows: int = ROWS) -> None:
-    """Colour images of 8 x 16 pixels in MedMNIST's form, bright at the top where the label is 1."""
+    """Write colour images of 8 x 16 pixels in MedMNIST's format, bright at the top for label 1."""
     generator, arrays = np.random.default_rng(2), {}
     for part, count in (("train", rows), ("val", rows // 4)):
         label = np.arange(count) % 2
@@ -36,7 +36,7 @@ def write_images(folder: Path, rows: int = ROWS) -> None:
 
 
 def image_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, VerticalPartySettings]:
-    """Labels at the hub, half of each image at the others."""
+    """Labels at the hub, half of each image at each passive party."""
     data: dict[str, Any] = {"kind": "medmnist", "path": "images.npz", "test": None}
     plan = {name: {**data, "part": {"columns": span}} for name, span in HALVES.items()}
     plan["hub"] = {**data, "features": False, "label": True}
@@ -102,7 +102,7 @@ def test_backbone_learns_and_unlearns(
 
 
 def assert_same_after_reading(answerer: PassiveSession) -> None:
-    """The newest checkpoint gives back every parameter, bit by bit."""
+    """Check that the newest checkpoint restores each parameter bit by bit."""
     ours, here = answerer._checkpoints, answerer._state.local_model.model.network
     content = ours.read(ours.offer().numbers[-1])
     read = PartyState.from_content(

@@ -1,4 +1,4 @@
-"""A hub that is there, and answers nobody for a while, because others keep it busy."""
+"""A hub that accepts connections but is busy and does not answer for a while."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,7 +21,7 @@ from tests.conftest import HUB, SPOKE
 def test_who_is_told_that_it_is_busy_greets_again_until_it_is_heard(
     keys: Path, tmp_path: Path, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that lost its line in a long round is greeted after it, by a greeting of then."""
+    """A client that lost its line sends Hello again until the hub has finished a long round."""
     monkeypatch.setattr(handshake, "WELCOME_SECONDS", 0.1)
     bank, shop = party(keys, HUB, []), party(keys, SPOKE, [])
     with meeting(transport, bank, keys, tmp_path) as at, ThreadPoolExecutor(3) as pool:
@@ -38,7 +38,7 @@ def test_who_is_told_that_it_is_busy_greets_again_until_it_is_heard(
 def test_a_greeting_that_waited_is_not_a_clock_that_is_late(
     keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was said when the line was made."""
+    """The clock in Hello is as old as the line."""
     monkeypatch.setattr(handshake, "CLOCK_WARNING", 1.0)
     monkeypatch.setattr(handshake, "CLOCK_LIMIT", 1.5)
     events: list[Any] = []

@@ -1,4 +1,4 @@
-"""``vfl certs`` in parts: the way from an authority and a request to a keyring that is believed."""
+"""``vfl certs``: authority, request and certificate make a keyring that peers accept."""
 
 import json
 from pathlib import Path

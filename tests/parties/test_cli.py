@@ -1,4 +1,4 @@
-"""The command line: what it teaches, what it refuses, and with which exit code."""
+"""The command line: help texts, refusals and exit codes."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""A wall clock that jumps during a run changes nothing: time is measured by a clock that cannot."""
+"""Changes of the wall clock during a run change nothing: durations use a monotonic clock."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ JUMPS = (timedelta(hours=1), timedelta(hours=-1), timedelta(days=1), timedelta(d
 
 
 class Jumping(datetime):
-    """The wall clock, once it has been set wrong."""
+    """The wall clock, after it was set to a wrong time."""
 
     shift = timedelta()
 
@@ -34,7 +34,7 @@ def trained(folder: Path) -> list[Any]:
 
 @pytest.fixture
 def jumps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[timedelta]]:
-    """The wall clock jumps at every pass over the rows, from the end of the join on."""
+    """The wall clock jumps at each pass over the rows, after the handshake."""
     made, sweep, real = cycle(JUMPS), TrainingLoop._run_steps, time.time
     seen: list[timedelta] = []
 

@@ -1,4 +1,4 @@
-"""What the command line shows of words that others chose: one line, escaped, and not too long."""
+"""Console output of untrusted text: one line, escaped, of limited length."""
 
 import json
 import logging
@@ -85,7 +85,7 @@ def test_evil_words_forge_no_line_of_output(
 def test_field_names_of_a_peer_are_harmless_in_our_refusal(
     keys: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """The peer chooses the keys of the agreement that it says it has."""
+    """A peer chooses the keys of the agreement that it sends."""
     evil = json.dumps({**AGREED, EVIL[name]: 1})
     port, events = MemoryPort(), list[Any]()
     shop = party(keys, SPOKE, [], PartyVariant(said=evil))
@@ -134,7 +134,7 @@ def test_log_of_a_library_shows_no_value() -> None:
 
 
 def test_every_program_prepares_its_output() -> None:
-    """The hooks above are set by each entry point, before it reads a word."""
+    """Each entry point sets the hooks before it parses options."""
     for entry in ("main", "party_main", "simulate_main"):
         check = "import sys, threading, logging, parties.cli.main as c, parties.cli.console as t\n"
         check += f"sys.argv = ['vfl', '--help']\ntry:\n    c.{entry}()\nexcept SystemExit:\n"

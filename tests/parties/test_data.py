@@ -1,4 +1,4 @@
-"""Tests of the holding: IDs, labels, samples, and that no refusal repeats a value of a row."""
+"""Tests of the holding: IDs, labels, samples, and errors without values of rows."""
 
 import os
 import traceback
@@ -253,7 +253,7 @@ def test_active_party_without_label_is_refused(tmp_path: Path) -> None:
 
 def test_passive_party_without_features_is_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path, csv(tmp_path, label=None, numeric=()), active=False)
-    assert "a passive party brings features" in said
+    assert "a passive party needs features" in said
 
 
 def test_missing_labels_are_refused_with_lines(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_missing_labels_are_refused_with_lines(tmp_path: Path) -> None:
 def test_labels_that_are_no_class_are_refused_with_count_and_first_lines(tmp_path: Path) -> None:
     extra = "".join(f"d{at},1,x,perhaps\n" for at in range(8))
     said = refusal(tmp_path, csv(tmp_path, TABLE + extra))
-    assert "a label that is no class in 8 lines of rows.csv (5, 6, 7, 8, 9, ...)" in said
+    assert "an unknown label in 8 lines of rows.csv (5, 6, 7, 8, 9, ...)" in said
     assert "the classes are no, yes" in said
 
 

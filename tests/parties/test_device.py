@@ -1,4 +1,4 @@
-"""Devices: a party's half may lie elsewhere, and what crosses its edge lies in main memory."""
+"""Devices: a party's network may be on another device, and what it sends is in main memory."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ def test_gpu_beyond_those_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_work_is_deterministic_once_a_device_is_ready() -> None:
-    """In a process of its own, since both settings are the process's."""
+    """In a separate process, because both settings hold for a whole process."""
     script = (
         "import os, torch\n"
         "from parties.common.device import prepare_device\n"
@@ -63,7 +63,7 @@ def test_network_without_parameters_lies_in_main_memory() -> None:
 
 
 class Elsewhere(nn.Module):
-    """Says that it lies on another device, and sees where its features come from."""
+    """A network on another device, which checks the device of its features."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def test_blocks_of_a_checkpoint_follow_the_network() -> None:
 def test_all_parts_of_a_half_lie_where_the_settings_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a fresh half is moved to is the party's device, at both roles."""
+    """A new local model is moved to the party's device, for both roles."""
     moved: list[torch.device] = []
     original = nn.Module.to
 

@@ -1,4 +1,4 @@
-"""The early copy at which FedORA begins: every party has one at every request, or says so."""
+"""The early copy from which FedORA starts: present at each request, or reported as absent."""
 
 from pathlib import Path
 from time import monotonic
@@ -21,7 +21,7 @@ ONE, TWO = (
 
 
 def starts(metrics: dict[str, Any]) -> list[Any]:
-    """Where FedORA began, request by request."""
+    """The slot or model from which FedORA started, for each request."""
     return [each["methods"][1]["facts"]["start"] for each in metrics["requests"]]
 
 

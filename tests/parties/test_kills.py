@@ -1,4 +1,4 @@
-"""A party that dies or is told to stop comes back, and the run ends as one without that does."""
+"""A party that is killed or terminated returns, and the run ends with the same result."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="module")
 def wanted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The digests of a run that nobody disturbs."""
+    """The digests of a run without interruptions."""
     return runs.undisturbed(tmp_path_factory.mktemp("undisturbed"))
 
 
@@ -28,7 +28,7 @@ def wanted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
 def test_killed_parties_come_back_and_the_parameters_are_the_same(
     runs: Runs, wanted: dict[str, str], tmp_path: Path
 ) -> None:
-    """Each of the three once, with SIGKILL, in one and the same run."""
+    """Each of the three parties is killed once, in one run."""
     random = Random(0)
     assert len(wanted) == 6
     with runs.all(tmp_path) as (running, port):
@@ -48,7 +48,7 @@ def test_killed_parties_come_back_and_the_parameters_are_the_same(
 def test_parties_that_are_told_to_stop_end_well_and_the_run_goes_on(
     runs: Runs, wanted: dict[str, str], tmp_path: Path
 ) -> None:
-    """SIGTERM, to a passive party and then to the active one."""
+    """SIGTERM to a passive party, then to the active party."""
     with runs.all(tmp_path) as (running, port):
         for victim, phase in (("left", "fedora"), ("office", "retrain")):
             wait_for(running["office"], phase)

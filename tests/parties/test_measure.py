@@ -1,4 +1,4 @@
-"""Figures where there is nothing to measure in: said, never divided by zero."""
+"""Metrics without a unit of measurement are reported as absent, without a division by zero."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Ways to hide the network: what they change in a run, and what they must not."""
+"""Modes that overlap computation and network: what they may change in a run, and what not."""
 
 from pathlib import Path
 from typing import Any

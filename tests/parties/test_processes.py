@@ -1,4 +1,4 @@
-"""The real thing: three operating-system processes, mutual TLS over loopback, train and unlearn."""
+"""Three real processes with mutual TLS over loopback train and unlearn."""
 
 import json
 import re
@@ -45,8 +45,8 @@ def test_three_processes_train_unlearn_and_equal_one_process(tmp_path: Path) -> 
         assert a["accuracy"] == b["accuracy"]
         assert a["divergence"] == b["divergence"]
     assert (tmp_path / "apart" / "digits" / "report.html").read_text().startswith("<!doctype html>")
-    halves = list((tmp_path / "apart" / "digits").glob("*/model.safetensors"))
-    assert len(halves) == 3
+    models = list((tmp_path / "apart" / "digits").glob("*/model.safetensors"))
+    assert len(models) == 3
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""``vfl report``: the page from metrics alone, and files that are no metrics of ours."""
+"""``vfl report``: the page is made from metrics alone, and other files are refused."""
 
 import json
 from collections.abc import Callable
@@ -62,8 +62,8 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "without a part": (without("training"), "holds no metrics of a run"),
     "no version": (without("version"), "has version None"),
     "a later version": (lambda metrics: metrics | {"version": 3}, "has version 3"),
-    "a run that is a word": (lambda metrics: metrics | {"run": "x"}, "lacks what the report"),
-    "a request that is none": (lambda metrics: metrics | {"requests": [{}]}, "lacks what the"),
+    "a run that is a word": (lambda metrics: metrics | {"run": "x"}, "lacks values that the"),
+    "a request that is none": (lambda metrics: metrics | {"requests": [{}]}, "lacks values that"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A port that is reserved: nobody else is given it, and hubs listen on it, one after the other."""
+"""A reserved port: no other process can bind it, and one hub at a time can listen on it."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Going on after a crash: whenever it comes, the run ends as if it had never happened."""
+"""Resuming after a crash: at any moment of the crash, the run ends with the same result."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,16 +29,16 @@ CHANGES = {
     | {"compare": ("fine-tune", "relabel"), "fedora": FEDORA | {"iterations": 4}},
     "unlearn": REQUESTS,
 }
-MESSAGES = 670  # at least so many cross between the hub and each of the others
+MESSAGES = 670  # at least so many messages between the hub and each spoke
 
 
 class Crash(BaseException):
-    """A process is gone: nothing of it runs any more, not even what handles errors."""
+    """The end of a process: none of its code runs any more, not even error handlers."""
 
 
 @dataclass
 class Ending:
-    """What a run left behind."""
+    """The state at the end of a run."""
 
     files: dict[str, str]
     metrics: dict[str, Any] | None
@@ -51,7 +51,7 @@ def play(folder: Path, crash: tuple[str, int] | None = None, **changes: Any) -> 
     events: list[Any] = []
     parties = {name: party(folder, name, plan, events) for name in PARTIES}
     if crash is not None:
-        _doom(parties[crash[0]], crash[1])
+        _crash_after(parties[crash[0]], crash[1])
     kept: list[dict[str, Any]] = []
 
     def play_one(name: str) -> None:
@@ -71,21 +71,21 @@ def play(folder: Path, crash: tuple[str, int] | None = None, **changes: Any) -> 
     return Ending(digests(folder), kept[-1] if kept else None, notes)
 
 
-def _doom(us: VerticalParty, last: int) -> None:
-    record: Callable[[MessageRecord], None] = us.traffic.record
+def _crash_after(party: VerticalParty, last: int) -> None:
+    record: Callable[[MessageRecord], None] = party.traffic.record
     left = [last]
 
-    def until(crossing: MessageRecord) -> None:
+    def until(message: MessageRecord) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise Crash
-        record(crossing)
+        record(message)
 
-    us.traffic.record = until  # type: ignore[method-assign]
+    party.traffic.record = until  # type: ignore[method-assign]
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The final models and row maps of all parties."""
+    """Digests of the final models and row maps of all parties."""
     found = sorted((folder / "runs" / "trio").glob("*/*.safetensors"))
     return {f"{f.parent.name}/{f.name}": sha256(f.read_bytes()).hexdigest() for f in found}
 
@@ -119,7 +119,7 @@ def test_a_run_that_crashed_ends_as_if_it_had_not(
 
 
 def compare(found: Any, wanted: Any) -> None:
-    """Equal but for what a clock, a fresh session or a crash says."""
+    """Check equality except for values of a clock, of a new session and of the crash."""
     for part in ("training", "requests"):
         assert _timeless(found[part]) == _timeless(wanted[part])
 

@@ -1,4 +1,4 @@
-"""Whole runs: who stores what, what stops a run, and that one agreement gives one run."""
+"""Whole runs: what each party stores, what stops a run, and equal results for equal agreements."""
 
 import json
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Files are canonical where they are compared, and there as a whole or not at all."""
+"""Canonical JSON, atomic writes, and the counter of a party's starts."""
 
 import json
 import math

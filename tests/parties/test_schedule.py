@@ -1,4 +1,4 @@
-"""Tests of orders by ID: what is not there leaves no trace in them."""
+"""Random orders by ID: absent rows do not change the order of the others."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Tests of the set-up of a party: what is shown while its data is read, and that its columns are those agreed."""
+"""Set-up of a party: progress while its data is read, and the agreed number of columns."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The split model is the model: gradients, training and FedORA equal those of one process."""
+"""The split model equals one process: gradients, training and FedORA."""
 
 from pathlib import Path
 from typing import Any

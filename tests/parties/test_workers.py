@@ -1,4 +1,4 @@
-"""Workers: the same bytes whoever does the work, and every piece counted."""
+"""Worker processes: results do not depend on their number, and each chunk is counted."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ IDS = [b"person %d" % number for number in range(3 * CHUNK_POINTS + 7)]
 
 
 def fixed(size: int) -> bytes:
-    """Entropy that is the same every time."""
+    """Return fixed bytes in place of random ones."""
     return shake_256(b"workers").digest(size)
 
 
@@ -58,7 +58,7 @@ def test_a_refusal_comes_back_from_a_worker_in_its_own_words() -> None:
 
 
 def test_a_worker_ends_when_its_parent_was_killed(tmp_path: Path) -> None:
-    """It would wait for work for ever, and hold what it has inherited."""
+    """Otherwise the worker would wait for work forever."""
     script = tmp_path / "one_worker.py"
     script.write_text(ONE_WORKER)
     known = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -79,5 +79,5 @@ def is_alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    stat = Path(f"/proc/{process}/stat")  # a dead one that nobody waits for has an entry, too
+    stat = Path(f"/proc/{process}/stat")  # an ended process without a wait() has an entry too
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"

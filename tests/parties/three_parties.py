@@ -1,4 +1,4 @@
-"""A whole federation inside a test: real certificates, real PSI, memory lines, halves in reach."""
+"""Three parties inside a test: real certificates, real PSI and memory lines."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,7 +51,7 @@ LIMITS = {
 
 
 def agreement(**changes: Any) -> dict[str, Any]:
-    """A small agreement of three parties, all with features; ``changes`` replace whole tables."""
+    """A small agreement of three parties with features; ``changes`` replace whole tables."""
     return {
         "federation": "trio",
         "seed": 5,
@@ -70,7 +70,7 @@ def agreement(**changes: Any) -> dict[str, Any]:
 
 
 def write_data(folder: Path, rows: int = 240) -> None:
-    """Three tables about partly the same people, in different orders."""
+    """Write three tables that share some of their IDs, in different orders."""
     generator = np.random.default_rng(3)
     label = generator.integers(0, 3, rows)
     for number, name in enumerate(PARTIES):
@@ -84,7 +84,7 @@ def write_data(folder: Path, rows: int = 240) -> None:
 
 
 def party_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, VerticalPartySettings]:
-    """Party settings for the files of ``write_data``; ``requests`` have an ID file each."""
+    """Party settings for the files of ``write_data``; each of ``requests`` has an ID file."""
     plan = {name: {"kind": "csv", "path": f"{name}.csv"} for name in PARTIES}
     for data in plan.values():
         data["id"] = {"columns": ["id"]}  # type: ignore[assignment]
@@ -109,7 +109,7 @@ def party_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, Vert
 
 
 def public_statistics(folder: Path) -> None:
-    """Write statistics for preprocessing, which the settings of the passive parties then name."""
+    """Write preprocessing statistics, which the settings of the passive parties then name."""
     numeric = [{"column": name, "median": 0, "mean": 0.5, "scale": 2} for name in "xyz"]
     found = {"numeric": numeric, "categorical": [], "image": None}
     (folder / STATISTICS).write_text(json.dumps(found))
@@ -130,7 +130,7 @@ def party(
 
 
 def certify(folder: Path) -> None:
-    """Certificates for all."""
+    """Create the certificates of all parties."""
     make_authority(folder / "certs", "trio")
     for name in PARTIES:
         issue_certificate(folder / "certs", "trio", name)
@@ -140,7 +140,7 @@ def certify(folder: Path) -> None:
 def open_split_model(
     folder: Path, rows: int = 240, **changes: Any
 ) -> Iterator[tuple[SplitModel, dict[str, PassiveSession]]]:
-    """The active party's federation, and the passive parties that answer it."""
+    """The active party's split model, and the passive parties' sessions."""
     write_data(folder, rows)
     certify(folder)
     plan, port = agreement(**changes), MemoryPort()
@@ -195,7 +195,7 @@ def now() -> datetime:
 
 
 def forget_some(leading: SplitModel, count: int = 20) -> None:
-    """Name the first rows of D as those to forget."""
+    """Request the first rows of D."""
     leading.forget(np.sort(leading.rows.train[:count]))
 
 

@@ -1,4 +1,4 @@
-"""A whole run of the trio in this process, from certificates to metrics."""
+"""A whole run of three parties in this process, from certificates to metrics."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -25,13 +25,15 @@ Exit codes: 1 a run failed, 2 usage, 3 config, 7 storage.
 """
 
 Out: TypeAlias = Annotated[
-    Path, typer.Option("--out", help="Folder of finished runs, which are not repeated.")
+    Path, typer.Option("--out", help="Store finished runs in this folder; they are not repeated.")
 ]
 Docs: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--docs", help="Folder of the pages: docs, or with --quick the folder of --out."),
+    typer.Option("--docs", help="Write pages into this folder; default: docs, with --quick --out."),
 ]
-Listed: TypeAlias = Annotated[Path, typer.Option("--experiments", help="File of experiments.")]
+Listed: TypeAlias = Annotated[
+    Path, typer.Option("--experiments", help="Read the experiments from this file.")
+]
 TablesOption: TypeAlias = Annotated[
     str, typer.Option("--tables", help="Run only these tables and figures, such as III,IV,8.")
 ]
@@ -43,7 +45,8 @@ Seeds: TypeAlias = Annotated[
     typer.Option("--seeds", min=1, help="Run at most this many seeds per experiment, from 0."),
 ]
 AtOnce: TypeAlias = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Runs at a time; default: number of cores.")
+    int | None,
+    typer.Option("--workers", min=1, help="Run so many at a time; default: number of cores."),
 ]
 Gpu: TypeAlias = Annotated[
     bool, typer.Option("--gpu", help="Include the experiments that need a GPU.")
@@ -57,7 +60,7 @@ OnlyList: TypeAlias = Annotated[bool, typer.Option("--list", help="List the runs
 def paper_command(name: str, purpose: str) -> Callable[..., None]:
     """Return the command ``vfl bench NAME``; ``purpose`` is the first sentence of its help.
 
-    The experiments stand in ``configs/bench/NAME.toml`` unless ``--experiments`` names a file.
+    The experiments are those of ``configs/bench/NAME.toml``, unless ``--experiments`` names a file.
     """
 
     def command(  # noqa: PLR0913  a command has the options that it has

@@ -56,7 +56,8 @@ def certs_all_command(
 ) -> None:
     """Make an authority, and a key and a certificate for each party, for a trial.
 
-    In production each organisation makes its own key, and the authority signs the certificate.
+    In production each organisation makes its own key, and the authority signs
+    the certificate.
     """
     console = _console(output, debug)
     console.run(lambda: _everything(config, out, days, console))
@@ -75,7 +76,8 @@ def certs_authority_command(
 ) -> None:
     """Make the certificate authority of a federation.
 
-    Give ca.pem to each party. Keep ca.key secret: its owner can make a certificate for any party.
+    Give ca.pem to each party. Keep ca.key secret: its owner can make a
+    certificate for any party.
     """
     console = _console(output, debug)
     console.run(lambda: _authority(config, out, days, console))
@@ -94,8 +96,9 @@ def certs_request_command(
 ) -> None:
     """Make a party's key and a request for its certificate.
 
-    Send the request to the authority; the key stays on this machine. If the folder has a key, the
-    key is used again: so a renewed certificate has the same pin.
+    Send the request to the authority; the key stays on this machine. If the
+    folder has a key, the key is used again: so a renewed certificate has the
+    same pin.
     """
     console = _console(output, debug)
     console.run(lambda: _request(config, party, out, console))

@@ -65,11 +65,12 @@ def doctor_command(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Check a party's files, keys, clock, network and machine before a run.
 
-    Give the command the options of the run. The command changes no file. Before a passive party
-    runs it, start the active party, so that the connection can be checked too.
+    Give the command the options of the run. The command changes no file.
+    Before a passive party runs it, start the active party, so that the
+    connection can be checked too.
 
-    Exit codes: 0 if no check fails, else the code of the first failure: 3 config, 4 data,
-    5 identity, 6 peer, 7 storage, 8 policy.
+    Exit codes: 0 if no check fails, else the code of the first failure: 3
+    config, 4 data, 5 identity, 6 peer, 7 storage, 8 policy.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
     options = _DoctorOptions(config, party, hub, data, data_full, certificates, out, changes or [])

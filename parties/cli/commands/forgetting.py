@@ -31,7 +31,7 @@ class ForgettingOptions:
     threads: int
 
 
-def forgetting_command(  # noqa: PLR0913  a command has the options that it has
+def forgetting_command(  # noqa: PLR0913  one parameter per option
     *,
     data: DataOption = None,
     study: Annotated[
@@ -52,18 +52,19 @@ def forgetting_command(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Audit unlearning methods with a likelihood-ratio test on many models.
 
-    The command trains dozens of models at once, and each method unlearns other rows in each model.
-    A likelihood-ratio test per example then tries to tell these models from models that were
-    trained without the rows: an AUC of 0.5 is perfect unlearning. Finished parts are not repeated.
+    The command trains dozens of models at once, and each method unlearns
+    other rows in each model. A likelihood-ratio test per example then tries
+    to tell these models from models that were trained without the rows: an
+    AUC of 0.5 is perfect unlearning. Finished parts are not repeated.
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """
-    asked = ForgettingOptions(study, data, out, docs, seeds, tuple(only or ()), threads)
+    options = ForgettingOptions(study, data, out, docs, seeds, tuple(only or ()), threads)
     console = Console("vfl", json_lines=False, debug=debug)
-    console.run(lambda: _run(asked, console))
+    console.run(lambda: _run(options, console))
 
 
-def _run(asked: ForgettingOptions, console: Console) -> None:
+def _run(options: ForgettingOptions, console: Console) -> None:
     import torch
 
     from parties.experiments.bench.record import merge_rows
@@ -71,20 +72,22 @@ def _run(asked: ForgettingOptions, console: Console) -> None:
     from parties.experiments.population.study import summarise_study
     from parties.experiments.population.verdicts import draw_study, study_table, study_verdicts
 
-    torch.set_num_threads(asked.threads)
-    study = read_study(asked.study)
-    records = _records(study, asked, console)
-    found = list(summarise_study(records))
-    asked.docs.mkdir(parents=True, exist_ok=True)
-    (asked.docs / "forgetting.md").write_text(_page(study, records, asked, study_table(found)))
-    draw_study(found, asked.docs / "forgetting.png")
-    rows = [asdict(each) for each in study_verdicts(found)]
-    merge_rows(asked.docs / "fedora.json", rows)
-    console.print(f"page:    {asked.docs / 'forgetting.md'}", event="result")
-    console.print(f"figures: {asked.docs / 'fedora.json'}", event="result")
+    torch.set_num_threads(options.threads)
+    study = read_study(options.study)
+    records = _records(study, options, console)
+    summaries = list(summarise_study(records))
+    options.docs.mkdir(parents=True, exist_ok=True)
+    (options.docs / "forgetting.md").write_text(
+        _page(study, records, options, study_table(summaries))
+    )
+    draw_study(summaries, options.docs / "forgetting.png")
+    rows = [asdict(verdict) for verdict in study_verdicts(summaries)]
+    merge_rows(options.docs / "fedora.json", rows)
+    console.print(f"page:    {options.docs / 'forgetting.md'}", event="result")
+    console.print(f"figures: {options.docs / 'fedora.json'}", event="result")
 
 
-def _records(study: "Study", asked: ForgettingOptions, console: Console) -> "Sequence[Record]":
+def _records(study: "Study", options: ForgettingOptions, console: Console) -> "Sequence[Record]":
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -96,7 +99,7 @@ def _records(study: "Study", asked: ForgettingOptions, console: Console) -> "Seq
 
     from parties.experiments.population.study import StudyPlace, run_study_parts
 
-    place = StudyPlace(asked.study.parent, asked.data, asked.out)
+    place = StudyPlace(options.study.parent, options.data, options.out)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -105,47 +108,48 @@ def _records(study: "Study", asked: ForgettingOptions, console: Console) -> "Seq
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console.terminal) as progress:
-        work = list(run_study_parts(study, study.chosen(asked.only), place, asked.seeds))
+        work = list(run_study_parts(study, study.chosen(options.only), place, options.seeds))
         bar = progress.add_task("populations", total=len(work))
 
-        def tell(text: str) -> None:
+        def describe(text: str) -> None:
             progress.update(bar, description=text)
 
-        return [_advanced(part, tell, lambda: progress.advance(bar)) for part in work]
+        return [_run_part(part, describe, lambda: progress.advance(bar)) for part in work]
 
 
-def _advanced(
+def _run_part(
     part: "Callable[[Callable[[str], None]], Record]",
-    tell: Callable[[str], None],
+    describe: Callable[[str], None],
     advance: Callable[[], None],
 ) -> "Record":
-    record = part(tell)
+    record = part(describe)
     advance()
     return record
 
 
 def _page(
-    study: "Study", records: "Sequence[Record]", asked: ForgettingOptions, tables: str
+    study: "Study", records: "Sequence[Record]", options: ForgettingOptions, tables: str
 ) -> str:
     from datetime import UTC, datetime
     from importlib.metadata import version
 
     when = datetime.now(UTC).date().isoformat()
-    with_ = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "scikit-learn"))
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "scikit-learn"))
     return (
         "# Forgetting, measured per example\n\n"
-        f"`vfl bench forgetting --seeds {asked.seeds} --data DIR` on {when} with {with_}, "
+        f"`vfl bench forgetting --seeds {options.seeds} --data DIR` on {when} with {versions}, "
         f"{sum(record['seconds'] for record in records) / 3600:.1f} h. Means over seeds "
-        f"{study.first} to {study.first + asked.seeds - 1} and one standard error. An AUC of 0.5 "
-        "is a model that is not told from one that never saw the rows.\n\n"
+        f"{study.first} to {study.first + options.seeds - 1} and one standard error. An AUC of 0.5 "
+        "means that attacks cannot distinguish a model from one that never saw the rows.\n\n"
         f"{MIXED if len({record['source'] for record in records}) > 1 else ''}"
-        "*Equivalent*: two one-sided tests at 5 %, over all models, that test accuracy is within "
-        "one standard deviation of a Retrain's. "
-        "The last column takes whole models, each as one trial: unlearned ones are told from "
-        "Retrains by all their forgotten rows together, and hits and false alarms bound from below "
-        "the ε of any (ε, δ) that might be claimed (δ = 0, Clopper-Pearson, all seeds pooled). "
-        "Beside it stands what a perfect attack would prove with as many models; 0 proves "
-        "nothing. No way here claims an ε.\n\n"
-        "![both audits of every way](forgetting.png)\n\n"
+        "*Equivalent*: two one-sided tests at 5 %, over all models, show that test accuracy is "
+        "within one standard deviation of a Retrain's. "
+        "For the last column each whole model is one trial: an attack distinguishes unlearned "
+        "models from Retrains by all their forgotten rows together, and its hits and false alarms "
+        "bound from below the ε of any (ε, δ) that might be claimed (δ = 0, Clopper-Pearson, all "
+        "seeds pooled). "
+        "The second number is what a perfect attack would prove with as many models; 0 proves "
+        "nothing. No method here claims an ε.\n\n"
+        "![AUC of both audits for every method](forgetting.png)\n\n"
         f"{tables}"
     )

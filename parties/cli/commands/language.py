@@ -14,7 +14,6 @@ from parties.cli.arguments import CheckedCommand, CheckedGroup
 from parties.cli.console import Console
 from parties.cli.options import DebugOption, Format, FormatOption, SetOption
 
-
 language_app = typer.Typer(
     cls=CheckedGroup,
     no_args_is_help=True,
@@ -52,9 +51,10 @@ def language_tiny_command(  # noqa: PLR0913  a command has the options that it h
 ) -> None:
     """Train a tiny Llama (1 M parameters) on public texts, in minutes on a CPU.
 
-    The texts are TOFU's real authors, its world facts, and questions and answers about authors that
-    no client has. The public facts are also written to public.jsonl in the new folder, so that
-    clients can train on them.
+    The texts are TOFU's real authors, its world facts, and questions and
+    answers about authors that no client has. The public facts are also
+    written to public.jsonl in the new folder, so that clients can train on
+    them.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 
@@ -137,7 +137,8 @@ def language_merge_command(
 ) -> None:
     """Merge the trained adapters of a run into the base model.
 
-    The new folder can be loaded by any program that loads models of transformers.
+    The new folder can be loaded by any program that loads models of
+    transformers.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
 

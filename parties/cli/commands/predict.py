@@ -84,13 +84,15 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Predict class probabilities with a trained model.
 
-    Vertical mode: run this command at all parties at the same time. The active party writes a file
-    (--out) or runs an HTTP service (--serve). Passive parties answer it until it has finished. No
-    party needs labels.
+    Vertical mode: run this command at all parties at the same time. The
+    active party writes a file (--out) or runs an HTTP service (--serve).
+    Passive parties answer it until it has finished. No party needs labels.
 
-    Horizontal mode: a client has the whole model and predicts alone, with --out.
+    Horizontal mode: a client has the whole model and predicts alone, with
+    --out.
 
-    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage, 8 policy, 9 integrity.
+    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage, 8
+    policy, 9 integrity.
     """
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     run = _Run(

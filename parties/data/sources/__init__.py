@@ -1,1 +1,1 @@
-"""A party's files, format by format, as records that are checked and not yet put together."""
+"""Data sources: one reader per file format or database, which returns checked records."""

@@ -1,4 +1,4 @@
-"""Cells: text as exact numbers, and what is wrong with text that is none."""
+"""Table cells: conversion of text to numbers, with marks for invalid cells."""
 
 from collections.abc import Set
 from math import inf, isfinite, nan
@@ -8,13 +8,16 @@ import numpy as np
 from parties.data.sources.records import Array
 
 LARGEST = 1e100  # the squares of larger numbers overflow
-NO_NUMBER, NOT_FINITE = -inf, inf  # what stands for them among numbers
+NO_NUMBER, NOT_FINITE = -inf, inf  # marks of invalid cells
 
 
 def parse_numbers(cells: list[str], absent: Set[str]) -> Array:
-    """[cells] float64: NaN for an absent value, ``NO_NUMBER`` or ``NOT_FINITE`` for a bad one."""
+    """Return the numbers of cells, ``[cells]`` in float64.
+
+    An absent value is NaN; an invalid cell is ``NO_NUMBER`` or ``NOT_FINITE``.
+    """
     joined = "".join(cells)
-    if joined.isascii() and "_" not in joined:  # float() takes more than we call a number
+    if joined.isascii() and "_" not in joined:  # float() accepts more than decimal numbers
         try:
             return _all_numbers(cells, absent)
         except ValueError:
@@ -23,12 +26,12 @@ def parse_numbers(cells: list[str], absent: Set[str]) -> Array:
 
 
 def is_text(cell: str) -> bool:
-    """Whether a cell holds no number of any kind."""
+    """Return whether a cell contains no number, not even an infinite one."""
     return _number(cell) == NO_NUMBER
 
 
 def describe_fault(value: float) -> str:
-    """What a bad cell held, in words."""
+    """Return the content of an invalid cell in words, for an error message."""
     if value == NO_NUMBER:
         return "text"
     if not isfinite(value):
@@ -37,12 +40,12 @@ def describe_fault(value: float) -> str:
 
 
 def _all_numbers(cells: list[str], absent: Set[str]) -> Array:
-    """The same at once; raises ``ValueError`` where a cell needs a closer look."""
-    gone = sum(map(absent.__contains__, cells))
-    if gone:
+    """Convert all cells at once; raises ``ValueError`` if a cell must be checked by itself."""
+    missing = sum(map(absent.__contains__, cells))
+    if missing:
         cells = ["nan" if cell in absent else cell for cell in cells]
     values = np.fromiter(map(float, cells), np.float64, len(cells))
-    if np.isinf(values).any() or np.count_nonzero(np.isnan(values)) != gone:
+    if np.isinf(values).any() or np.count_nonzero(np.isnan(values)) != missing:
         raise ValueError("NaN or infinity")
     return values
 

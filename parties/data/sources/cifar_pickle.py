@@ -1,9 +1,9 @@
-"""A reader of pickled CIFAR batches that runs nothing: it walks the pickle as a list of words.
+"""Safe reader of pickled CIFAR batches: it interprets the opcodes and calls no function.
 
-A pickle is a program for a small stack machine, and two of its words, GLOBAL and REDUCE, can name
-and call any function. Here a name stays a word on the stack and a call stays a note of it; only the
-words that Python 2 wrote into these files are known, and any other name or word ends the reading.
-What is left is one dictionary, in which the note that spells a uint8 array becomes that array.
+A pickle is a program for a stack machine. Its opcodes GLOBAL and REDUCE can name and call any
+function. This reader puts a name on the stack as text and a call as a record. It accepts only the
+opcodes and names that Python 2 wrote into these files; any other opcode or name is an error. The
+result is one dictionary, in which a recorded call for a uint8 array becomes that array.
 """
 
 import pickletools
@@ -19,7 +19,7 @@ from parties.common.errors import DataError
 from parties.data.sources.records import Array
 
 LARGEST = 256 << 20  # bytes of a pickle; CIFAR-100's largest has 155 MB
-_FIRST = b"\x80\x02"  # the word PROTO, and the protocol of Python 2
+_FIRST = b"\x80\x02"  # opcode PROTO with protocol 2
 _RECONSTRUCT, _NDARRAY, _DTYPE = (
     "numpy.core.multiarray _reconstruct",
     "numpy ndarray",
@@ -31,14 +31,14 @@ _AGAIN = "fetch the file again from where CIFAR is published, or take the binary
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A function or class that a pickle names; it is never looked up."""
+    """Name of a function or class in a pickle; the name is never resolved."""
 
     text: str
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """What a pickle would have built: whose call, with what, and the state given to it."""
+    """A recorded call: name, arguments, and the state that the pickle sets on the result."""
 
     name: _Name
     arguments: tuple[Any, ...]
@@ -46,65 +46,66 @@ class _Call:
 
 
 class _Mark:
-    """Where a list of words begins on the stack."""
+    """Mark on the stack: the start of a list of items."""
 
 
 def is_pickle(content: bytes) -> bool:
-    """Whether ``content`` begins as a pickle; no CIFAR label is as large as its first byte."""
+    """Return whether ``content`` starts like a pickle; a CIFAR label is below that byte."""
     return content[:1] == _FIRST[:1]
 
 
 def read_pickle(file: str, content: bytes) -> dict[str, Any]:
-    """The dictionary of a batch: strings, lists of integers and uint8 arrays.
+    """Return the dictionary of a batch: strings, lists of integers and uint8 arrays.
 
     Raises:
-        DataError: it names or holds what no CIFAR batch needs, or is damaged or too large.
+        DataError: the pickle has a name or opcode that no CIFAR batch needs, or is damaged or too
+            large.
     """
     if len(content) > LARGEST:
-        raise DataError(f"{file} has more than {LARGEST >> 20} MiB", "no batch of CIFAR has")
-    walk = _Walk(file)
+        raise DataError(f"{file} has more than {LARGEST >> 20} MiB", "every CIFAR batch is smaller")
+    machine = _StackMachine(file)
     try:
-        for word, argument, _ in pickletools.genops(BytesIO(content)):
-            walk.step(word.name, argument)
-        (batch,) = walk.stack
-        return {str(key): _meant(value) for key, value in batch.items()}
+        for opcode, argument, _ in pickletools.genops(BytesIO(content)):
+            machine.step(opcode.name, argument)
+        (batch,) = machine.stack
+        return {str(key): _resolve(value) for key, value in batch.items()}
     except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{file} is no pickled batch as CIFAR has it", _AGAIN) from error
+        raise DataError(f"{file} is no pickled CIFAR batch", _AGAIN) from error
 
 
-class _Walk:
-    """The stack and the memory of one walk."""
+class _StackMachine:
+    """Stack and memo of the interpreter for one pickle."""
 
     def __init__(self, file: str) -> None:
         self._file, self.stack, self._memo = file, list[Any](), dict[int, Any]()
 
-    def step(self, word: str, argument: Any) -> None:
-        """Take one word."""
-        if word in _LITERAL:
+    def step(self, opcode: str, argument: Any) -> None:
+        """Interpret one opcode. Raises ``DataError`` if no CIFAR batch needs it."""
+        if opcode in _LITERAL:
             self.stack.append(argument)
-        elif word in _CONSTANT:
-            self.stack.append(_CONSTANT[word])
-        elif word in _EMPTY:
-            self.stack.append(_EMPTY[word]())
-        elif word in _TUPLE:
-            self._push_tuple(_TUPLE[word])
-        elif word == "GLOBAL":
+        elif opcode in _CONSTANT:
+            self.stack.append(_CONSTANT[opcode])
+        elif opcode in _EMPTY:
+            self.stack.append(_EMPTY[opcode]())
+        elif opcode in _TUPLE:
+            self._push_tuple(_TUPLE[opcode])
+        elif opcode == "GLOBAL":
             self._name(argument)
-        elif word in ("BINPUT", "LONG_BINPUT"):
+        elif opcode in ("BINPUT", "LONG_BINPUT"):
             self._memo[argument] = self.stack[-1]
-        elif word in ("BINGET", "LONG_BINGET"):
+        elif opcode in ("BINGET", "LONG_BINGET"):
             self.stack.append(self._memo[argument])
-        elif word in _GROWTH:
-            _GROWTH[word](self)
-        elif word not in ("PROTO", "STOP"):
-            raise DataError(f"{self._file} holds {word}, which no CIFAR batch needs", _AGAIN)
+        elif opcode in _GROWTH:
+            _GROWTH[opcode](self)
+        elif opcode not in ("PROTO", "STOP"):
+            raise DataError(f"{self._file} holds {opcode}, which no CIFAR batch needs", _AGAIN)
 
     def _name(self, text: str) -> None:
         if text not in _NAMES:
-            said = text.replace(" ", ".")
+            dotted = text.replace(" ", ".")
             raise DataError(
-                f"{self._file} names {said!r:.80}, which no CIFAR batch needs",
-                "such a pickle may run any program when it is loaded: do not load it elsewhere",
+                f"{self._file} names {dotted!r:.80}, which no CIFAR batch needs",
+                "loading such a pickle may run any program: do not load it elsewhere",
             )
         self.stack.append(_Name(text))
 
@@ -112,46 +113,50 @@ class _Walk:
         parts = [self.stack.pop() for _ in range(size)]
         self.stack.append(tuple(reversed(parts)))
 
-    def marked(self) -> list[Any]:
-        """What lies above the newest mark, which goes too."""
+    def pop_to_mark(self) -> list[Any]:
+        """Remove the newest mark with all items above it, and return the items."""
         above: list[Any] = []
         while not isinstance(top := self.stack.pop(), _Mark):
             above.append(top)
         return above[::-1]
 
     def tuple_from_mark(self) -> None:
-        """TUPLE."""
-        self.stack.append(tuple(self.marked()))
+        """TUPLE: put the items above the mark on the stack as a tuple."""
+        self.stack.append(tuple(self.pop_to_mark()))
 
     def append(self) -> None:
-        """APPEND: one item to a list."""
+        """APPEND: append one item to a list."""
         item = self.stack.pop()
         self.stack[-1].append(item)
 
     def append_all(self) -> None:
-        """APPENDS: all above the mark to a list."""
-        items = self.marked()
+        """APPENDS: append all items above the mark to a list."""
+        items = self.pop_to_mark()
         self.stack[-1].extend(items)
 
     def set_item(self) -> None:
-        """SETITEM: one pair into a dictionary."""
+        """SETITEM: set one item of a dictionary."""
         value, key = self.stack.pop(), self.stack.pop()
         self.stack[-1][key] = value
 
     def set_all(self) -> None:
-        """SETITEMS: pairs above the mark into a dictionary."""
-        items = self.marked()
+        """SETITEMS: set all items above the mark in a dictionary."""
+        items = self.pop_to_mark()
         self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
 
-    def note_call(self) -> None:
-        """REDUCE: a call is noted."""
+    def record_call(self) -> None:
+        """REDUCE: record a call. Raises ``TypeError`` for a call of anything but a name."""
         arguments, name = self.stack.pop(), self.stack.pop()
         if not isinstance(name, _Name) or not isinstance(arguments, tuple):
             raise TypeError("a call of something that is no name")
         self.stack.append(_Call(name, arguments))
 
-    def note_state(self) -> None:
-        """BUILD: the state of what a call would have built is noted."""
+    def record_state(self) -> None:
+        """BUILD: record the state of a call.
+
+        Raises:
+            TypeError: the item below is not a call, or has a state already.
+        """
         state, call = self.stack.pop(), self.stack[-1]
         if not isinstance(call, _Call) or call.state is not None:
             raise TypeError("a state for something that was not called")
@@ -164,29 +169,32 @@ _EMPTY: dict[str, Callable[[], Any]] = {
     "EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple, "MARK": _Mark,
 }  # fmt: skip
 _TUPLE = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_GROWTH: dict[str, Callable[[_Walk], None]] = {
-    "TUPLE": _Walk.tuple_from_mark,
-    "APPEND": _Walk.append,
-    "APPENDS": _Walk.append_all,
-    "SETITEM": _Walk.set_item,
-    "SETITEMS": _Walk.set_all,
-    "REDUCE": _Walk.note_call,
-    "BUILD": _Walk.note_state,
+_GROWTH: dict[str, Callable[[_StackMachine], None]] = {
+    "TUPLE": _StackMachine.tuple_from_mark,
+    "APPEND": _StackMachine.append,
+    "APPENDS": _StackMachine.append_all,
+    "SETITEM": _StackMachine.set_item,
+    "SETITEMS": _StackMachine.set_all,
+    "REDUCE": _StackMachine.record_call,
+    "BUILD": _StackMachine.record_state,
 }
 
 
-def _meant(value: Any) -> Any:
-    """The array that a note spells; anything else as it is."""
+def _resolve(value: Any) -> Any:
+    """Return the array of a recorded call; any other value unchanged."""
     return _array(value) if isinstance(value, _Call) else value
 
 
 def _array(call: _Call) -> Array:
-    """``_reconstruct(ndarray, (0,), 'b')`` with state (version, shape, dtype, by column, bytes)."""
+    """Return the array of a call ``_reconstruct(ndarray, (0,), 'b')``.
+
+    Its state is (version, shape, dtype, column-major order, bytes).
+    """
     _, shape, kind, by_column, content = call.state
     uint8 = isinstance(kind, _Call) and kind.name == _Name(_DTYPE) and kind.arguments[0] == "u1"
     if call.name != _Name(_RECONSTRUCT) or not uint8 or len(shape) > 2 or min(shape) < 0:
         raise ValueError("an array of another kind")
-    pixels = content.encode("latin-1")  # as the walk decodes the strings of Python 2
+    pixels = content.encode("latin-1")  # the encoding with which Python 2 strings were decoded
     if len(pixels) != prod(shape):
         raise ValueError("an array of another size")
     return np.frombuffer(pixels, np.uint8).reshape(shape, order="F" if by_column else "C")

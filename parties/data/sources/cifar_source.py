@@ -1,8 +1,9 @@
-"""CIFAR source: batches of CIFAR-10 and CIFAR-100 in their binary and in their pickled form.
+"""CIFAR source: batches of CIFAR-10 and CIFAR-100 in binary or pickled form.
 
-Binary: one record after the other, the label in one byte (CIFAR-100: the coarse, then the fine
-label) and 3,072 pixels in planes of red, green and blue, each 32 rows of 32. Pickled: the same
-pixels as one array, and the labels as a list; ``cifar_pickle`` takes it apart without running it.
+Binary: a sequence of records. Each record has one byte for the label (CIFAR-100: two bytes, the
+coarse and the fine label) and 3,072 pixels in planes of red, green and blue, 32 rows of 32 each.
+Pickled: the same pixels as one array, and the labels as a list; ``cifar_pickle`` reads a pickle
+without running it.
 """
 
 from collections.abc import Sequence
@@ -29,28 +30,29 @@ _KEYS = {"cifar10": "labels", "cifar100": "fine_labels"}
 
 
 def read_cifar(data: CifarData, folder: Path, classes: Sequence[str]) -> Records:
-    """The records, with IDs like ``data_batch_1:17``: name of the batch, row counted from 0.
+    """Read the records; IDs are like ``data_batch_1:17``: batch name and row, counted from 0.
 
-    A batch has one name in both forms, so parties may hold different ones.
+    A batch has the same name in both forms, so one party may use the binary form and another the
+    pickled form.
 
     Raises:
-        DataError: the files cannot be used as the party settings say.
+        DataError: the files do not match the party settings.
     """
     if data.id != "row":
-        raise DataError("CIFAR's batches have no ID columns", "rows are named with id = 'row'")
+        raise DataError("CIFAR's batches have no ID columns", "set id = 'row'")
     if not (data.features or data.label):
         raise DataError(
-            "the party settings take neither images nor labels", "set features or label"
+            "the party settings select neither images nor labels", "set features or label"
         )
     paths = [*data.train, *([] if data.test is None else [data.test])]
     if len({path.stem for path in paths}) < len(paths):
-        raise DataError("two batches bear one name, so their rows would have the same IDs")
+        raise DataError("two batches have the same name, so their rows would have the same IDs")
     return join_records([_records(data, folder, path, classes) for path in paths], len(data.train))
 
 
 def _records(data: CifarData, folder: Path, path: Path, classes: Sequence[str]) -> Records:
     content = read_file_bytes(folder, path, data.origin)
-    read = _unpickled if is_pickle(content) else _binary
+    read = _read_pickled if is_pickle(content) else _read_binary
     pixels, labels = read(data.name, path.name, content)
     images = pixels.reshape(-1, 3, SIDE, SIDE)
     return Records(
@@ -63,31 +65,31 @@ def _records(data: CifarData, folder: Path, path: Path, classes: Sequence[str]) 
     )
 
 
-def _binary(name: str, file: str, content: bytes) -> tuple[Array, Array]:
-    """Pixels [rows, 3072] and labels [rows]."""
+def _read_binary(name: str, file: str, content: bytes) -> tuple[Array, Array]:
+    """Return pixels ``[rows, 3072]`` and labels ``[rows]`` of a batch."""
     before = _LABELS[name]
     rows, rest = divmod(len(content), before + PIXELS)
     if rest or not rows:
         raise DataError(
             f"{file} has {len(content)} bytes, no whole number of {name} records",
-            f"each has {before + PIXELS} bytes; is it cut off, or of the other CIFAR?",
+            f"each has {before + PIXELS} bytes; the file is truncated, or of the other CIFAR set",
         )
     records = np.frombuffer(content, np.uint8).reshape(rows, -1)
     return records[:, before:], records[:, before - 1]
 
 
-def _unpickled(name: str, file: str, content: bytes) -> tuple[Array, Array]:
-    """Pixels [rows, 3072] and labels [rows]."""
+def _read_pickled(name: str, file: str, content: bytes) -> tuple[Array, Array]:
+    """Return pixels ``[rows, 3072]`` and labels ``[rows]`` of a batch."""
     key = _KEYS[name]
     batch = read_pickle(file, content)
     pixels, labels = batch.get("data"), batch.get(key)
     if not isinstance(pixels, np.ndarray) or not isinstance(labels, list):
-        raise DataError(f"{file} has no 'data' or no {key!r}", f"is it a batch of {name}?")
+        raise DataError(f"{file} has no 'data' or no {key!r}", f"choose a batch of {name}")
     if pixels.shape != (len(labels), PIXELS) or not labels:
         raise DataError(
             f"{file} has {len(labels)} labels and pixels {list(pixels.shape)}",
             f"pixels are [rows, {PIXELS}]",
         )
     if any(type(label) is not int or not 0 <= label < WHITE for label in labels):
-        raise DataError(f"{file} has labels that are no class numbers")
+        raise DataError(f"{file} has labels outside 0 to {WHITE - 1}")
     return pixels, np.array(labels, np.int64)

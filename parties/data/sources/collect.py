@@ -1,6 +1,7 @@
-"""Collecting a table: chunks of a file or of a query become compact columns, checked on the way.
+"""Collection of tables: chunks of a file or query become checked, compact columns.
 
-A source cuts; what its cells mean, and what is refused, is the same for all kinds and stands here.
+A source only splits its input into cells. This module interprets and checks the cells in the same
+way for all table sources.
 """
 
 from collections import Counter
@@ -30,14 +31,14 @@ from parties.data.sources.records import (
 from parties.data.sources.store import MEMORY, ArrayStore, IdStore
 from parties.data.sources.table import Table
 
-MAX_PROBLEMS = 20
-MAX_TEXTS = 1 << 20  # different ones in a categorical column
+MAX_PROBLEMS = 20  # in one error message
+MAX_TEXTS = 1 << 20  # distinct texts in a categorical column
 TEXT_HINT = "list a column of text under categorical, and a mark of absent values under missing"
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRoles:
-    """What each column is for; the others are not read."""
+    """The columns by use; other columns are not read."""
 
     ids: tuple[str, ...]
     label: str | None
@@ -45,7 +46,7 @@ class ColumnRoles:
     categorical: tuple[str, ...]
 
     def listed(self) -> list[tuple[str, str]]:
-        """Pairs of a use and a column."""
+        """Return pairs of use and column, for all columns."""
         label = () if self.label is None else (self.label,)
         uses = {"id": self.ids, "label": label, "numeric": self.numeric}
         uses["categorical"] = self.categorical
@@ -54,13 +55,13 @@ class ColumnRoles:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Chunk:
-    """Some rows.
+    """A chunk of rows.
 
     Attributes:
-        numbers: place of each row.
+        numbers: place of each row, ``[rows]``.
         texts: cells of ID, label and categorical columns; "" for an absent value.
-        numeric: [rows, numeric columns], as ``cells.numbers`` makes them.
-        ragged: places of rows that have too few or too many cells and do not stand here.
+        numeric: ``[rows, numeric columns]``, as returned by ``parse_numbers``.
+        ragged: places of rows with too few or too many cells; the chunk excludes these rows.
     """
 
     numbers: Index
@@ -70,22 +71,22 @@ class Chunk:
 
 
 class Sheet(Protocol):
-    """A file or a query, opened."""
+    """An open file, or the result of a query."""
 
     @property
     def file(self) -> str:
-        """Name for errors."""
+        """Name for error messages."""
 
     @property
     def unit(self) -> str:
-        """What its rows are called, "line" or "row"."""
+        """Unit of row numbers: "line" or "row"."""
 
     @property
     def columns(self) -> Sequence[str]:
-        """All columns."""
+        """Names of all columns."""
 
     def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
-        """Its rows, once."""
+        """Return the rows in chunks; may be called once."""
 
 
 def collect_records(
@@ -95,16 +96,16 @@ def collect_records(
     progress: Progress,
     memory: int = MEMORY,
 ) -> Records:
-    """The records of all ``sheets``; beyond ``memory`` bytes columns wait in files.
+    """Read the records of all ``sheets``; columns above ``memory`` bytes move to temporary files.
 
     Raises:
-        DataError: they cannot be used as the party settings say.
-        ResourceError: they are larger than the party settings allow.
-        StorageError: there is no place for large columns.
+        DataError: the sheets do not match the party settings.
+        ResourceError: the sheets exceed a limit in the party settings.
+        StorageError: the temporary folder has no space for large columns.
     """
     collector: _Collector | None = None
-    for opened in sheets:
-        with opened as sheet:
+    for context in sheets:
+        with context as sheet:
             _refuse_bad_columns(data, sheet)
             collector = collector or _Collector(data, _roles(data, sheet.columns), classes, memory)
             _refuse_unknown_columns(collector.roles, sheet)
@@ -116,8 +117,8 @@ def collect_records(
 
 def _roles(data: TableSettings, columns: Sequence[str]) -> ColumnRoles:
     ids = () if data.id == "row" else data.id.columns
-    taken = {*ids, *data.categorical, data.label}
-    rest = tuple(column for column in columns if column not in taken)
+    other_uses = {*ids, *data.categorical, data.label}
+    rest = tuple(column for column in columns if column not in other_uses)
     roles = ColumnRoles(
         ids, data.label, rest if data.numeric is None else data.numeric, data.categorical
     )
@@ -134,15 +135,15 @@ def _refuse_bad_columns(data: TableSettings, sheet: Sheet) -> None:
     if len(sheet.columns) > data.max_columns:
         raise ResourceError(
             f"{sheet.file} has {len(sheet.columns)} columns; max_columns = {data.max_columns}",
-            "raise max_columns in the data settings of the party, or take columns away",
+            "increase max_columns in the party's data settings, or remove columns",
         )
     seen: set[str] = set()
     for at, column in enumerate(sheet.columns):
         if not column or column in seen:
-            fault = "the name of an earlier one" if column else "no name"
+            fault = "the name of an earlier column" if column else "no name"
             raise DataError(
                 f"{sheet.file}: column {at + 1} has {fault}",
-                "name each column once; give names = [...] for a file without a header",
+                "give each column a unique name; set names = [...] for a file without a header",
             )
         seen.add(column)
 
@@ -156,16 +157,16 @@ def _refuse_unknown_columns(roles: ColumnRoles, sheet: Sheet) -> None:
 
 
 def _legal(sheet: Sheet) -> str:
-    """The columns, unless the first line seems to be somebody's record."""
+    """Return a hint with the columns, unless the first line looks like personal data."""
     if sheet.unit == "line" and not all(map(is_text, sheet.columns)):
-        return "its first line looks like a record; if so, name the columns with names = [...]"
+        return "the first line looks like a record; if so, name the columns with names = [...]"
     more = ", ..." if len(sheet.columns) > MAX_PROBLEMS else ""
     return f"its columns are {', '.join(sheet.columns[:MAX_PROBLEMS])}{more}"
 
 
 @dataclass(slots=True)
 class _Tally:
-    """How many rows have a fault, and where the first stand."""
+    """Number of rows with a fault, and the places of the first rows."""
 
     count: int = 0
     first: list[int] = field(default_factory=list)
@@ -178,7 +179,7 @@ class _Tally:
 
 
 class _Codes(dict[str, int]):
-    """Numbers texts in the order of their first appearance."""
+    """Mapping of texts to codes, in the order of first appearance."""
 
     def __init__(self, column: str, absent: Iterable[str]) -> None:
         super().__init__(dict.fromkeys(absent, -1))
@@ -188,7 +189,7 @@ class _Codes(dict[str, int]):
         if len(self.texts) == MAX_TEXTS:
             raise ResourceError(
                 f"column {self._column!r} has more than {MAX_TEXTS} different texts",
-                "take it out of categorical: it names rows rather than kinds",
+                "remove it from categorical: it identifies rows, not categories",
             )
         self[text] = len(self.texts)
         self.texts.append(text)
@@ -196,7 +197,7 @@ class _Codes(dict[str, int]):
 
 
 class _Collector:
-    """Columns that grow chunk by chunk."""
+    """Columns of all sheets, collected chunk by chunk."""
 
     def __init__(
         self, data: TableSettings, roles: ColumnRoles, classes: Sequence[str], memory: int
@@ -209,12 +210,17 @@ class _Collector:
         self._codes = ArrayStore(np.int32, len(roles.categorical), memory)
         self._labels = ArrayStore(np.int64, memory=memory)
         self._known = {column: _Codes(column, self._absent) for column in roles.categorical}
-        self._void = np.ones(len(roles.numeric), bool)  # columns without any value so far
+        self._void = np.ones(len(roles.numeric), bool)  # columns without a value so far
         self._files: list[tuple[str, int]] = []
         self._unit, self._rows = "row", 0
 
     def read(self, sheet: Sheet, progress: Progress) -> None:
-        """Take in one file."""
+        """Read one sheet.
+
+        Raises:
+            DataError: the sheet has no records, or invalid ones.
+            ResourceError: the sheet has too many rows or distinct texts.
+        """
         before, self._unit = self._rows, sheet.unit
         ragged, empty = _Tally(), _Tally()
         faults: dict[int, tuple[set[str], _Tally]] = {}
@@ -222,21 +228,23 @@ class _Collector:
             ragged.add(chunk.ragged)
             self._rows += len(chunk.numbers)
             self._refuse_too_many(sheet)
-            self._take_ids(sheet, chunk, empty)
-            self._take_features(chunk, faults)
-            self._take_labels(chunk)
+            self._add_ids(sheet, chunk, empty)
+            self._add_features(chunk, faults)
+            self._add_labels(chunk)
             progress(len(chunk.numbers))
         _refuse_ragged(sheet, ragged)
         if self._rows == before:
-            raise DataError(f"{sheet.file} has no records", "it is empty, or has a header only")
+            raise DataError(
+                f"{sheet.file} has no records", "the file is empty, or has a header only"
+            )
         self._refuse_no_numbers(sheet, faults)
         if empty.count:
             where = describe_rows(sheet.file, sheet.unit, empty.first, empty.count)
-            raise DataError(f"no ID in {where}", "give each row one, or drop it")
+            raise DataError(f"no ID in {where}", "give each row an ID, or remove the row")
         self._files.append((sheet.file, self._rows - before))
 
     def records(self) -> Records:
-        """All that was taken in."""
+        """Return the records of all sheets. Raises ``DataError`` if a column has no value."""
         self._refuse_void()
         features = self.roles.numeric + self.roles.categorical
         table = Table(
@@ -255,7 +263,7 @@ class _Collector:
             digest=self._digest(table),
         )
 
-    def _take_ids(self, sheet: Sheet, chunk: Chunk, empty: _Tally) -> None:
+    def _add_ids(self, sheet: Sheet, chunk: Chunk, empty: _Tally) -> None:
         if self.roles.ids:
             ids, missing = normalise_ids([chunk.texts[column] for column in self.roles.ids])
             empty.add(chunk.numbers[missing].tolist())
@@ -264,7 +272,7 @@ class _Collector:
         self._ids.append(ids)
         self._numbers.append(chunk.numbers)
 
-    def _take_features(self, chunk: Chunk, faults: dict[int, tuple[set[str], _Tally]]) -> None:
+    def _add_features(self, chunk: Chunk, faults: dict[int, tuple[set[str], _Tally]]) -> None:
         numeric = chunk.numeric
         self._void &= np.isnan(numeric).all(axis=0)
         bad = np.abs(numeric) > LARGEST
@@ -280,7 +288,7 @@ class _Collector:
             codes[:, at] = np.fromiter(map(known.__getitem__, cells), np.int32, len(codes))
         self._codes.append(codes)
 
-    def _take_labels(self, chunk: Chunk) -> None:
+    def _add_labels(self, chunk: Chunk) -> None:
         if self.roles.label is None:
             return
         stripped, strip = map(str.strip, chunk.texts[self.roles.label]), self._data.label_strip
@@ -291,7 +299,7 @@ class _Collector:
         if self._rows > self._data.max_rows:
             raise ResourceError(
                 f"{sheet.file} has more rows than max_rows = {self._data.max_rows}",
-                "raise max_rows in the data settings of the party, or take rows away",
+                "increase max_rows in the party's data settings, or remove rows",
             )
 
     def _refuse_no_numbers(self, sheet: Sheet, faults: dict[int, tuple[set[str], _Tally]]) -> None:
@@ -309,7 +317,7 @@ class _Collector:
         if void:
             raise DataError(
                 f"no value in any row of column {', '.join(map(repr, void[:MAX_PROBLEMS]))}",
-                "remove it from the columns in the party settings",
+                "remove the column in the party settings",
             )
 
     def _digest(self, table: Table) -> bytes:
@@ -324,5 +332,5 @@ def _refuse_ragged(sheet: Sheet, ragged: _Tally) -> None:
         where = describe_rows(sheet.file, sheet.unit, ragged.first, ragged.count)
         raise DataError(
             f"not {len(sheet.columns)} fields, one for each column, in {where}",
-            "put a field that holds a comma in double quotes; comment = '...' skips other lines",
+            "quote a field that contains a comma; set comment = '...' to skip other lines",
         )

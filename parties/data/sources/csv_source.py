@@ -1,4 +1,4 @@
-"""CSV source: text cut into cells strictly, block by block; complaints name lines, never values."""
+"""CSV source: strict parsing in blocks; error messages contain line numbers and no values."""
 
 import codecs
 import csv
@@ -21,16 +21,23 @@ from parties.data.sources.files import foreign_format, open_data_file
 from parties.data.sources.records import Progress, Records, data_paths
 
 MAX_LINE = 1 << 20  # characters
-_BLOCK = 1 << 20  # bytes; a line that begins and ends in one block is not too long
+_BLOCK = 1 << 20  # bytes; a line within one block is not too long
 _QUOTES = "a record is one line; inside a quoted field a double quote is doubled"
 
-_Lines = tuple[int, list[str]]  # the number of the first, and all of them
+_Lines = tuple[int, list[str]]  # number of the first line, and the lines
 
 
 def read_csv(
     data: CsvData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
 ) -> Records:
-    """The records of the file, and of the test file where there is one; raises like ``collect_records``."""
+    """Read the records of the file, and of the test file if there is one.
+
+    Raises:
+        DataError: the files do not match the party settings.
+        ResourceError: the files exceed a limit in the party settings.
+        IntegrityError: a file changed while it was read.
+        StorageError: the temporary folder has no space for large columns.
+    """
     return collect_records(
         data, (_sheet(data, folder, path) for path in data_paths(data)), classes, progress
     )
@@ -43,7 +50,7 @@ def _sheet(data: CsvData, folder: Path, path: Path) -> Iterator["_CsvSheet"]:
 
 
 class _CsvSheet:
-    """A CSV file; blank lines and comments are skipped, but counted."""
+    """An open CSV file; blank lines and comments are skipped, but counted."""
 
     unit = "line"
 
@@ -57,11 +64,11 @@ class _CsvSheet:
             self.columns = tuple(cell.strip() for cell in records[0])
             lines, records = lines[1:], records[1:]
         else:
-            raise DataError(f"{name} has no records", "it is empty")
+            raise DataError(f"{name} has no records", "the file is empty")
         self._blocks = chain([(lines, records)], blocks)
 
     def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
-        """Its records, one chunk for a block of the file."""
+        """Return the records, one chunk per block. Raises ``DataError`` for invalid text."""
         at = {column: position for position, column in enumerate(self.columns)}
         texts = [column for use, column in roles.listed() if use != "numeric"]
         pick = itemgetter(*(at[column] for column in roles.numeric)) if roles.numeric else None
@@ -81,7 +88,7 @@ class _CsvSheet:
 def _even(
     lines: list[int], records: list[list[str]], width: int
 ) -> tuple[list[int], list[list[str]], list[int]]:
-    """The records of ``width`` cells with their lines, and the lines of the others."""
+    """Return line numbers and records of ``width`` cells, and the line numbers of all others."""
     if set(map(len, records)) <= {width}:
         return lines, records, []
     kept = [at for at, record in enumerate(records) if len(record) == width]
@@ -90,20 +97,25 @@ def _even(
 
 
 def _lines(file: str, content: BinaryIO) -> Iterator[_Lines]:
-    """The lines of a file, of any line ends, some at a time; none is longer than ``MAX_LINE``."""
+    """Yield the lines of a file in blocks; any line ends are accepted.
+
+    Raises:
+        DataError: the file is packed, not UTF-8, or contains a zero byte.
+        ResourceError: a line is longer than ``MAX_LINE``.
+    """
     utf8 = codecs.getincrementaldecoder("utf-8-sig")()
     ends = io.IncrementalNewlineDecoder(None, translate=True)
     rest, number, left = "", 1, os.fstat(content.fileno()).st_size
     while True:
-        block = content.read(min(_BLOCK, left))  # a file that grows has no end
+        block = content.read(min(_BLOCK, left))  # at most the initial size: the file may grow
         left -= len(block)
         if number == 1 and not rest:
             _refuse_packed(file, block)
         try:
             text = rest + ends.decode(utf8.decode(block, final=not block), final=not block)
         except UnicodeDecodeError as error:
-            sound = error.object[: error.start].decode("utf-8-sig")
-            line = number + (rest + ends.decode(sound, final=True)).count("\n")
+            valid = error.object[: error.start].decode("utf-8-sig")
+            line = number + (rest + ends.decode(valid, final=True)).count("\n")
             raise DataError(f"{file}: line {line} is not UTF-8", "save it as UTF-8") from None
         if "\0" in text:
             line = number + text.count("\n", 0, text.index("\0"))
@@ -123,23 +135,26 @@ def _lines(file: str, content: BinaryIO) -> Iterator[_Lines]:
 def _refuse_packed(file: str, start: bytes) -> None:
     packed = foreign_format(start)
     if packed:
-        raise DataError(f"{file} is no CSV file but {packed}", "unpack it, or save it as CSV")
+        raise DataError(f"{file} is no CSV file but {packed}", "unpack the file, or save it as CSV")
 
 
 def _refuse_long(file: str, number: int, ends: Sequence[str], lines: int) -> None:
-    """Only the first and the last line of a block may reach into others."""
+    """Check the first and the last line of a block, which may continue in other blocks."""
     for line, text in zip((number, number + lines)[-len(ends) :], ends, strict=True):
         if len(text) > MAX_LINE:
             raise ResourceError(
                 f"{file}: line {line} has more than {MAX_LINE} characters",
-                "is it text with one record a line?",
+                "the file must be text with one record per line",
             )
 
 
 def _cut(
     file: str, blocks: Iterator[_Lines], comment: str | None
 ) -> Iterator[tuple[list[int], list[list[str]]]]:
-    """Records with their lines; a record is one line, so an unclosed quote shows at its line."""
+    """Yield line numbers and records. Raises ``DataError`` for a line that is no record.
+
+    A record is one line, so that the error of an open quote names its line.
+    """
     for number, block in blocks:
         lines = block
         if comment:
@@ -159,7 +174,7 @@ def _cut(
 
 
 def _misquoted(file: str, number: int, lines: Sequence[str]) -> DataError:
-    """The first line that is no record by itself."""
+    """Return the error for the first line that is no record."""
     for line, text in enumerate(lines, number):
         try:
             next(csv.reader([text], skipinitialspace=True, strict=True), None)

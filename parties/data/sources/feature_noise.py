@@ -1,7 +1,7 @@
-"""Feature-noise heterogeneity: Gaussian noise on the pixels of one party, the same at every start.
+"""Feature-noise heterogeneity: Gaussian noise on the pixels of one party, equal in every run.
 
-FedORA's experiments make the parties' data unlike each other by Gaussian noise on the images of one
-passive party. It is neither label nor feature skew, hence the name.
+In FedORA's experiments Gaussian noise on the images of one passive party makes the data of the
+parties different. This is neither label skew nor feature skew, hence the name.
 """
 
 from dataclasses import replace
@@ -16,24 +16,24 @@ from parties.data.sources.records import Array, Records
 
 
 def add_feature_noise(records: Records, noise: FeatureNoise) -> Records:
-    """The same records with pixels x → min(1, max(0, x + sigma · z)), z standard normal.
+    """Return the records with pixels x → min(1, max(0, x + sigma · z)), z standard normal.
 
-    The noise of a row comes from the seed and the row's ID, so neither the order of rows nor a
-    sample of them changes it. The digest covers it.
+    The noise of a row depends on the seed and the ID of the row only: it does not change with the
+    order or the selection of rows. The digest covers the noise settings.
 
     Raises:
-        DataError: there are no images.
+        DataError: the records have no images.
     """
     if records.images is None:
-        raise DataError("noise on data without images", "noise goes with the images of a party")
+        raise DataError("noise on data without images", "remove noise, or use a source of images")
     shape = records.images.shape[1:]
     images = np.empty_like(records.images)
     for row, image in enumerate(records.images):
-        drawn = _drawn(noise.seed, records.ids[row], image.size).reshape(shape)
-        images[row] = np.clip(image + noise.sigma * drawn, 0.0, 1.0)
-    told = f"noise {noise.sigma!r} {noise.seed}".encode()
-    return replace(records, images=images, digest=sha256(records.digest + told).digest())
+        z = _row_noise(noise.seed, records.ids[row], image.size).reshape(shape)
+        images[row] = np.clip(image + noise.sigma * z, 0.0, 1.0)
+    settings = f"noise {noise.sigma!r} {noise.seed}".encode()
+    return replace(records, images=images, digest=sha256(records.digest + settings).digest())
 
 
-def _drawn(seed: int, identity: bytes, count: int) -> Array:
+def _row_noise(seed: int, identity: bytes, count: int) -> Array:
     return normal_draws(derive_key(seed, "feature noise", sha256(identity).hexdigest()), count)

@@ -1,4 +1,4 @@
-"""Files of a party: regular ones inside its data folder, and the same from first byte to last."""
+"""Opening of a party's files: regular files in its data folder that do not change while read."""
 
 import os
 import stat
@@ -9,19 +9,19 @@ from typing import BinaryIO
 
 from parties.common.errors import DataError, IntegrityError
 
-MAX_BYTES = 2 << 30  # of a file that is read whole
-MAX_RATIO = 200  # of unpacked to packed bytes
-_SMALL = 64 << 20  # bytes that may be unpacked at any ratio
+MAX_BYTES = 2 << 30  # largest size of a file that is read at once
+MAX_RATIO = 200  # largest ratio of unpacked to packed bytes
+_SMALL = 64 << 20  # unpacked bytes up to which any ratio is allowed
 _FOREIGN = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip or xlsx", b"\xd0\xcf\x11\xe0": "xls"}
 
 
 @contextmanager
 def open_data_file(folder: Path, path: Path, origin: str) -> Iterator[BinaryIO]:
-    """A file to read, as ``regular_file_path`` finds it.
+    """Open a regular file in the data folder for reading.
 
     Raises:
-        DataError: it is absent, elsewhere, no regular file or unreadable.
-        IntegrityError: it changed while the body read it.
+        DataError: the file is absent, outside ``folder``, not regular, or unreadable.
+        IntegrityError: the file changed while the body of the ``with`` statement read it.
     """
     full = regular_file_path(folder, path, origin)
     try:
@@ -30,7 +30,7 @@ def open_data_file(folder: Path, path: Path, origin: str) -> Iterator[BinaryIO]:
             try:
                 yield file
             except DataError:
-                _refuse_changed(full, before)  # which then explains it
+                _refuse_changed(full, before)  # a change may be the cause of the error
                 raise
             _refuse_changed(full, before)
     except OSError as error:
@@ -38,39 +38,46 @@ def open_data_file(folder: Path, path: Path, origin: str) -> Iterator[BinaryIO]:
 
 
 def regular_file_path(folder: Path, path: Path, origin: str) -> Path:
-    """The full path of a regular file; a relative ``path`` begins in ``folder`` and stays there.
+    """Return the full path of a regular file; a relative ``path`` must stay inside ``folder``.
 
     Raises:
-        DataError: it is absent, elsewhere or something else.
+        DataError: the file is absent, outside ``folder``, or not a regular file.
     """
     full = (folder / path).absolute()
     try:
         _refuse_elsewhere(folder, path)
-        if not stat.S_ISREG(full.stat().st_mode):  # before it is opened: a pipe would wait
-            raise DataError(f"{full} is no regular file", "name a file, no folder, pipe or device")
+        if not stat.S_ISREG(full.stat().st_mode):  # before it is opened: opening a pipe would block
+            raise DataError(
+                f"{full} is no regular file", "name a file, not a folder, pipe or device"
+            )
         return full
     except (FileNotFoundError, NotADirectoryError):
-        get = f"get it from {origin} and say" if origin else "say"
+        get = f"get it from {origin} and pass" if origin else "pass"
         raise DataError(
-            f"no file {path}: looked for {full}", f"{get} where it lies with --data DIR"
+            f"no file {path}: looked for {full}", f"{get} its folder with --data DIR"
         ) from None
     except OSError as error:
         raise DataError(f"cannot read {full}: {error.strerror}") from None
 
 
 def read_file_bytes(folder: Path, path: Path, origin: str) -> bytes:
-    """The content of a file that is not too large to be read whole; raises like ``open_data_file``."""
+    """Return the content of a file of at most ``MAX_BYTES``.
+
+    Raises:
+        DataError: the file is too large, absent, outside ``folder``, not regular, or unreadable.
+        IntegrityError: the file changed while it was read.
+    """
     with open_data_file(folder, path, origin) as file:
         if os.fstat(file.fileno()).st_size > MAX_BYTES:
             raise DataError(
                 f"{folder / path} has more than {MAX_BYTES >> 30} GiB",
-                "csv, parquet and sql are read piece by piece",
+                "use csv, parquet or sql: they are read in chunks",
             )
         return file.read()
 
 
 def refuse_large_unpacked_size(file: str, packed: int, unpacked: int) -> None:
-    """Refuse content that unpacks to much more bytes than it has."""
+    """Check the unpacked size of a packed file. Raises ``DataError`` if it is too large."""
     if unpacked > MAX_BYTES or unpacked > max(_SMALL, MAX_RATIO * packed):
         raise DataError(
             f"{file} has {packed} bytes and unpacks to {unpacked}",
@@ -79,12 +86,12 @@ def refuse_large_unpacked_size(file: str, packed: int, unpacked: int) -> None:
 
 
 def foreign_format(content: bytes) -> str | None:
-    """What ``content`` really is when it is packed or a workbook."""
+    """Return the format of a packed file or workbook; None for any other content."""
     return next((name for magic, name in _FOREIGN.items() if content.startswith(magic)), None)
 
 
 def _refuse_elsewhere(folder: Path, path: Path) -> None:
-    """An absolute path says what it means; a relative one must not lead out by links or dots."""
+    """Check that a relative path does not lead out of ``folder`` by links or dots."""
     if not path.is_absolute() and not (folder / path).resolve().is_relative_to(folder.resolve()):
         raise DataError(
             f"{path} leads out of the data folder {folder.absolute()}",
@@ -95,7 +102,7 @@ def _refuse_elsewhere(folder: Path, path: Path) -> None:
 def _refuse_changed(full: Path, before: tuple[int, int, int, int]) -> None:
     if not full.exists() or _identity(full.stat()) != before:
         raise IntegrityError(
-            f"{full} changed while it was read", "start again when nobody writes to it"
+            f"{full} changed while it was read", "start again when no process writes to it"
         )
 
 

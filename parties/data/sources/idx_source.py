@@ -1,7 +1,8 @@
-"""Idx source: images and labels in MNIST's format, plain or gzip, checked to the last byte.
+"""Idx source: images and labels in the format of MNIST, plain or gzip.
 
 Big-endian: a magic number (0x0803 images, 0x0801 labels: unsigned bytes, number of dimensions),
-the size of each dimension as 32 bits, then one byte a pixel or label.
+the size of each dimension in 32 bits, then one byte per pixel or label. The size of the file must
+match its header exactly.
 """
 
 import gzip
@@ -34,22 +35,22 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_idx(data: IdxData, folder: Path, classes: Sequence[str]) -> Records:
-    """The records, with IDs like ``train:17`` and ``test:17`` counted from 0.
+    """Read the records; IDs are like ``train:17`` and ``test:17``, counted from 0.
 
     A label is the index of its class.
 
     Raises:
-        DataError: the files cannot be used as the party settings say.
+        DataError: the files do not match the party settings.
     """
     if data.id != "row":
-        raise DataError("idx files have no ID columns", "their rows are named with id = 'row'")
+        raise DataError("idx files have no ID columns", "set id = 'row'")
     train, test = (data.images, data.labels), (data.test_images, data.test_labels)
     if not any(train):
         raise DataError("the party settings name no idx file", "set images, labels or both")
     if any(test) and [path is None for path in test] != [path is None for path in train]:
         raise DataError(
-            "the test files are not of the kinds of the training files",
-            "test_images goes with images, test_labels with labels",
+            "the party settings name other kinds of test files than of training files",
+            "set test_images together with images, and test_labels together with labels",
         )
     parts = {"train": train, "test": test} if any(test) else {"train": train}
     return join_records([_records(data, folder, name, of, classes) for name, of in parts.items()])
@@ -75,7 +76,7 @@ def _records(
     }
     if len(set(sizes.values())) > 1:
         listed = " and ".join(f"{file} has {size} records" for file, size in sizes.items())
-        raise DataError(listed, "take both files from the same set")
+        raise DataError(listed, "choose both files from the same set")
     [*_, (file, size)] = sizes.items()
     images, labels = arrays
     return Records(
@@ -89,10 +90,9 @@ def _records(
 
 
 def _unpacked(file: str, content: bytes, rank: int) -> Bytes:
-    """The array of an idx file; sizes are checked before anything of that size is read.
+    """Return the array of an idx file: ``[rows, h, w]`` for rank 3, ``[rows]`` for rank 1.
 
-    Returns:
-        [rows, h, w] for rank 3, [rows] for rank 1.
+    The declared size is checked before data of that size is read.
     """
     plain = BytesIO(content)
     try:
@@ -103,9 +103,9 @@ def _unpacked(file: str, content: bytes, rank: int) -> Bytes:
     except (EOFError, OSError, zlib.error) as error:
         raise DataError(f"{file} is cut off or damaged: {error}", "fetch it again") from error
     if len(body) != prod(shape):
-        found = "more" if len(body) > prod(shape) else f"only {len(body)}"
+        actual = "more" if len(body) > prod(shape) else f"only {len(body)}"
         raise DataError(
-            f"{file} declares {prod(shape)} bytes, {list(shape)}, and holds {found}",
+            f"{file} declares {prod(shape)} bytes, {list(shape)}, and holds {actual}",
             "it is cut off or damaged: fetch it again",
         )
     return np.frombuffer(body, np.uint8).reshape(shape)
@@ -122,5 +122,5 @@ def _shape(file: str, header: bytes, rank: int) -> tuple[int, ...]:
         raise DataError(f"{file} ends inside its header", "fetch it again")
     shape = struct.unpack(f">{rank}I", header[4:])
     if not 0 < prod(shape) <= MAX_BYTES:
-        raise DataError(f"{file} declares {list(shape)}", f"1 to {MAX_BYTES} bytes are read")
+        raise DataError(f"{file} declares {list(shape)}", f"the product must be 1 to {MAX_BYTES}")
     return shape

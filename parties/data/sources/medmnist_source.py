@@ -1,4 +1,4 @@
-"""MedMNIST source: images and labels in the plain arrays of one .npz archive.
+"""MedMNIST source: images and labels as plain arrays in one .npz archive.
 
 Each part (train, val, test) has two arrays of unsigned bytes and integers:
 ``<part>_images`` [rows, h, w] or [rows, h, w, 3], and ``<part>_labels`` [rows, 1] or [rows].
@@ -28,25 +28,25 @@ Part: TypeAlias = tuple[str, Array | None, Array | None]  # name, images, labels
 
 
 def read_medmnist(data: MedMnistData, folder: Path, classes: Sequence[str]) -> Records:
-    """The records, with IDs like ``train:17``, ``val:17`` and ``test:17`` counted from 0.
+    """Read the records; IDs are like ``train:17``, ``val:17`` and ``test:17``, counted from 0.
 
     A label is the index of its class.
 
     Raises:
-        DataError: the archive cannot be used as the party settings say.
+        DataError: the archive does not match the party settings.
     """
     if data.id != "row":
-        raise DataError("image archives have no ID columns", "rows are named with id = 'row'")
+        raise DataError("image archives have no ID columns", "set id = 'row'")
     if not (data.features or data.label):
         raise DataError(
-            "the party settings take neither images nor labels", "set features or label"
+            "the party settings select neither images nor labels", "set features or label"
         )
     parts = [*data.train, *([] if data.test is None else [data.test])]
     if len(set(parts)) < len(parts):
         raise DataError("train and test name one part of the archive twice")
     content = read_file_bytes(folder, data.path, data.origin)
-    found = [_part(data, content, name) for name in parts]
-    return join_records([_records(data, part, classes) for part in found], len(data.train))
+    arrays = [_part(data, content, name) for name in parts]
+    return join_records([_records(data, part, classes) for part in arrays], len(data.train))
 
 
 def _part(data: MedMnistData, content: bytes, name: str) -> Part:
@@ -76,7 +76,7 @@ def _records(data: MedMnistData, part: Part, classes: Sequence[str]) -> Records:
 
 
 def _channels_first(file: str, images: Array) -> Array:
-    """[rows, h, w] or [rows, h, w, 3] → [rows, 1 or 3, h, w]."""
+    """Return images ``[rows, h, w]`` or ``[rows, h, w, 3]`` as ``[rows, 1 or 3, h, w]``."""
     grey, colour = images.ndim == 3, images.ndim == 4 and images.shape[3] == 3
     if images.dtype != np.uint8 or not (grey or colour) or not images.size:
         raise DataError(
@@ -87,11 +87,11 @@ def _channels_first(file: str, images: Array) -> Array:
 
 
 def _flat(file: str, labels: Array) -> Array:
-    """[rows, 1] or [rows] → [rows]."""
+    """Return labels ``[rows, 1]`` or ``[rows]`` as ``[rows]``."""
     column = labels.ndim == 2 and labels.shape[1] == 1
     if labels.dtype.kind not in "iu" or not (labels.ndim == 1 or column):
         raise DataError(
             f"the labels of {file} are {labels.dtype} {list(labels.shape)}",
-            "labels are integers, [rows] or [rows, 1]: one class a row",
+            "labels are integers, [rows] or [rows, 1]: one class per row",
         )
     return labels.reshape(-1)

@@ -1,4 +1,4 @@
-"""NumPy source: plain arrays of an .npz archive; nothing is ever unpickled."""
+"""NumPy source: plain arrays of an .npz archive; pickled objects are refused."""
 
 import zipfile
 import zlib
@@ -25,10 +25,10 @@ from parties.data.sources.table import Table, numeric_table
 
 
 def read_numpy(data: NumpyData, folder: Path, classes: Sequence[str]) -> Records:
-    """The records of the archive, and of the test archive where there is one.
+    """Read the records of the archive, and of the test archive if there is one.
 
     Raises:
-        DataError: the archives cannot be used as the party settings say.
+        DataError: the archives do not match the party settings.
     """
     return join_records([_records(data, folder, path, classes) for path in data_paths(data)])
 
@@ -42,7 +42,8 @@ def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) 
     ids, empty = normalise_ids(parts) if parts else (row_ids(file, numbers), [])
     if empty:
         raise DataError(
-            f"no ID in {describe_rows(file, 'row', empty)}", "give each row one, or drop it"
+            f"no ID in {describe_rows(file, 'row', empty)}",
+            "give each row an ID, or remove the row",
         )
     labels = None if data.label is None else _texts(file, data.label, arrays[data.label])
     return Records(
@@ -56,10 +57,12 @@ def _records(data: NumpyData, folder: Path, path: Path, classes: Sequence[str]) 
 
 
 def read_npz_arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Array]:
-    """The ``wanted`` arrays of an archive, whose unpacked size is bounded first.
+    """Return the ``wanted`` arrays of an archive by name, each ``[...]`` of any shape.
+
+    The unpacked size is checked before an array is read.
 
     Raises:
-        DataError: it is no archive of plain arrays, unpacks to too much, or lacks one of them.
+        DataError: the file is no archive of plain arrays, is too large, or lacks an array.
     """
     try:
         with zipfile.ZipFile(BytesIO(content)) as members:
@@ -79,7 +82,7 @@ def read_npz_arrays(file: str, content: bytes, wanted: set[str]) -> dict[str, Ar
 
 
 def _rows(file: str, arrays: dict[str, Array]) -> int:
-    """The common number of rows; text and labels are already known to be [rows]."""
+    """Return the common number of rows of all arrays; IDs and labels are ``[rows]`` already."""
     sizes = {name: array.shape[:1] for name, array in arrays.items()}
     if len(set(sizes.values())) != 1 or set(sizes.values()) & {(), (0,)}:
         listed = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
@@ -108,6 +111,6 @@ def _table(file: str, name: str, array: Array) -> Table:
     if len(rows):
         raise DataError(
             f"NaN or infinity in array {name!r}: {describe_rows(file, 'row', rows)}",
-            "fill or drop these; only csv, parquet and sql have marks for absent values",
+            "fill or remove these values; only csv, parquet and sql support absent values",
         )
     return numeric_table(tuple(f"x{at}" for at in range(array.shape[1])), array)

@@ -1,4 +1,4 @@
-"""Parquet source: columns of declared types, each read for its use, a piece at a time."""
+"""Parquet source: columns of suitable types, read in chunks."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,13 +19,13 @@ from parties.data.sources.records import Array, Progress, Records, data_paths
 
 _TYPES = (
     "numeric columns are numbers or booleans; IDs, labels and categorical columns are text, whole "
-    "numbers, booleans or dates; leave other columns out, or write them as one of these"
+    "numbers, booleans or dates; leave other columns out, or convert them"
 )
-_CELLS = 1 << 20  # of one piece
-_PAGES = 1 << 20  # bytes that are read ahead of a column
+_CELLS = 1 << 20  # cells of one chunk
+_PAGES = 1 << 20  # bytes of the read buffer
 _Test = Callable[[Any], bool]
 
-_DAMAGED = "it is cut off, damaged or of another format: write it again"
+_DAMAGED = "the file is truncated, damaged or of another format: write it again"
 _TEXT: tuple[_Test, ...] = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _EXACT: tuple[_Test, ...] = (*_TEXT, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 _NUMBERS: tuple[_Test, ...] = (
@@ -41,7 +41,14 @@ _NUMBERS: tuple[_Test, ...] = (
 def read_parquet(
     data: ParquetData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
 ) -> Records:
-    """The records of the file, and of the test file where there is one; raises like ``collect_records``."""
+    """Read the records of the file, and of the test file if there is one.
+
+    Raises:
+        DataError: the files do not match the party settings.
+        ResourceError: the files exceed a limit in the party settings.
+        IntegrityError: a file changed while it was read.
+        StorageError: the temporary folder has no space for large columns.
+    """
     return collect_records(
         data, (_sheet(data, folder, path) for path in data_paths(data)), classes, progress
     )
@@ -59,7 +66,7 @@ def _sheet(data: ParquetData, folder: Path, path: Path) -> Iterator["_ParquetShe
 
 
 class _ParquetSheet:
-    """A Parquet file; its rows are counted from 0."""
+    """An open Parquet file; its rows are counted from 0."""
 
     unit = "row"
 
@@ -69,7 +76,12 @@ class _ParquetSheet:
         self.columns = tuple(self._file.schema_arrow.names)
 
     def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
-        """Its rows."""
+        """Return the rows in chunks.
+
+        Raises:
+            DataError: a column has an unsuitable type.
+            ResourceError: a row group is too large.
+        """
         used = roles.listed()
         self._refuse_types(used)
         self._refuse_large_groups({column for _, column in used})
@@ -98,7 +110,7 @@ class _ParquetSheet:
             raise DataError("\n".join(problems[:20]), _TYPES)
 
     def _refuse_large_groups(self, used: set[str]) -> None:
-        """A group is unpacked as a whole; its size is declared, so a bomb is seen before."""
+        """Check the declared sizes of row groups, because a group is unpacked at once."""
         meta = self._file.metadata
         for number in range(meta.num_row_groups):
             group = meta.row_group(number)
@@ -116,7 +128,7 @@ class _ParquetSheet:
 
 
 def _plain(kind: Any) -> Any:
-    """The type of the values, however they are packed."""
+    """Return the type of the values, also for a dictionary-encoded column."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -125,7 +137,7 @@ def _unpacked(column: Any) -> Any:
 
 
 def _texts(column: Any) -> list[str]:
-    """Exact text of every cell, "" for null; whole numbers never pass through a float."""
+    """Return the exact text of every cell, "" for null; integers are not converted to float."""
     column = _unpacked(column)
     text = column if pa.types.is_string(column.type) else pc.cast(column, pa.string())
     return pc.fill_null(text, "").to_pylist()  # type: ignore[no-any-return]
@@ -136,13 +148,13 @@ def _numeric(column: Any, absent: frozenset[str]) -> Array:
     kind = column.type
     if any(test(kind) for test in _TEXT):
         return parse_numbers(list(map(str.strip, _texts(column))), absent)
-    if pa.types.is_decimal(kind):  # the nearest float of each, which a cast need not give
+    if pa.types.is_decimal(kind):  # float() rounds to the nearest float; a cast may not
         cells = [np.nan if cell is None else float(cell) for cell in column.to_pylist()]
         return np.array(cells, np.float64)
     values = pc.cast(column, pa.float64(), safe=False)
     void = np.asarray(values.is_null())
-    found = np.array(pc.fill_null(values, 0.0), np.float64)
+    filled = np.array(pc.fill_null(values, 0.0), np.float64)
     marked = "nan" in {mark.lower() for mark in absent}
-    found[~np.isfinite(found) & ~(np.isnan(found) & marked)] = NOT_FINITE
-    found[void] = np.nan
-    return found
+    filled[~np.isfinite(filled) & ~(np.isnan(filled) & marked)] = NOT_FINITE
+    filled[void] = np.nan
+    return filled

@@ -1,4 +1,4 @@
-"""Records: what a source brings, checked and not yet divided among the parts of a holding."""
+"""Records of a data source: IDs, features and labels of all files, with their places."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,26 +21,28 @@ Array: TypeAlias = npt.NDArray[Any]
 Index: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Images: TypeAlias = npt.NDArray[np.float32]
-Progress: TypeAlias = Callable[[int], None]  # takes the rows that were read since the last call
+Progress: TypeAlias = Callable[
+    [int], None
+]  # called with the number of rows read since the last call
 
-UNKNOWN, ABSENT = -1, -2  # labels that are none of the classes
-MAX_SHOWN = 5
+UNKNOWN, ABSENT = -1, -2  # marks of labels without a class
+MAX_SHOWN = 5  # places in an error message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Records:
-    """The records of all files of a party, in their order.
+    """The records of all files of a party, in order.
 
     Attributes:
-        files: name of each file for errors, and how many records it has.
-        unit: what ``numbers`` count, "line" (from 1) or "row" (from 0).
-        numbers: place of each record in its file.
+        files: name for errors and number of records, for each file.
+        unit: unit of ``numbers``: "line" (from 1) or "row" (from 0).
+        numbers: place of each record in its file, ``[rows]``.
         ids: normalised ID of each record.
         table: feature columns.
-        images: [rows, channels, h, w].
-        labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``.
-        digest: SHA-256 of all that was read.
-        trains: how many of the files hold training rows; those after them hold the test rows.
+        images: ``[rows, channels, h, w]``.
+        labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``, ``[rows]``.
+        digest: SHA-256 of all data that was read.
+        trains: number of files with training rows; the files after them have test rows.
     """
 
     files: tuple[tuple[str, int], ...]
@@ -54,17 +56,17 @@ class Records:
     trains: int = 1
 
     def place(self, record: int) -> str:
-        """Where a record stands."""
+        """Return the place of a record, such as ``a.csv line 4``."""
         return f"{self._file(record)} {self.unit} {self.numbers[record]}"
 
     def places(self, records: Index) -> str:
-        """How many of the records stand in the file of the first of them, and where."""
+        """Describe those ``records`` ``[n]`` that are in the same file as the first."""
         file = self._file(int(records[0]))
-        alike = [record for record in records.tolist() if self._file(record) == file]
-        return describe_rows(file, self.unit, self.numbers[alike])
+        same_file = [record for record in records.tolist() if self._file(record) == file]
+        return describe_rows(file, self.unit, self.numbers[same_file])
 
     def in_test(self) -> Mask:
-        """[rows], True where the record stands in a test file."""
+        """Return a mask ``[rows]``: True for records of a test file."""
         counts = [count for _, count in self.files]
         return np.repeat([at >= self.trains for at in range(len(counts))], counts)
 
@@ -76,7 +78,10 @@ class Records:
 def describe_rows(
     file: str, unit: str, numbers: Index | Sequence[int], count: int | None = None
 ) -> str:
-    """``2 lines of a.csv (4, 7)``; at most five numbers are shown, of ``count`` in all."""
+    """Return a text such as ``2 lines of a.csv (4, 7)``.
+
+    It shows at most five of the ``numbers`` ``[n]``; ``count`` is the number of all rows.
+    """
     count = len(numbers) if count is None else count
     shown = ", ".join(str(number) for number in numbers[:MAX_SHOWN])
     more = ", ..." if count > MAX_SHOWN else ""
@@ -84,16 +89,19 @@ def describe_rows(
 
 
 def row_ids(prefix: str, numbers: Index) -> list[bytes]:
-    """IDs for data without any: every party that reads the same file names its rows alike."""
+    """Return IDs of rows by file and number, such as ``train:17``; ``numbers`` are ``[rows]``.
+
+    All parties that read the same file get the same IDs.
+    """
     return [normalise(f"{prefix}:{number}") for number in numbers.tolist()]
 
 
 def normalise_ids(columns: Sequence[list[str]]) -> tuple[list[bytes], list[int]]:
-    """IDs from one or several columns of text, and the records of them that have none."""
+    """Return the IDs from columns of text, and the indices of records without ID."""
     parts = []
     empty: set[int] = set()
     for column in columns:
-        if "".join(column).isascii():  # NFKC leaves it as it is
+        if "".join(column).isascii():  # NFKC does not change ASCII
             cells = [cell.strip().encode() for cell in column]
         else:
             cells = list(map(_normal, column))
@@ -106,22 +114,22 @@ def normalise_ids(columns: Sequence[list[str]]) -> tuple[list[bytes], list[int]]
 
 
 def class_indices(texts: Sequence[str], classes: Sequence[str]) -> Index:
-    """Labels as indices into ``classes``, compared as text."""
+    """Return labels as indices into ``classes``, ``[rows]``; texts are compared exactly."""
     known = {name: index for index, name in enumerate(classes)} | {"": ABSENT}
     return np.array([known.get(text, UNKNOWN) for text in texts], np.int64)
 
 
 def check_class_indices(labels: Array, classes: int) -> Index:
-    """Labels that are indices of classes already."""
+    """Return ``labels`` ``[rows]`` as ``[rows]``, with ``UNKNOWN`` for numbers of no class."""
     indices = labels.astype(np.int64)
     return np.where((indices >= 0) & (indices < classes), indices, UNKNOWN)
 
 
 def join_records(parts: Sequence[Records], trains: int = 1) -> Records:
-    """The records of files that were read whole, as those of one party; ``trains`` come first.
+    """Return the records of several files as those of one party; the first ``trains`` train.
 
     Raises:
-        DataError: some files have what others lack, or images of another size.
+        DataError: files have features of different number, or images of different size.
     """
     images = [part.images for part in parts if part.images is not None]
     if len({part.shape[1:] for part in images}) > 1:
@@ -130,17 +138,17 @@ def join_records(parts: Sequence[Records], trains: int = 1) -> Records:
     if len({table.numeric for table in tables}) > 1:
         raise DataError("features of the training and of the test file differ in number")
     labels = [part.labels for part in parts if part.labels is not None]
-    whole = Records(
+    records = Records(
         files=tuple(file for part in parts for file in part.files),
         unit=parts[0].unit,
         numbers=np.concatenate([part.numbers for part in parts]),
         ids=[identity for part in parts for identity in part.ids],
-        table=tables[0].joined(tables[1:]) if tables else None,
+        table=tables[0].append_rows(tables[1:]) if tables else None,
         images=np.concatenate(images) if images else None,
         labels=np.concatenate(labels) if labels else None,
         trains=trains,
     )
-    return replace(whole, digest=_digest(whole))
+    return replace(records, digest=_digest(records))
 
 
 def _normal(text: str) -> bytes:
@@ -161,37 +169,43 @@ def _digest(records: Records) -> bytes:
 
 
 def data_paths(data: CsvData | ParquetData | NumpyData) -> list[Path]:
-    """The file, and the test file where there is one.
+    """Return the path of the file, and of the test file if there is one.
 
     Raises:
-        DataError: rows are named by file and both files have one name.
+        DataError: file and row identify a record, and both files have the same name.
     """
     if data.test_path is None:
         return [data.path]
     if data.id == "row" and data.path.name == data.test_path.name:
         raise DataError(
             f"both files are called {data.path.name}, so rows of both would have the same IDs",
-            "rename one of them, or name ID columns",
+            "rename one file, or set ID columns",
         )
     return [data.path, data.test_path]
 
 
 def crop_images(images: Array, part: ImagePart, scale: int, file: str) -> Images:
-    """[rows, channels, h, w] → this party's rectangle of each image, divided by ``scale``.
+    """Return the party's rectangle of each image, divided by ``scale``.
+
+    ``images`` and the result are ``[rows, channels, h, w]``.
 
     Raises:
-        DataError: the rectangle does not lie in the images.
+        DataError: the rectangle is not inside the images.
     """
     rows, columns = crop_slices(images.shape[-2], images.shape[-1], part, file)
     return np.divide(images[..., rows, columns], scale, dtype=np.float32)
 
 
 def crop_slices(height: int, width: int, part: ImagePart, file: str) -> tuple[slice, slice]:
-    """The rows and columns of pixels that this party holds; raises like ``crop_images``."""
+    """Return the rows and columns of pixels of the party's rectangle.
+
+    Raises:
+        DataError: the rectangle is not inside the images.
+    """
     rows, columns = part.rows or (0, height), part.columns or (0, width)
     if rows[1] > height or columns[1] > width:
         raise DataError(
             f"part rows {list(rows)}, columns {list(columns)} is not inside the images of {file}",
-            f"they have {height} rows and {width} columns",
+            f"the images have {height} rows and {width} columns",
         )
     return slice(*rows), slice(*columns)

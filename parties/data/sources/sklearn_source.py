@@ -1,4 +1,4 @@
-"""Scikit-learn source: the data sets that come with it; no file, no download."""
+"""Scikit-learn source: its bundled data sets, without files or downloads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,17 +17,17 @@ from parties.data.sources.records import (
 )
 from parties.data.sources.table import Table, numeric_table
 
-DARKEST = 16  # of the digits' pixels
+DARKEST = 16  # largest pixel value of the digits
 
 
 def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
-    """The records of a bundled set, with IDs like ``digits:17``, counted from 0.
+    """Read the records of a bundled data set; IDs are like ``digits:17``, counted from 0.
 
     Raises:
-        DataError: the party settings ask for what the set does not have.
+        DataError: the party settings do not match the data set.
     """
     if data.id != "row":
-        raise DataError(f"{data.name} has no ID columns", "its rows are named with id = 'row'")
+        raise DataError(f"{data.name} has no ID columns", "set id = 'row'")
     from sklearn import datasets  # noqa: PLC0415  large, and few parties need it
 
     bundled = getattr(datasets, f"load_{data.name}")()
@@ -48,7 +48,7 @@ def read_sklearn(data: SklearnData, classes: Sequence[str]) -> Records:
 
 def _images(data: SklearnData, bundled: Any) -> Images:
     if data.columns is not None:
-        raise DataError(f"{data.name} has images, no columns", "choose pixels with part")
+        raise DataError(f"{data.name} has images, no columns", "choose pixels with part = {...}")
     return crop_images(bundled.images.astype(np.uint8)[:, None], data.part, DARKEST, data.name)
 
 
@@ -59,7 +59,7 @@ def _table(data: SklearnData, bundled: Any) -> Table:
     chosen = list(range(len(names)) if data.columns is None else data.columns)
     if not chosen or len(set(chosen)) < len(chosen) or set(chosen) - set(range(len(names))):
         raise DataError(
-            f"columns = {chosen} does not choose columns of {data.name}, each once",
-            f"they are 0 to {len(names) - 1}; a party without any writes features = false",
+            f"columns = {chosen} must name columns of {data.name}, each once",
+            f"legal columns are 0 to {len(names) - 1}; set features = false for none",
         )
     return numeric_table(tuple(names[at] for at in chosen), bundled.data[:, chosen])

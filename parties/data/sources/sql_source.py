@@ -1,6 +1,7 @@
-"""SQL source: what a database answers, streamed from one read-only snapshot.
+"""SQL source: rows of a query, streamed from one read-only snapshot of the database.
 
-What a driver says may hold a value, an address or a password, so only its error's name is repeated.
+The message of a database driver may contain a value, an address or a password. Therefore errors
+show only the name of the driver's error.
 """
 
 import os
@@ -26,8 +27,8 @@ from parties.data.sources.collect import Chunk, ColumnRoles, collect_records
 from parties.data.sources.files import regular_file_path
 from parties.data.sources.records import Array, Progress, Records
 
-_CELLS = 1 << 18  # of one chunk
-_PATIENCE = 10  # seconds for a server to answer
+_CELLS = 1 << 18  # cells of one chunk
+_CONNECT_TIMEOUT = 10  # seconds
 _TEST = "the result of test_query"
 
 _TEXT: dict[type, Callable[[Any], str]] = {
@@ -41,20 +42,27 @@ _TEXT: dict[type, Callable[[Any], str]] = {
 _NUMBERS = {int, float, bool, Decimal, type(None)}
 _TYPES = (
     "numeric columns are numbers or booleans; IDs, labels and categorical columns are text, whole "
-    "numbers, booleans, dates or UUIDs; leave others out of the query, or cast them in it"
+    "numbers, booleans, dates or UUIDs; remove other columns from the query, or cast them in it"
 )
 
 
 def read_sql(
     data: SqlData, folder: Path, classes: Sequence[str], progress: Progress = lambda _: None
 ) -> Records:
-    """The records that the query finds, and those of the test query where there is one.
+    """Read the rows of the query, and those of the test query if there is one.
 
     Raises:
-        DataError: the database cannot be had, or like ``collect_records``.
+        DataError: the database cannot be reached or rejects a query, or the rows do not match the
+            party settings.
+        ResourceError: the rows exceed a limit in the party settings.
+        StorageError: the temporary folder has no space for large columns.
     """
-    with _engine(data, folder) as engine, _told("the database"), _snapshot(engine) as connection:
-        query = data.query or _whole(engine, str(data.table))
+    with (
+        _engine(data, folder) as engine,
+        _hide_driver_messages("the database"),
+        _snapshot(engine) as connection,
+    ):
+        query = data.query or _select_all(engine, str(data.table))
         queries = {"the result of query" if data.query else f"table {data.table}": query}
         if data.test_query is not None:
             queries[_TEST] = data.test_query
@@ -76,7 +84,7 @@ def _engine(data: SqlData, folder: Path) -> Iterator[Engine]:
         )
         return
     try:
-        engine = create_engine(url, connect_args={"connect_timeout": _PATIENCE}, **options)
+        engine = create_engine(url, connect_args={"connect_timeout": _CONNECT_TIMEOUT}, **options)
     except ImportError:
         raise DataError(
             "the driver of PostgreSQL is not installed", "pip install '.[postgres]'"
@@ -93,33 +101,34 @@ def _url(data: SqlData, folder: Path) -> URL:
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     if url.drivername not in ("postgresql+psycopg", "sqlite"):
-        raise DataError("the URL of the database names none that can be read", _FORMS)
+        raise DataError("the URL names no supported database", _FORMS)
     return url
 
 
-_FORMS = "sqlite:///people.db and postgresql://user@host/database can be read"
+_FORMS = "legal forms are sqlite:///people.db and postgresql://user@host/database"
 
 
 def _secret(path: Path) -> str:
-    """The text of a file that nobody else may read."""
+    """Return the text of a file that only its owner can read."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise DataError(f"{path} is no regular file", "url_file names a file with one URL")
+            raise DataError(f"{path} is no regular file", "url_file must name a file with one URL")
         if status.st_mode & 0o077 or status.st_uid != os.geteuid():
             raise DataError(
-                f"{path} may be read by others, and it may hold a password", f"chmod 600 {path}"
+                f"{path} is readable by other users, and it may contain a password",
+                f"chmod 600 {path}",
             )
         return path.read_text().strip()
     except UnicodeDecodeError:
-        raise DataError(f"{path} is not UTF-8 text", "it holds one URL") from None
+        raise DataError(f"{path} is not UTF-8 text", "the file must contain one URL") from None
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}", "url_file names it") from None
+        raise DataError(f"cannot read {path}: {error.strerror}", "check url_file") from None
 
 
 @contextmanager
 def _snapshot(engine: Engine) -> Iterator[Connection]:
-    """A transaction that sees one state of the database and cannot change it."""
+    """Open a read-only transaction on one state of the database."""
     with engine.connect() as connection:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN")
@@ -130,34 +139,34 @@ def _snapshot(engine: Engine) -> Iterator[Connection]:
             )
 
 
-def _whole(engine: Engine, table: str) -> str:
+def _select_all(engine: Engine, table: str) -> str:
     name = ".".join(engine.dialect.identifier_preparer.quote(part) for part in table.split("."))
-    return f"SELECT * FROM {name}"  # noqa: S608  quoted, and the party's own
+    return f"SELECT * FROM {name}"  # noqa: S608  quoted, and from the party's settings
 
 
 @contextmanager
 def _sheet(connection: Connection, name: str, query: str, data: SqlData) -> Iterator["_SqlSheet"]:
-    with _told(name):
+    with _hide_driver_messages(name):
         options = {"stream_results": True, "max_row_buffer": 1000, "no_parameters": True}
         result = connection.execution_options(**options).exec_driver_sql(query)
         if not result.returns_rows:
-            raise DataError(f"{name} is no table", "a query is one SELECT")
+            raise DataError(f"{name} is no table", "write the query as one SELECT")
         with result:
             yield _SqlSheet(name, result, frozenset({"", *data.missing}))
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
-    """What the driver says is reduced to the name of its error."""
+def _hide_driver_messages(name: str) -> Iterator[None]:
+    """Replace an error of the driver by a ``DataError`` with the name of the error only."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, sqlite3.Warning) as error:
-        raise DataError(f"{name}: the database answers {_kind(error)}", _advice(error)) from None
+        raise DataError(f"{name}: database error: {_error_name(error)}", _advice(error)) from None
 
 
-def _kind(error: Exception) -> str:
+def _error_name(error: Exception) -> str:
     if isinstance(error, NoSuchModuleError):
-        return "nothing: its driver is not installed"
+        return "the driver is not installed"
     cause = error.orig if isinstance(error, DBAPIError) else error
     state = getattr(cause, "sqlstate", None)
     return type(cause).__name__ + (f" (SQLSTATE {state})" if state else "")
@@ -165,12 +174,12 @@ def _kind(error: Exception) -> str:
 
 def _advice(error: Exception) -> str:
     if isinstance(error, DBAPIError) and error.statement is None:
-        return "is the server up, and may this account log in and read? psql with the URL tells"
-    return "try the query in psql or sqlite3; it may only read, and sees one moment"
+        return "check with psql that the server runs and that the account may log in and read"
+    return "try the query in psql or sqlite3; the query must only read"
 
 
 class _SqlSheet:
-    """The rows of one answer, counted from 0 as they come."""
+    """The result of one query; its rows are counted from 0."""
 
     unit = "row"
 
@@ -179,11 +188,11 @@ class _SqlSheet:
         self.columns = tuple(result.keys())
 
     def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
-        """Its rows."""
+        """Return the rows of the result in chunks. Raises ``DataError`` for a database error."""
         at = {column: position for position, column in enumerate(self.columns)}
         texts = [column for use, column in roles.listed() if use != "numeric"]
         start = 0
-        with _told(self.file):
+        with _hide_driver_messages(self.file):
             for rows in self._result.partitions(max(1, _CELLS // len(self.columns))):
                 cells = list(zip(*rows, strict=True))
                 numeric = [self._numeric(column, cells[at[column]]) for column in roles.numeric]
@@ -195,7 +204,7 @@ class _SqlSheet:
                 start += len(rows)
 
     def _texts(self, column: str, cells: Sequence[Any]) -> list[str]:
-        """Exact text of every cell, "" for NULL; whole numbers never pass through a float."""
+        """Return the exact text of every cell, "" for NULL; integers are not converted to float."""
         kinds = set(map(type, cells))
         if kinds == {str}:
             return list(cells)
@@ -204,7 +213,7 @@ class _SqlSheet:
                 return [_TEXT.get(type(cell), _whole_number)(cell) for cell in cells]
             except ValueError:
                 pass
-        raise self._refused(column, kinds - _TEXT.keys())
+        raise self._type_error(column, kinds - _TEXT.keys())
 
     def _numeric(self, column: str, cells: Sequence[Any]) -> Array:
         kinds = set(map(type, cells))
@@ -213,31 +222,31 @@ class _SqlSheet:
                 ["" if cell is None else cell.strip() for cell in cells], self._missing
             )
         if not kinds <= _NUMBERS:
-            raise self._refused(column, kinds - _NUMBERS)
+            raise self._type_error(column, kinds - _NUMBERS)
         convert = float if kinds <= {float, int} else _float
         try:
-            found = np.fromiter(map(convert, cells), np.float64, len(cells))
+            values = np.fromiter(map(convert, cells), np.float64, len(cells))
         except OverflowError:
-            found = np.fromiter(map(_float, cells), np.float64, len(cells))
-        found[~np.isfinite(found)] = NOT_FINITE
+            values = np.fromiter(map(_float, cells), np.float64, len(cells))
+        values[~np.isfinite(values)] = NOT_FINITE
         if type(None) in kinds:
-            found[[cell is None for cell in cells]] = np.nan
-        return found
+            values[[cell is None for cell in cells]] = np.nan
+        return values
 
-    def _refused(self, column: str, kinds: set[type]) -> DataError:
+    def _type_error(self, column: str, kinds: set[type]) -> DataError:
         named = " and ".join(sorted(kind.__name__ for kind in kinds))
         return DataError(f"column {column!r} of {self.file} holds {named}", _TYPES)
 
 
 def _whole_number(cell: Decimal) -> str:
-    """Raises ``ValueError`` for a number with a fraction: 1.0 and 1.00 would be two IDs."""
+    """Return an integer as text. Raises ``ValueError`` for a fraction: 1.0 and 1.00 differ."""
     if not cell.is_finite() or cell.as_tuple().exponent:
         raise ValueError("a fraction")
     return format(cell, "f")
 
 
 def _float(cell: Any) -> float:
-    """The nearest float; infinity beyond all of them."""
+    """Return the nearest float; ``NOT_FINITE`` if the number is too large."""
     try:
         return 0.0 if cell is None else float(cell)
     except OverflowError:

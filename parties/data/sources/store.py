@@ -1,6 +1,6 @@
-"""Compact rows: arrays that grow at their end, in memory or, once they are large, in a file.
+"""Growing arrays in memory; a large array moves to a temporary file.
 
-The file has no name: the system takes it away with the process, however that ends.
+The temporary file has no name, so that the system deletes it when the process ends.
 """
 
 import tempfile
@@ -15,11 +15,11 @@ from parties.common.errors import StorageError
 from parties.data.sources.records import Array, Index
 from psi.id_list import IdList
 
-MEMORY = 512 << 20  # bytes of one store; beyond them it moves to a file
+MEMORY = 512 << 20  # bytes up to which an array stays in memory
 
 
 class ArrayStore:
-    """Rows of one type and width, appended in order; it knows the digest of all of them."""
+    """A growing array of one type and width, with a digest of its rows."""
 
     def __init__(self, kind: type[Any], width: int | None = None, memory: int = MEMORY) -> None:
         self._kind, self._width, self._memory = np.dtype(kind), width, memory
@@ -27,7 +27,7 @@ class ArrayStore:
         self._file: BinaryIO | None = None
 
     def append(self, rows: Array) -> None:
-        """Add ``rows``, [rows] or [rows, width].
+        """Append ``rows``, ``[rows]`` or ``[rows, width]``.
 
         Raises:
             StorageError: the temporary folder is full.
@@ -49,7 +49,7 @@ class ArrayStore:
             raise _full(error) from None
 
     def array(self) -> Array:
-        """All rows; nothing may be appended afterwards.
+        """Return all rows, ``[rows]`` or ``[rows, width]``; afterwards no row may be appended.
 
         Raises:
             StorageError: the temporary folder is full.
@@ -64,7 +64,7 @@ class ArrayStore:
             raise _full(error) from None
 
     def digest(self) -> bytes:
-        """SHA-256 of the rows so far."""
+        """Return the SHA-256 of all rows appended so far."""
         return self._digest.digest()
 
 
@@ -72,12 +72,12 @@ def _full(error: OSError) -> StorageError:
     folder = tempfile.gettempdir()
     return StorageError(
         f"cannot write to {folder}: {error.strerror}",
-        "large tables wait there while the run lasts; TMPDIR names another folder",
+        "large tables are stored there during the run; set TMPDIR to use another folder",
     )
 
 
 class IdStore:
-    """Collects IDs."""
+    """A growing list of IDs, stored as compact arrays."""
 
     def __init__(self, memory: int = MEMORY) -> None:
         self._text, self._ends = (
@@ -87,37 +87,37 @@ class IdStore:
         self._size = 0
 
     def append(self, ids: Sequence[bytes]) -> None:
-        """Add ``ids``; raises ``StorageError``."""
+        """Append ``ids``. Raises ``StorageError`` if the temporary folder is full."""
         ends = self._size + np.cumsum(np.fromiter(map(len, ids), np.int64, len(ids)))
         self._text.append(np.frombuffer(b"".join(ids), np.uint8))
         self._ends.append(ends)
         self._size = int(ends[-1]) if len(ends) else self._size
 
     def ids(self) -> IdList:
-        """All of them."""
-        return IdList(self._each())
+        """Return all IDs."""
+        return IdList(self._all_ids())
 
     def digest(self) -> bytes:
-        """SHA-256 of IDs and their ends."""
+        """Return the SHA-256 of the IDs and their lengths."""
         return sha256(self._text.digest() + self._ends.digest()).digest()
 
-    def _each(self) -> Iterator[bytes]:
+    def _all_ids(self) -> Iterator[bytes]:
         text, ends, start = self._text.array(), self._ends.array(), 0
         for first in range(0, len(ends), 10_000):
-            some = ends[first : first + 10_000].tolist()
-            begin, block = start, text[start : some[-1]].tobytes()
-            for end in some:
+            block_ends = ends[first : first + 10_000].tolist()
+            begin, block = start, text[start : block_ends[-1]].tobytes()
+            for end in block_ends:
                 yield block[start - begin : end - begin]
                 start = end
 
 
 def select_ids(ids: Sequence[bytes], rows: Index) -> IdList:
-    """The IDs of the chosen rows."""
+    """Return the IDs at the indices ``rows`` ``[n]``."""
     return IdList(ids[row] for row in rows.tolist())
 
 
 def duplicate_ids(ids: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Pairs of rows with one ID: the first of them, and each later one."""
+    """Return pairs of rows with equal IDs: the first row with an ID, and each later one."""
     hashes = np.fromiter(map(hash, ids), np.int64, len(ids))
     order = np.argsort(hashes, kind="stable")
     hashes = hashes[order]

@@ -1,6 +1,6 @@
-"""SVHN source: the cropped digits in the original MATLAB files, ``train_32x32.mat`` and so on.
+"""SVHN source: cropped digits in the original MATLAB files, such as ``train_32x32.mat``.
 
-A file has X, bytes [32, 32, 3, rows], and y, [rows, 1], in which 10 stands for the digit 0.
+A file has images X ``[32, 32, 3, rows]`` in bytes and labels y ``[rows, 1]``; label 10 is digit 0.
 """
 
 import zlib
@@ -25,26 +25,26 @@ from parties.data.sources.records import (
 )
 
 WHITE, SIDE, ZERO = 255, 32, 10
-MOST = 2 << 30  # bytes of one file's images
+MOST = 2 << 30  # largest size of the images of one file, in bytes
 _BROKEN = (MatReadError, ValueError, TypeError, KeyError, OSError, zlib.error, NotImplementedError)
 
 
 def read_svhn(data: SvhnData, folder: Path, classes: Sequence[str]) -> Records:
-    """The records, with IDs like ``train_32x32:17``: name of the file, row counted from 0.
+    """Read the records; IDs are like ``train_32x32:17``: file name and row, counted from 0.
 
     Raises:
-        DataError: the files cannot be used as the party settings say.
-        ResourceError: a file says that it holds more than 2 GiB.
+        DataError: the files do not match the party settings.
+        ResourceError: a file declares more than 2 GiB of images.
     """
     if data.id != "row":
-        raise DataError("SVHN's files have no ID columns", "rows are named with id = 'row'")
+        raise DataError("SVHN's files have no ID columns", "set id = 'row'")
     if not (data.features or data.label):
         raise DataError(
-            "the party settings take neither images nor labels", "set features or label"
+            "the party settings select neither images nor labels", "set features or label"
         )
     paths = [*data.train, *([] if data.test is None else [data.test])]
     if len({path.stem for path in paths}) < len(paths):
-        raise DataError("two files bear one name, so their rows would have the same IDs")
+        raise DataError("two files have the same name, so their rows would have the same IDs")
     return join_records([_records(data, folder, path, classes) for path in paths], len(data.train))
 
 
@@ -63,8 +63,10 @@ def _records(data: SvhnData, folder: Path, path: Path, classes: Sequence[str]) -
 
 
 def _arrays(file: str, content: bytes) -> tuple[Array, Array]:
-    """X and y; what the file says of their sizes is checked before they are read."""
-    hint = "the cropped digits of SVHN, format 2: train_32x32.mat, test_32x32.mat, extra_32x32.mat"
+    """Return images ``[32, 32, 3, rows]`` and labels ``[rows]``; sizes are checked first."""
+    hint = (
+        "choose cropped digits of SVHN, format 2: train_32x32.mat, test_32x32.mat, extra_32x32.mat"
+    )
     try:
         shapes = {name: tuple(shape) for name, shape, _ in whosmat(BytesIO(content))}
         x, y = shapes.get("X", ()), shapes.get("y", ())
@@ -72,11 +74,11 @@ def _arrays(file: str, content: bytes) -> tuple[Array, Array]:
         if x[:3] != (SIDE, SIDE, 3) or not rows or y != (rows, 1):
             raise DataError(f"{file} has X {list(x)} and y {list(y)}", hint)
         if SIDE * SIDE * 3 * rows > MOST:
-            raise ResourceError(f"{file} says that it holds {rows} images, more than 2 GiB")
-        found = loadmat(BytesIO(content), variable_names=["X", "y"])
+            raise ResourceError(f"{file} declares {rows} images, more than 2 GiB")
+        arrays = loadmat(BytesIO(content), variable_names=["X", "y"])
     except _BROKEN as error:
         raise DataError(f"{file} is no MATLAB file of images", hint) from error
-    images, labels = found["X"], found["y"]
+    images, labels = arrays["X"], arrays["y"]
     if images.dtype != np.uint8 or labels.dtype.kind not in "iu":
         raise DataError(f"{file} has X of {images.dtype} and y of {labels.dtype}", hint)
     return images, labels.reshape(-1)

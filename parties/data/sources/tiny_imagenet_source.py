@@ -1,7 +1,7 @@
-"""Tiny ImageNet source: the folder of JPEG files, with its validation images as the test rows.
+"""Tiny ImageNet source: a folder of JPEG files; its validation images are the test rows.
 
     train/<class>/images/<class>_<number>.JPEG
-    val/images/val_<number>.JPEG and val/val_annotations.txt: file, class and box, parted by tabs
+    val/images/val_<number>.JPEG and val/val_annotations.txt: file, class and box, separated by tabs
 
 Classes are WordNet numbers such as n01443537. Images have 64 x 64 pixels, and some are grey.
 """
@@ -31,7 +31,7 @@ from parties.data.sources.records import (
 )
 
 SIDE, WHITE = 64, 255
-LARGEST = 1 << 20  # bytes of a file: 64 x 64 pixels without any compression have 12 KiB
+LARGEST = 1 << 20  # bytes of a file; 64 x 64 pixels without compression have 12 KiB
 _NOTES = Path("val", "val_annotations.txt")
 _CLASS = re.compile(r"n\d{8}")
 _AGAIN = "unpack tiny-imagenet-200.zip again"
@@ -40,16 +40,16 @@ _AGAIN = "unpack tiny-imagenet-200.zip again"
 def read_tiny_imagenet(
     data: TinyImageNetData, folder: Path, classes: Sequence[str], progress: Progress
 ) -> Records:
-    """The records; the ID of an image is the name of its file.
+    """Read the records; the ID of an image is the name of its file.
 
     Raises:
-        DataError: the folder cannot be used as the party settings say.
+        DataError: the folder does not match the party settings.
     """
     if data.id != "row":
-        raise DataError("images in folders have no ID columns", "they are named with id = 'row'")
+        raise DataError("images in folders have no ID columns", "set id = 'row'")
     if not (data.features or data.label):
         raise DataError(
-            "the party settings take neither images nor labels", "set features or label"
+            "the party settings select neither images nor labels", "set features or label"
         )
     training, test = _training(data, folder), _test(data, folder)
     parts = {"train": training, "val": test}
@@ -57,7 +57,7 @@ def read_tiny_imagenet(
 
 
 def _training(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
-    """File → class, by class and number."""
+    """Return the class of each training file, sorted by class and number."""
     found: dict[Path, str] = {}
     for name in _listed(data, folder, Path("train")):
         if _CLASS.fullmatch(name):
@@ -69,7 +69,10 @@ def _training(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
 
 
 def _test(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
-    """File → class, by number; every image has one note and every note an image."""
+    """Return the class of each test file, sorted by number.
+
+    Raises ``DataError`` unless images and annotations match.
+    """
     inside = Path("val", "images")
     noted = _notes(data, folder)
     found = {inside / file: noted.pop(file, "") for file in _pictures(data, folder, inside)}
@@ -77,14 +80,14 @@ def _test(data: TinyImageNetData, folder: Path) -> dict[Path, str]:
     if missing or noted:
         raise DataError(
             f"{missing} images of {data.path / inside} are not in {_NOTES.name}, and "
-            f"{len(noted)} that are in it do not exist",
+            f"{len(noted)} images in it do not exist",
             _AGAIN,
         )
     return found
 
 
 def _notes(data: TinyImageNetData, folder: Path) -> dict[str, str]:
-    """Name of an image → its class."""
+    """Return the annotated class of each image name."""
     with open_data_file(folder, data.path / _NOTES, data.origin) as file:
         content = file.read(LARGEST * 16)
     lines = content.decode("ascii", errors="replace").splitlines()
@@ -120,7 +123,7 @@ def _records(
 def _images(
     data: TinyImageNetData, folder: Path, files: Sequence[Path], progress: Progress
 ) -> Images:
-    """[rows, 3, h, w] of this party's part; only that part of each image is kept."""
+    """Return the party's part of each image, ``[rows, 3, h, w]``."""
     rows, columns = crop_slices(SIDE, SIDE, data.part, str(data.path))
     shape = (len(files), 3, rows.stop - rows.start, columns.stop - columns.start)
     if prod(shape) > MAX_BYTES:
@@ -134,7 +137,7 @@ def _images(
 
 
 def _pixels(data: TinyImageNetData, folder: Path, path: Path) -> Array:
-    """[3, 64, 64]; the size that the file declares is looked at before anything is unpacked."""
+    """Return the pixels ``[3, 64, 64]``; the declared size is checked before unpacking."""
     with open_data_file(folder, data.path / path, data.origin) as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
@@ -152,14 +155,16 @@ def _pixels(data: TinyImageNetData, folder: Path, path: Path) -> Array:
 
 
 def _pictures(data: TinyImageNetData, folder: Path, inside: Path) -> list[str]:
-    """Names of image files, by number."""
+    """Return the names of image files, sorted by number."""
     names = [name for name in _listed(data, folder, inside) if name.endswith(".JPEG")]
     return sorted(names, key=lambda name: (len(name), name))
 
 
 def _listed(data: TinyImageNetData, folder: Path, inside: Path) -> list[str]:
-    """What is in a folder, sorted."""
-    regular_file_path(folder, data.path / _NOTES, data.origin)  # says where the set may be had
+    """Return the names in a folder, sorted."""
+    regular_file_path(
+        folder, data.path / _NOTES, data.origin
+    )  # its error tells where to get the data set
     full = folder / data.path / inside
     try:
         return sorted(os.listdir(full))  # noqa: PTH208  names, not paths, 100,000 of them

@@ -20,45 +20,46 @@ from parties.experiments.bench.record import Pages, fedora_pages
 from parties.experiments.bench.run import Bench
 
 HORIZONTAL_LEAD = (
-    "ASR: the part of the leaving client's own rows with the trigger that still follow it. R-Acc: "
-    "test accuracy of those who stay, the mean of all clients alike. ¹: after the rounds that "
-    "unlearn; ²: after those that recover. FedOSD's paper trains 2,000 rounds on all rows; here it "
-    "is 300 (MNIST: 100) on a fifth of them. FU-PGA's: 10 rounds, on three tenths. Mimir's: 12 "
-    "rounds (Fashion-MNIST 40), on a sixth. A Retrain gets as many rounds as the original had. "
-    "Mimir: D_r and D_f are the training rows of C_r, a client that stays, and of C_f, which "
-    "leaves, both by the whole model of C_r. Where their classes differ the original by C_r does "
-    "not know D_f either, so a low figure there proves nothing."
+    "ASR: the share of the leaving client's rows with the trigger that the model assigns to the "
+    "trigger's class. R-Acc: test accuracy of the remaining clients, their unweighted mean. ¹: "
+    "after the unlearning rounds; ²: after the recovery rounds. FedOSD's paper trains 2,000 rounds "
+    "on all rows; these runs train 300 (MNIST: 100) on a fifth of the rows. The runs of FU-PGA "
+    "train 10 rounds on three tenths of the rows, those of Mimir 12 rounds (Fashion-MNIST: 40) on "
+    "a sixth. A Retrain has as many rounds as the original. Mimir: D_r and D_f are the training "
+    "rows of C_r, a remaining client, and of C_f, the leaving client; both accuracies are those of "
+    "the whole model of C_r. If the classes of C_r and C_f differ, the original model of C_r does "
+    "not know D_f either, and a low accuracy on D_f proves nothing."
 )
 
 LANGUAGE_LEAD = (
-    "MU: model utility. FTR: truth ratio of the forgotten questions, as the paper has it. KS: the "
-    "two-sample distance of these ratios to Retrain's, from 0 to 1. Finetune is the model before "
-    "unlearning. What the paper does not have: Retrain's own ratios to be near to, RMU and the "
-    "primal-dual constraint in a federation. A high FTR is no success by itself: what counts is "
-    "how near a method comes to Retrain, and at which utility."
+    "MU: model utility. FTR: truth ratio of the forgotten questions, as in the paper. KS: the "
+    "two-sample distance between these ratios and Retrain's, from 0 to 1. Finetune is the model "
+    "before unlearning. Not in the paper: the comparison with Retrain's own ratios, RMU and the "
+    "primal-dual constraint in a federation. A high FTR is no success by itself: the target is "
+    "the FTR of Retrain at a high utility."
 )
 
 
 def fedora_bench(listed: Path) -> Bench:
     """Return the benchmark of FedORA; ``listed`` is its file of experiments."""
-    found = read_experiments(listed)
+    experiments = read_experiments(listed)
     return Bench(
         name="fedora",
-        runs=lambda scope: plan_vertical_runs(found, listed.parent, scope),
-        harvest=extract_vertical,
+        runs=lambda scope: plan_vertical_runs(experiments, listed.parent, scope),
+        extract=extract_vertical,
         pages=fedora_pages(read_fedora_blocks()),
-        tables=sorted({table for each in found.experiment for table in each.tables}),
-        experiments=[each.name for each in found.experiment],
+        tables=sorted({table for entry in experiments.experiment for table in entry.tables}),
+        experiments=[entry.name for entry in experiments.experiment],
     )
 
 
 def horizontal_bench(listed: Path) -> Bench:
     """Return the benchmark of client unlearning; ``listed`` is its file of experiments."""
-    found, blocks = read_federated_experiments(listed), read_horizontal_blocks()
+    experiments, blocks = read_federated_experiments(listed), read_horizontal_blocks()
     return Bench(
         name="horizontal",
-        runs=lambda scope: plan_federated_runs(found, listed.parent, scope),
-        harvest=extract_horizontal,
+        runs=lambda scope: plan_federated_runs(experiments, listed.parent, scope),
+        extract=extract_horizontal,
         pages=Pages(
             folder="horizontal",
             rows="horizontal.json",
@@ -68,18 +69,18 @@ def horizontal_bench(listed: Path) -> Bench:
             blocks=blocks.block,
             judge=horizontal_verdicts,
         ),
-        tables=found.tables,
-        experiments=[each.name for each in found.experiment],
+        tables=experiments.tables,
+        experiments=[entry.name for entry in experiments.experiment],
     )
 
 
 def language_bench(listed: Path) -> Bench:
     """Return the benchmark of language models; ``listed`` is its file of experiments."""
-    found, blocks = read_federated_experiments(listed), read_language_blocks()
+    experiments, blocks = read_federated_experiments(listed), read_language_blocks()
     return Bench(
         name="language",
-        runs=lambda scope: plan_federated_runs(found, listed.parent, scope),
-        harvest=extract_language,
+        runs=lambda scope: plan_federated_runs(experiments, listed.parent, scope),
+        extract=extract_language,
         pages=Pages(
             folder="llm",
             rows="llm.json",
@@ -89,8 +90,8 @@ def language_bench(listed: Path) -> Bench:
             blocks=blocks.block,
             judge=language_verdicts,
         ),
-        tables=found.tables,
-        experiments=[each.name for each in found.experiment],
+        tables=experiments.tables,
+        experiments=[entry.name for entry in experiments.experiment],
     )
 
 

@@ -12,7 +12,7 @@ from configs.toml_file import read_toml
 from parties.experiments.bench.results import TableRow
 
 PAPER = Path(__file__).with_name("paper.toml")
-MEASURES: Final = {  # the words of the blocks, and their headings
+MEASURES: Final = {  # name in the blocks: heading
     "test": "test accuracy",
     "remaining": "test accuracy, classes that remain",
     "unlearning": "unlearning accuracy",
@@ -53,8 +53,8 @@ class TableBlock(ConfigTable):
         paper: the paper's numbers by row, in the order of ``measures``.
     """
 
-    headings: ClassVar[Mapping[str, str]]  # of all measures that there are
-    bench: ClassVar[str]  # the command
+    headings: ClassVar[Mapping[str, str]]  # of all measures
+    bench: ClassVar[str]  # name of the command
 
     table: str
     title: str

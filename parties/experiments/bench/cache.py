@@ -67,7 +67,7 @@ def read_cache(folder: Path) -> dict[str, CachedRun]:
         return {digest: CachedRun(**each) for digest, each in json.loads(path.read_bytes()).items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(
-            f"{path} cannot be read: {error}", "take it from the repository again, or remove it"
+            f"{path} cannot be read: {error}", "restore it from the repository, or remove it"
         ) from error
 
 

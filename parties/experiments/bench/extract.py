@@ -12,7 +12,7 @@ from parties.report.method_names import RETRAIN, is_independent_retrain, is_retr
 Values: TypeAlias = dict[str, float]  # by measure; a measure without a value is absent
 Extract: TypeAlias = Callable[[PlannedRun, Mapping[str, Any]], dict[str, Values]]  # by method
 
-# Measures that stand among a method's figures, by the word that the tables use.
+# Measures of the tables by name, and the figures of a method with their values.
 CLEAN_METRICS = {
     "test": "test_accuracy",
     "remaining": "remaining_accuracy",
@@ -36,7 +36,7 @@ def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, V
     """
     request, agreement = metrics["requests"][0], run.agreement
     if not isinstance(agreement, VerticalAgreement):
-        raise TypeError("these are figures of vertical runs")
+        raise TypeError("extract_vertical needs a vertical run")
     wanted = BACKDOOR_METRICS if run.poisoned else CLEAN_METRICS
     found = {
         record["name"]: _figures(request["figures"].get(record["name"], ()), wanted)
@@ -124,8 +124,8 @@ def expected_fedora_bytes(
     forgotten = int(request["forgotten"])
     if plan.score_rows is not None:
         forgotten = min(forgotten, plan.score_rows)
-    looks: int = 1 + sum(step["validation_accuracy"] is not None for step in steps)
-    total: int = number * (2 * (len(steps) * forgotten + learned) + looks * validation)
+    evaluations: int = 1 + sum(step["validation_accuracy"] is not None for step in steps)
+    total: int = number * (2 * (len(steps) * forgotten + learned) + evaluations * validation)
     return total
 
 

@@ -63,7 +63,7 @@ def _curves(shown: FilledBlock, place: Axes) -> None:
         if name in by_label
     ]
     for at, measure in enumerate(block.measures):
-        if measure == "round":  # seconds do not fit on an axis of shares; the table has them
+        if measure == "round":  # seconds do not fit on an axis of shares; the table shows them
             continue
         means, spreads = _column([line for _, line in known], at)
         points = [point for point, _ in known]

@@ -23,7 +23,7 @@ from configs.table import ConfigTable, Count
 from configs.toml_file import read_toml
 from parties.report import VERSION
 
-QUICK = "quick"  # the variant that makes every run short
+QUICK = "quick"  # name of the variant with short training
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class PlannedRun:
 
     experiment: str
     variant: str
-    poisoned: bool  # D_u bears a backdoor: a run of its own
+    poisoned: bool  # whether D_u carries a backdoor; such a run is separate
     seed: int
     config: Path
     changes: tuple[str, ...]
     processes: bool
     gpu: bool
     agreement: VerticalAgreement | FederatedAgreement
-    digest: str  # of agreement, settings and version: runs that are the same bear the same
+    digest: str  # of agreement, settings and version; equal runs have equal digests
 
     @property
     def title(self) -> str:
@@ -150,11 +150,8 @@ def source_digest(root: Path = Path(__file__).parents[3]) -> str:
     for folder in ("configs", "models", "parties", "protocol", "psi", "unlearning"):
         for path in sorted((root / folder).rglob("*.py")):
             place = path.relative_to(root)
-            if place.parts[:3] != (
-                "parties",
-                "experiments",
-                "bench",
-            ):  # code that shows figures does not change them
+            # Code that shows figures does not change the figures.
+            if place.parts[:3] != ("parties", "experiments", "bench"):
                 found.update(f"{place} ".encode() + path.read_bytes())
     return found.hexdigest()[:12]
 
@@ -168,9 +165,9 @@ class FederatedExperiment(ConfigTable):
     """
 
     name: Title
-    config: str  # a file, from the folder of this list
-    tables: Annotated[tuple[str, ...], Field(min_length=1)]  # that read it
-    seeds: Count = 3  # 0, 1, ... to one less than this
+    config: str  # path, relative to the folder of this list
+    tables: Annotated[tuple[str, ...], Field(min_length=1)]  # tables that read it
+    seeds: Count = 3  # number of seeds: 0, 1, ...
     changes: Changes = ()
     variants: tuple[Title, ...] = ("",)
     gpu: bool = False
@@ -192,8 +189,8 @@ class FederatedExperiments(ConfigTable):
 
     @model_validator(mode="after")
     def _has_all_variants(self) -> Self:
-        asked = {name for each in self.experiment for name in each.variants if name}
-        if unknown := asked - set(self.variants):
+        used = {name for each in self.experiment for name in each.variants if name}
+        if unknown := used - set(self.variants):
             raise ValueError(f"no variant {', '.join(sorted(unknown))}")
         return self
 

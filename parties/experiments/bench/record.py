@@ -30,10 +30,11 @@ from parties.experiments.bench.verdicts import (
 
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
 LEAD = (
-    "A lower accuracy on forgotten rows is no success by itself: what counts is how near a "
-    "method comes to Retrain. BD-ASR is read from runs of its own, in which the forgotten rows "
-    "bear a trigger. CVFU runs on a sum of votes and has a Retrain of that system.\n\n"
-    "[What the verdicts say, and why some are not reproduced](reading.md)."
+    "A lower accuracy on forgotten rows is no success by itself: the target is the accuracy of "
+    "Retrain. BD-ASR comes from separate runs, in which the forgotten rows "
+    "carry a trigger. CVFU runs on a sum of votes and is compared with a Retrain of that "
+    "system.\n\n"
+    "[Explanation of the verdicts, and why some figures are not reproduced](reading.md)."
 )
 
 
@@ -77,12 +78,12 @@ def fedora_pages(blocks: FedoraBlocks) -> Pages:
     )  # fmt: skip
 
 
-def publish_pages(pages: Pages, found: Results, command: str, docs: Path) -> WrittenPages:
+def publish_pages(pages: Pages, results: Results, command: str, docs: Path) -> WrittenPages:
     """Write the page, its JSON, the pictures and the rows of the verdicts."""
     folder = docs / pages.folder
     folder.mkdir(parents=True, exist_ok=True)
-    shown, judged = fill_blocks(pages.blocks, found), pages.judge(found)
-    about = _about(command, found)
+    shown, judged = fill_blocks(pages.blocks, results), pages.judge(results)
+    about = _about(command, results)
     pictures = {
         name: f"{name.lower().replace(' ', '-')}.png"
         for name in dict.fromkeys(each.block.table for each in shown)
@@ -97,15 +98,15 @@ def publish_pages(pages: Pages, found: Results, command: str, docs: Path) -> Wri
     _text(folder / "tables.md", "\n".join(parts))
     content = {**about, "source": pages.source, "blocks": [block_to_json(each) for each in shown]}
     _text(folder / "tables.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    rows = [*judged, _time(pages, found)]
+    rows = [*judged, _time(pages, results)]
     known = [asdict(each) for each in rows if each.value is not None]
     merge_rows(docs / pages.rows, known, {each.name for each in rows})
     return WrittenPages(folder / "tables.md", docs / pages.rows, judged)
 
 
-def _time(pages: Pages, found: Results) -> BenchVerdict:
+def _time(pages: Pages, results: Results) -> BenchVerdict:
     """Return the run time of all runs; without a value until every run exists."""
-    hours = found.hours if found.there == found.wanted > 0 else None
+    hours = results.hours if results.there == results.wanted > 0 else None
     name, ok = f"all runs of {pages.tables}, two at a time", None
     if hours is not None and pages.hours is not None:
         ok = hours <= pages.hours
@@ -121,15 +122,15 @@ def merge_rows(path: Path, rows: Sequence[Mapping[str, Any]], own: Collection[st
     _text(path, json.dumps({"rows": [*kept, *rows]}, indent=1, ensure_ascii=False) + "\n")
 
 
-def _about(command: str, found: Results) -> dict[str, Any]:
+def _about(command: str, results: Results) -> dict[str, Any]:
     """Return command, date, versions, number of runs and source digests."""
     return {
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "versions": {name: version(name) for name in LIBRARIES}
         | {"python": platform.python_version()},
-        "runs": {"there": found.there, "wanted": found.wanted},
-        "sources": sorted(found.sources),
+        "runs": {"there": results.there, "wanted": results.wanted},
+        "sources": sorted(results.sources),
     }
 
 
@@ -140,19 +141,20 @@ def _head(about: Mapping[str, Any], pages: Pages) -> str:
         f"# {pages.tables[0].upper()}{pages.tables[1:]} and figures\n\n"
         f"`{about['command']}` on {about['date']} with {versions}: "
         f"{there} of {wanted} runs. Seeds 0, 1, ...; mean ± standard deviation over "
-        f"seeds; in brackets the difference to Retrain. The paper's numbers: {pages.source}.\n\n"
+        "seeds; in brackets the difference to Retrain. Source of the paper's numbers: "
+        f"{pages.source}.\n\n"
         f"{pages.lead}\n"
     )
     if there < wanted:
-        text += "\n**Not complete:** the same command goes on where this one stopped.\n"
+        text += "\n**Not complete:** run the same command to continue.\n"
     if len(about["sources"]) > 1:
-        text += "\n**Mixed:** the runs were made by more than one state of the program.\n"
+        text += "\n**Mixed:** the runs were computed by more than one version of the program.\n"
     return text
 
 
 def _verdict_table(judged: Sequence[BenchVerdict]) -> str:
     words = ", ".join(f"{row} {word}" for row, word in results_by_row(judged).items())
-    lines = ["## Verdicts", "", f"{words}. Open is what has fewer than {FEWEST} seeds.", ""]
+    lines = ["## Verdicts", "", f"{words}. A verdict with fewer than {FEWEST} seeds is open.", ""]
     lines += _missed(judged)
     lines += ["| figure | measured | wanted | holds |", "|---|---|---|---|"]
     marks = {True: "yes", False: "no", None: ""}
@@ -163,13 +165,13 @@ def _verdict_table(judged: Sequence[BenchVerdict]) -> str:
 
 def _missed(judged: Sequence[BenchVerdict]) -> list[str]:
     """Return a line per verdict that is not reproduced: the measured value and the wanted one."""
-    found = [
+    missed = [
         f"* {verdict_row(each)} not reproduced:{each.name.partition(':')[2]} is {_value(each)}; "
         f"wanted: {each.wanted}"
         for each in judged
         if each.ok is False
     ]
-    return [*found, ""] if found else []
+    return [*missed, ""] if missed else []
 
 
 def _value(verdict: BenchVerdict) -> str:
@@ -188,4 +190,4 @@ def _sections(shown: Sequence[FilledBlock], drawn: Mapping[str, str]) -> list[st
 
 def _text(path: Path, text: str) -> None:
     write_atomically(path, text.encode())
-    path.chmod(0o644)  # figures over many rows, and no row's own
+    path.chmod(0o644)  # world-readable: the file has figures over many rows, no personal data

@@ -36,10 +36,10 @@ class Results:
     """Figures by experiment, variant and method; clean and poisoned runs are merged."""
 
     found: dict[tuple[str, str, str], dict[int, Values]] = field(default_factory=dict)
-    wanted: int = 0  # runs
-    there: int = 0
-    sources: frozenset[str] = frozenset()  # digests of the programs that made them
-    hours: float = 0.0  # of all that are there, two at a time; timed ones alone
+    wanted: int = 0  # number of planned runs
+    there: int = 0  # number of finished runs
+    sources: frozenset[str] = frozenset()  # digests of the programs that computed them
+    hours: float = 0.0  # run time with two runs at a time, timed runs one at a time
 
     def series(self, experiment: str, row: TableRow, measure: str) -> SeedSeries:
         """Return one figure of one row by seed; empty without runs."""
@@ -57,13 +57,13 @@ def collect_results(wanted: Iterable[PlannedRun], stored: Mapping[str, CachedRun
             found[run.experiment, run.variant, method][run.seed] |= values
     programs = frozenset(stored[run.digest].sources for run in there)
     different, made = ({run.digest for run in group} for group in (planned, there))
-    took = {run.digest: _hours(run, stored[run.digest]) for run in there}
-    return Results(dict(found), len(different), len(made), programs, sum(took.values()))
+    hours = {run.digest: _hours(run, stored[run.digest]) for run in there}
+    return Results(dict(found), len(different), len(made), programs, sum(hours.values()))
 
 
-def _hours(run: PlannedRun, made: CachedRun) -> float:
-    alone = made.seconds / 3600
-    return alone if run.processes else alone / 2
+def _hours(run: PlannedRun, cached: CachedRun) -> float:
+    hours = cached.seconds / 3600
+    return hours if run.processes else hours / 2
 
 
 def mean_sd(series: Mapping[int, float]) -> MeanSd | None:

@@ -44,7 +44,7 @@ class Bench:
 
     name: str
     runs: Callable[[Scope], list[PlannedRun]]
-    harvest: Extract
+    extract: Extract
     pages: Pages
     tables: Sequence[str]
     experiments: Sequence[str]
@@ -62,43 +62,43 @@ class BenchRequest:
     only_list: bool
 
 
-def run_bench(bench: Bench, asked: BenchRequest, output: ConsoleOutput) -> None:
+def run_bench(bench: Bench, request: BenchRequest, output: ConsoleOutput) -> None:
     """Run what is requested and missing, then write the pages of all finished runs.
 
     Raises:
         UsageProblem: an unknown table or experiment is requested.
-        Failed: a run failed; all other runs were made.
+        Failed: a run failed; all other runs were executed.
     """
-    _refuse_strangers(bench, asked.scope)
-    check_run_folder(asked.out, asked.data)
-    pages = asked.docs / bench.pages.folder
-    wanted, stored = bench.runs(asked.scope), read_cache(pages)
-    place = RunPlace(asked.out, asked.data, asked.workers or _cores())
-    if asked.only_list:
+    _refuse_unknown_names(bench, request.scope)
+    check_run_folder(request.out, request.data)
+    pages = request.docs / bench.pages.folder
+    wanted, stored = bench.runs(request.scope), read_cache(pages)
+    place = RunPlace(request.out, request.data, request.workers or _cores())
+    if request.only_list:
         _show(wanted, place, stored, output)
         return
     wanted = [run for run in wanted if run.digest not in stored]
-    with BenchProgress(output.terminal, wanted, place.workers) as board:
-        execute_runs(wanted, place, board.show)
-    # The tables are made of everything that is there, whatever part of it was asked for now.
-    all_of_it = Scope(gpu=True, quick=asked.scope.quick)
+    with BenchProgress(output.terminal, wanted, place.workers) as progress:
+        execute_runs(wanted, place, progress.show)
+    # The tables show all finished runs, not only those of this request.
+    full_scope = Scope(gpu=True, quick=request.scope.quick)
     with lock_pages(pages):
-        _publish(bench, bench.runs(all_of_it), place, asked, output)
-    if board.failed:
+        _publish(bench, bench.runs(full_scope), place, request, output)
+    if progress.failed:
         raise Failed(
-            "\n".join([f"runs failed: {len(board.failed)}", *board.failed]),
-            "the same command tries them again; each run's log lies in its folder",
+            "\n".join([f"runs failed: {len(progress.failed)}", *progress.failed]),
+            "run the same command to repeat them; each run's folder has its log",
             1,
         )
 
 
-def _refuse_strangers(bench: Bench, scope: Scope) -> None:
-    for kind, said, legal in (
+def _refuse_unknown_names(bench: Bench, scope: Scope) -> None:
+    for kind, names, legal in (
         ("table", scope.tables, bench.tables),
         ("experiment", scope.only, bench.experiments),
     ):
-        if strangers := sorted(set(said) - set(legal)):
-            raise UsageProblem(f"no {kind} {', '.join(strangers)}", f"legal: {'; '.join(legal)}")
+        if unknown := sorted(set(names) - set(legal)):
+            raise UsageProblem(f"no {kind} {', '.join(unknown)}", f"legal: {'; '.join(legal)}")
 
 
 def _cores() -> int:
@@ -113,29 +113,29 @@ def _show(
     output: ConsoleOutput,
 ) -> None:
     """List the runs and whether each is finished."""
-    there = {run.digest for run in wanted if run.digest in stored or read_run_record(place, run)}
+    finished = {run.digest for run in wanted if run.digest in stored or read_run_record(place, run)}
     for run in wanted:
         output.print(
-            f"{run.digest}  {'there  ' if run.digest in there else 'missing'}  {run.title}"
+            f"{run.digest}  {'done   ' if run.digest in finished else 'missing'}  {run.title}"
         )
     different = {run.digest for run in wanted}
-    output.print(f"{len(wanted)} runs, {len(different)} of them different, {len(there)} there")
+    output.print(f"{len(wanted)} runs, {len(different)} of them different, {len(finished)} done")
 
 
 def _publish(
     bench: Bench,
-    everything: list[PlannedRun],
+    all_runs: list[PlannedRun],
     place: RunPlace,
-    asked: BenchRequest,
+    request: BenchRequest,
     output: ConsoleOutput,
 ) -> None:
-    before = read_cache(asked.docs / bench.pages.folder)  # another command may have added to it
-    records = {run.digest: each for run in everything if (each := read_run_record(place, run))}
-    stored = {**before, **extract_records(everything, records, bench.harvest)}
-    write_cache(asked.docs / bench.pages.folder, stored)
-    wanted = [run for run in everything if not run.gpu or run.digest in stored]
-    typed = f"vfl bench {bench.name} --data DIR" + (" --quick" if asked.scope.quick else "")
-    found = collect_results(wanted, stored)
-    written = publish_pages(bench.pages, found, typed, asked.docs)
+    before = read_cache(request.docs / bench.pages.folder)  # another command may have added runs
+    records = {run.digest: each for run in all_runs if (each := read_run_record(place, run))}
+    stored = {**before, **extract_records(all_runs, records, bench.extract)}
+    write_cache(request.docs / bench.pages.folder, stored)
+    wanted = [run for run in all_runs if not run.gpu or run.digest in stored]
+    command = f"vfl bench {bench.name} --data DIR" + (" --quick" if request.scope.quick else "")
+    results = collect_results(wanted, stored)
+    written = publish_pages(bench.pages, results, command, request.docs)
     output.print(f"tables:  {written.page}", event="result")
     output.print(f"figures: {written.figures}", event="result")

@@ -26,8 +26,8 @@ from parties.common.printable import printable
 from parties.experiments.bench.plan import PlannedRun, source_digest
 from parties.report import METRICS
 
-PATIENCE = 20.0  # seconds that a child has for ending in order
-WAIT = 1.0  # seconds between two looks at a run that another command makes
+PATIENCE = 20.0  # seconds in which a child process must end after SIGTERM
+WAIT = 1.0  # seconds between two attempts to lock a run of another command
 RunState: TypeAlias = Literal["kept", "waits", "started", "done", "failed"]
 
 
@@ -120,30 +120,32 @@ def read_run_record(place: RunPlace, run: PlannedRun) -> dict[str, Any] | None:
 def _at_once(
     group: Sequence[PlannedRun], workers: int, place: RunPlace, listen: RunListener
 ) -> dict[str, Any]:
-    children, made = _Children(), dict[str, Any]()
+    children, records = _Children(), dict[str, Any]()
     with ThreadPoolExecutor(workers) as pool:
         try:
             running: dict[Future[RunStatus], PlannedRun] = {
-                pool.submit(_make, run, place, children, listen): run for run in group
+                pool.submit(_execute, run, place, children, listen): run for run in group
             }
             for future in as_completed(running):
-                told = future.result()
-                listen(told)
-                if told.state in ("done", "kept"):
-                    made[told.run.digest] = read_run_record(place, told.run)
-        except BaseException:  # above all SIGTERM
+                status = future.result()
+                listen(status)
+                if status.state in ("done", "kept"):
+                    records[status.run.digest] = read_run_record(place, status.run)
+        except BaseException:  # in particular SIGTERM
             pool.shutdown(wait=False, cancel_futures=True)
             children.stop()
             raise
-    return made
+    return records
 
 
-def _make(run: PlannedRun, place: RunPlace, children: _Children, listen: RunListener) -> RunStatus:
-    """Make one run, from an empty folder to its record, unless another command makes it."""
+def _execute(
+    run: PlannedRun, place: RunPlace, children: _Children, listen: RunListener
+) -> RunStatus:
+    """Execute one run and write its record; wait first if another command executes it."""
     folder = place.folder(run)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "log"
-    with _held(path, children, lambda: listen(RunStatus(run, "waits"))) as log:
+    with _locked_log(path, children, lambda: listen(RunStatus(run, "waits"))) as log:
         if children.stopped:
             return RunStatus(run, "failed", reason="stopped")
         if (found := read_run_record(place, run)) is not None:
@@ -171,34 +173,34 @@ def _make(run: PlannedRun, place: RunPlace, children: _Children, listen: RunList
 
 
 @contextmanager
-def _held(path: Path, children: _Children, say: Callable[[], None]) -> Iterator[IO[bytes]]:
+def _locked_log(path: Path, children: _Children, waits: Callable[[], None]) -> Iterator[IO[bytes]]:
     """Open the run's log and lock it; wait while another command holds the lock.
 
     The child process inherits the lock. If a command is killed and its child continues, no other
     command starts in the same folder.
     """
     with path.open("ab") as log:
-        said = False
+        reported = False
         while not children.stopped:
             try:
                 fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not said:
-                    say()
-                said = True
+                if not reported:
+                    waits()
+                reported = True
                 sleep(WAIT)
         yield log
 
 
 def run_command(run: PlannedRun, place: RunPlace, out: Path) -> list[str]:
     """Return the command line that starts a run."""
-    said = [sys.executable, "-m", "parties.cli", "simulate", str(run.config), "--out", str(out)]
-    said += ["--format", "json", "--begin", "fresh"]
+    command = [sys.executable, "-m", "parties.cli", "simulate", str(run.config), "--out", str(out)]
+    command += ["--format", "json", "--begin", "fresh"]
     vertical = isinstance(run.agreement, VerticalAgreement)
-    said += ["--in-process"] if vertical and not run.processes else []
-    said += ["--data", str(place.data)] if place.data else []
-    return said + [part for change in run.changes for part in ("--set", change)]
+    command += ["--in-process"] if vertical and not run.processes else []
+    command += ["--data", str(place.data)] if place.data else []
+    return command + [part for change in run.changes for part in ("--set", change)]
 
 
 def _keep(run: PlannedRun, made: Path, path: Path, seconds: float) -> None:
@@ -221,7 +223,7 @@ def _last(log: Path) -> str:
     for line in reversed(lines):
         if line.startswith('{"event": "error"'):
             return str(json.loads(line)["message"])
-    return lines[-1][:200] if lines else "it said nothing"
+    return lines[-1][:200] if lines else "no output"
 
 
 def remaining_seconds(
@@ -234,8 +236,8 @@ def remaining_seconds(
     known = [each for made in durations.values() for each in made]
     if not known:
         return None
-    usual = fmean(known)
-    return sum(fmean(durations.get(kind) or [usual]) for kind in left) / workers
+    mean = fmean(known)
+    return sum(fmean(durations.get(kind) or [mean]) for kind in left) / workers
 
 
 class BenchProgress:
@@ -270,23 +272,23 @@ class BenchProgress:
     ) -> None:
         self._progress.stop()
 
-    def show(self, told: RunStatus) -> None:
+    def show(self, status: RunStatus) -> None:
         """Print one event."""
-        title = printable(told.run.title)
-        if told.state == "waits":
-            self._say(f"waits: {title} is under way in another command")
+        title = printable(status.run.title)
+        if status.state == "waits":
+            self._print(f"waits: another command executes {title}")
             return
-        if told.state == "started":
+        if status.state == "started":
             self._progress.update(self._bar, description=title)
             return
-        self._left.pop(told.run.digest, None)
-        if told.state == "failed":
-            self.failed.append(f"{title}: {printable(told.reason)}")
-            self._say(f"failed: {self.failed[-1]}")
+        self._left.pop(status.run.digest, None)
+        if status.state == "failed":
+            self.failed.append(f"{title}: {printable(status.reason)}")
+            self._print(f"failed: {self.failed[-1]}")
         else:
-            self._durations.setdefault(_kind(told.run), []).append(told.seconds)
-        if told.state == "done" and not self._console.is_terminal:
-            self._say(f"{self._all - len(self._left)}/{self._all}  {title}  {self._rest()}")
+            self._durations.setdefault(_kind(status.run), []).append(status.seconds)
+        if status.state == "done" and not self._console.is_terminal:
+            self._print(f"{self._all - len(self._left)}/{self._all}  {title}  {self._rest()}")
         done = self._all - len(self._left)
         self._progress.update(self._bar, completed=done, rest=self._rest())
 
@@ -294,7 +296,7 @@ class BenchProgress:
         seconds = remaining_seconds(self._durations, list(self._left.values()), self._workers)
         return "" if seconds is None else f"about {seconds / 60:.0f} min left"
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 

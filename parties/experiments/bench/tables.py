@@ -43,31 +43,31 @@ class FilledBlock:
         return not any(cell.ours for line in self.lines for cell in line.cells)
 
 
-def fill_blocks(blocks: Sequence[TableBlock], found: Results) -> list[FilledBlock]:
+def fill_blocks(blocks: Sequence[TableBlock], results: Results) -> list[FilledBlock]:
     """Fill every block with results."""
-    return [FilledBlock(block, tuple(_lines(block, found))) for block in blocks]
+    return [FilledBlock(block, tuple(_lines(block, results))) for block in blocks]
 
 
-def _lines(block: TableBlock, found: Results) -> list[TableLine]:
+def _lines(block: TableBlock, results: Results) -> list[TableLine]:
     rows = block.rows
     unknown = [
         TableRow(label, "", "") for label in block.paper if label not in {r.label for r in rows}
     ]
     lines = [
-        TableLine(row, tuple(_cell(block, found, row, at) for at in range(len(block.measures))))
+        TableLine(row, tuple(_cell(block, results, row, at) for at in range(len(block.measures))))
         for row in (*rows, *unknown)
     ]
-    return [line for line in lines if _says_something(line)]
+    return [line for line in lines if _has_figure(line)]
 
 
-def _says_something(line: TableLine) -> bool:
+def _has_figure(line: TableLine) -> bool:
     return any(cell.ours or cell.paper is not None for cell in line.cells)
 
 
-def _cell(block: TableBlock, found: Results, row: TableRow, at: int) -> TableCell:
+def _cell(block: TableBlock, results: Results, row: TableRow, at: int) -> TableCell:
     measure, paper = block.measures[at], block.paper.get(row.label)
-    ours = found.series(block.experiment, row, measure)
-    reference = found.series(block.experiment, block.reference(row), measure)
+    ours = results.series(block.experiment, row, measure)
+    reference = results.series(block.experiment, block.reference(row), measure)
     gap = mean_sd(seed_differences(ours, reference))
     theirs = paper[at] if paper else None
     retrain = block.paper.get(block.reference(row).label) or block.paper.get("Retrain")

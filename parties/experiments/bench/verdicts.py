@@ -11,15 +11,15 @@ from scipy.stats import spearmanr, ttest_rel
 from parties.experiments.bench.blocks import RETRAIN, STANDARD
 from parties.experiments.bench.results import Results, SeedSeries, TableRow, seed_differences
 
-FEWEST: Final = 3  # seeds: with fewer there is no verdict
-ABOVE_ZERO: Final = (1e-6, math.inf)  # judge forgives 1e-9
-LEVEL: Final = 0.05  # of the one-sided paired test of an ordering
+FEWEST: Final = 3  # seeds; a verdict needs as many
+ABOVE_ZERO: Final = (1e-6, math.inf)  # above the tolerance of ``judge_value``
+LEVEL: Final = 0.05  # significance level of the one-sided paired tests
 M1, M2 = "Income, m=1, n=50 %", "Income, m=2, n=25 %"
 TIMED, ABLATED, SWEPT = "Income, timed", "Digits, m=2, n=50 %", "Digits, sweeps"
 ROWS: Final = {row.label: row for row in STANDARD}
 FORMS: Final = (ROWS["FedORA (paper)"], ROWS["FedORA (default)"])
 OMEGAS: Final = ("0.5", "1", "2", "5", "10", "20")
-DELTAS: Final = ("0", "5", "10", "25")  # the trend is claimed up to here
+DELTAS: Final = ("0", "5", "10", "25")  # the paper claims a trend up to 25 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class BenchVerdict:
     ok: bool | None = None
 
 
-def fedora_verdicts(found: Results) -> list[BenchVerdict]:
+def fedora_verdicts(results: Results) -> list[BenchVerdict]:
     """Return all verdicts; a verdict without runs has no value."""
     parts: Sequence[Callable[[Results], Iterator[BenchVerdict]]] = (
         utility_verdicts,
@@ -43,7 +43,7 @@ def fedora_verdicts(found: Results) -> list[BenchVerdict]:
         sweep_verdicts,
         payload_verdicts,
     )
-    unsorted = [verdict for part in parts for verdict in part(found)]
+    unsorted = [verdict for part in parts for verdict in part(results)]
     return sorted(unsorted, key=lambda verdict: int(verdict_row(verdict)[1:]))
 
 
@@ -52,19 +52,19 @@ def verdict_row(verdict: BenchVerdict) -> str:
     return verdict.name.partition(":")[0]
 
 
-def results_by_row(found: Sequence[BenchVerdict]) -> dict[str, str]:
+def results_by_row(results: Sequence[BenchVerdict]) -> dict[str, str]:
     """Return, by reference row (R1, R2, ...), whether all its requirements hold."""
     demanded: dict[str, list[bool | None]] = {}
-    for verdict in found:
+    for verdict in results:
         if verdict.wanted:
             demanded.setdefault(verdict_row(verdict), []).append(verdict.ok)
-    return {row: _word(said) for row, said in demanded.items()}
+    return {row: _joint_result(checks) for row, checks in demanded.items()}
 
 
-def _word(said: Sequence[bool | None]) -> str:
-    if False in said:
+def _joint_result(checks: Sequence[bool | None]) -> str:
+    if False in checks:
         return "not reproduced"
-    return "open" if None in said else "reproduced"
+    return "open" if None in checks else "reproduced"
 
 
 def judge_within(name: str, series: SeedSeries, limit: float, unit: str) -> Iterator[BenchVerdict]:
@@ -104,12 +104,12 @@ def judge_above(
     yield BenchVerdict(name, mean * 100, "points", wanted, mean >= least and p < LEVEL)
 
 
-def utility_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def utility_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R1 and R2: test accuracy on Income."""
     for number, place in (("R1", M2), ("R2", M1)):
 
         def test(label: str, where: str = place) -> SeedSeries:
-            return found.series(where, ROWS[label], "test")
+            return results.series(where, ROWS[label], "test")
 
         retrain = test("Retrain")
         for form in FORMS:
@@ -132,29 +132,29 @@ def utility_verdicts(found: Results) -> Iterator[BenchVerdict]:
             seed_differences(test("FedORA (paper)"), retrain),
             seed_differences(test("CVFU"), test("Retrain (sum of votes)")),
         )
-    absolute = _mean(found.series(M2, RETRAIN, "test"))
+    absolute = _mean(results.series(M2, RETRAIN, "test"))
     yield judge_value(f"R1: Retrain, {M2}", absolute, "accuracy", (0.845, 0.862), "0.845 to 0.862")
 
 
-def attack_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def attack_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R3: membership inference and backdoor on Income."""
     for place in (M2, M1):
         for form in FORMS:
             for measure, limit in (("mia", 0.03), ("backdoor", 0.05)):
                 gap = seed_differences(
-                    found.series(place, form, measure), found.series(place, RETRAIN, measure)
+                    results.series(place, form, measure), results.series(place, RETRAIN, measure)
                 )
                 name = f"R3: {measure} of {form.label} minus Retrain's, {place}"
                 yield from judge_within(name, gap, limit, "share")
-        base = _mean(found.series(place, RETRAIN, "backdoor-base"))
+        base = _mean(results.series(place, RETRAIN, "backdoor-base"))
         yield BenchVerdict(f"R3: backdoor base rate, {place}", base, "share")
 
 
-def time_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def time_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R4: ratios of seconds per round on Income, accepted within 40 %."""
-    retrain = found.series(TIMED, RETRAIN, "round")
+    retrain = results.series(TIMED, RETRAIN, "round")
     for row, paper in ((FORMS[0], 1.22 / 1.43), (FORMS[1], 1.22 / 1.43), (ROWS["GA"], 0.79 / 1.43)):
-        own = found.series(TIMED, row, "round")
+        own = results.series(TIMED, row, "round")
         ratio = _ratio(own, retrain)
         low, high = 0.6 * paper, 1.4 * paper
         wanted = f"{low:.2f} to {high:.2f} (the paper's {paper:.2f})"
@@ -162,11 +162,11 @@ def time_verdicts(found: Results) -> Iterator[BenchVerdict]:
         yield judge_value(name, ratio, "", (low, high), wanted)
 
 
-def ablation_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def ablation_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R5: the effect of each part of FedORA, as directions."""
 
     def of(variant: str, measure: str) -> SeedSeries:
-        return found.series(ABLATED, TableRow(variant, variant, "fedora"), measure)
+        return results.series(ABLATED, TableRow(variant, variant, "fedora"), measure)
 
     for measure, least in (("unlearning", 0.3), ("mia", 0.1), ("backdoor", 0.5)):
         name = f"R5: {measure}, without the unlearning loss minus with it"
@@ -181,11 +181,11 @@ def ablation_verdicts(found: Results) -> Iterator[BenchVerdict]:
     yield BenchVerdict(name, _mean(fixed), "share")
 
 
-def sweep_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def sweep_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R6: accuracy on D_u over the forgetting weight, and utility over the batch share."""
 
     def of(variant: str, measure: str) -> SeedSeries:
-        return found.series(SWEPT, TableRow(variant, variant, "fedora"), measure)
+        return results.series(SWEPT, TableRow(variant, variant, "fedora"), measure)
 
     weights = [(float(omega), of(f"ω={omega}", "unlearning")) for omega in OMEGAS]
     yield from trend_verdict("R6: Spearman of ω and unlearning accuracy", weights, -0.8)
@@ -195,11 +195,11 @@ def sweep_verdicts(found: Results) -> Iterator[BenchVerdict]:
     yield BenchVerdict("R6: time of a round, δ = 100 % over 5 % (the paper: 4.5)", faster, "")
 
 
-def payload_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def payload_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R15: measured bytes minus the formula, in every run of the paper's form."""
     excess = [
         abs(values["payload-excess"])
-        for by_seed in found.found.values()
+        for by_seed in results.found.values()
         for values in by_seed.values()
         if "payload-excess" in values
     ]

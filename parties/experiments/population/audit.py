@@ -23,7 +23,7 @@ from unlearning.audit.lira import (
 
 @dataclass(frozen=True, slots=True)
 class PopulationFigure:
-    """One audit of one method, as the tables show it."""
+    """Figures of one attack: AUC with its error, balanced accuracy and TPR at fixed rates."""
 
     auc: float
     error: float
@@ -36,7 +36,7 @@ class PopulationFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedMethod:
+class MethodAudit:
     """All audits of one method.
 
     Attributes:
@@ -46,8 +46,8 @@ class JudgedMethod:
         gap: mean test accuracy minus Retrain's.
         distance: 2-Wasserstein distance of the two Gaussians, mean and 95th percentile over rows.
         confidence_gap: mean φ on forgotten rows minus Retrain's.
-        taken: rates at which whole models, one trial each, are classified as unlearned, for
-            unlearned models and for Retrains; they give a lower bound of ε.
+        taken: how many whole models are classified as unlearned, among the unlearned models and
+            among the Retrains; these counts give a lower bound of ε.
     """
 
     vs_retrain: PopulationFigure
@@ -63,20 +63,18 @@ class PopulationAudit:
     """Audits models against the Retrains of the same forget sets."""
 
     def __init__(self, draw: ForgetSet, retrained: TrainedPopulation) -> None:
-        self._draw, self._together = draw, draw.together
-        self._labels = draw.together.labels[draw.pool]
+        self._draw, self._pooled = draw, draw.pooled
+        self._labels = draw.pooled.labels[draw.pool]
         self._retrains = Arm.whole(self._confidences(retrained.original))
-        self.accuracies = population_accuracies(
-            draw.together, retrained.original
-        )  # of the Retrains
-        self._seed = torch_seed(draw.together.agreement.seed, "population audit")
+        self.accuracies = population_accuracies(draw.pooled, retrained.original)  # of the Retrains
+        self._seed = torch_seed(draw.pooled.agreement.seed, "population audit")
 
     def null(self) -> PopulationFigure:
-        """Attack between two halves of the Retrains: the result of chance alone."""
+        """Return the attack between two halves of the Retrains: the result of chance alone."""
         return self._figure(*self._halves())
 
-    def null_taken(self) -> AttackCounts:
-        """The same halves as whole models, one trial each."""
+    def null_counts(self) -> AttackCounts:
+        """Counts of the attack between the same two halves, with each whole model as one trial."""
         return whole_model_counts(*self._halves())
 
     def _halves(self) -> tuple[Arm, Arm]:
@@ -84,14 +82,14 @@ class PopulationAudit:
         runs = np.arange(2 * half)
         return self._retrains.of(runs[:half]), self._retrains.of(runs[half:])
 
-    def judge(self, models: Ensemble) -> JudgedMethod:
+    def audit_method(self, models: Ensemble) -> MethodAudit:
         """Return all figures of one method's models."""
         values, learned = self._confidences(models), self._draw.learned
         forgot, spared = Arm(values, learned), Arm(values, ~learned)
         distances = wasserstein_distances(forgot, self._retrains)
-        right = population_accuracies(self._together, models)
+        right = population_accuracies(self._pooled, models)
         gap = forgot.gaussians()[0].mean() - self._retrains.gaussians()[0].mean()
-        return JudgedMethod(
+        return MethodAudit(
             vs_retrain=self._figure(forgot, self._retrains),
             u_lira=self._figure(forgot, spared),
             accuracies=right,
@@ -107,12 +105,12 @@ class PopulationAudit:
         )
 
     def _confidences(self, models: Ensemble) -> Any:
-        logits = self._together.logits(models, self._draw.pool)
+        logits = self._pooled.logits(models, self._draw.pool)
         return label_log_odds(logits, self._labels).numpy()
 
 
-def population_accuracies(together: PooledData, models: Ensemble) -> tuple[float, ...]:
+def population_accuracies(pooled: PooledData, models: Ensemble) -> tuple[float, ...]:
     """Return the test accuracy of every model, ``[N]``."""
-    rows = together.rows.test
-    right = together.logits(models, rows).argmax(dim=2) == together.labels[rows]
+    rows = pooled.rows.test
+    right = pooled.logits(models, rows).argmax(dim=2) == pooled.labels[rows]
     return tuple(right.double().mean(dim=1).tolist())

@@ -18,7 +18,7 @@ from unlearning.cvfu import EarlyStopping
 
 def population_cvfu(trained: TrainedPopulation) -> Ensemble:
     """Return the models of the last epoch that improved each of them."""
-    plan, models = trained.together.agreement.unlearning.cvfu, trained.original.copy()
+    plan, models = trained.pooled.agreement.unlearning.cvfu, trained.original.copy()
     kept, moving = trained.original.copy(), torch.ones(len(trained.sets), dtype=torch.bool)
     watchers = [EarlyStopping(patience=plan.patience) for _ in trained.sets]
     _, held = mean_forgotten_loss(trained, models)
@@ -39,15 +39,15 @@ def _epoch(
     trained: TrainedPopulation, models: Ensemble, number: int, held: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Pass once over D_r at a fixed Ĥ; return its loss and gradient norm, ``[N]`` each."""
-    together, plan = trained.together, trained.together.agreement.unlearning.cvfu
+    pooled, plan = trained.pooled, trained.pooled.agreement.unlearning.cvfu
     rows = torch.from_numpy(np.stack([sets.retain for sets in trained.sets]))
     with torch.no_grad():
-        parts = [models(together.batch(part)) for part in torch.split(rows, 1024, dim=1)]
+        parts = [models(pooled.batch(part)) for part in torch.split(rows, 1024, dim=1)]
     confidence, count = torch.cat(parts, dim=1), rows.shape[1]
     rate, loss, square = plan.learning_rate / math.sqrt(number), 0.0, 0.0
     batches = (torch.split(each, plan.batch, dim=1) for each in (rows, confidence))
     for index, (part, fixed) in enumerate(zip(*batches, strict=True)):
-        fresh, truth = models(together.batch(part)), together.labels[part]
+        fresh, truth = models(pooled.batch(part)), pooled.labels[part]
         logits = fixed + (fresh - fresh.detach())
         each = cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none")
         mean = each.view(part.shape).mean(dim=1)

@@ -32,10 +32,10 @@ from unlearning.primal_dual import Dual, retain_steps
 
 
 @dataclass(frozen=True, slots=True)
-class FedoraHistory:
+class FedoraContext:
     """State that all models share while they unlearn."""
 
-    together: PooledData
+    pooled: PooledData
     sets: Sequence[RowSets]
     streams: Sequence[str]
     plan: FedoraSettings
@@ -43,28 +43,28 @@ class FedoraHistory:
     @property
     def batch(self) -> int:
         """B, the batch size."""
-        return self.plan.batch or self.together.agreement.training.batch
+        return self.plan.batch or self.pooled.agreement.training.batch
 
 
 class PopulationFedora:
     """FedORA of N models at once."""
 
-    def __init__(self, course: FedoraHistory, models: Ensemble, gammas: Sequence[float]) -> None:
-        self._course, self._models, plan = course, models, course.plan
+    def __init__(self, context: FedoraContext, models: Ensemble, gammas: Sequence[float]) -> None:
+        self._context, self._models, plan = context, models, context.plan
         cap = plan.max_multiplier if plan.score else 0.0
         self._highest = gammas
         if plan.policy == "present":
-            classes = len(course.together.agreement.labels.classes)
+            classes = len(context.pooled.agreement.labels.classes)
             gammas = [thresholds.lowest_threshold(classes, plan.weight)] * len(gammas)
         self._duals = [Dual(threshold=gamma, maximum=cap) for gamma in gammas]
-        training = course.together.agreement.training
+        training = context.pooled.agreement.training
         self._steps = [fedora_step_sizes(plan, training) for _ in gammas]
         self._anchor = [each.detach().clone() for each in models.with_prefix()]
         self._mark: list[Tensor] | None = None
-        retained = len(course.sets[0].retain)
+        retained = len(context.sets[0].retain)
         share = plan.retain_share
-        self._sub_steps = retain_steps(share, retained, course.batch) if share else 0
-        self._per_epoch = batches_per_epoch(retained, course.batch)
+        self._sub_steps = retain_steps(share, retained, context.batch) if share else 0
+        self._per_epoch = batches_per_epoch(retained, context.batch)
         self._descent = None
         if plan.primal == "optimiser":
             self._descent = population_optimiser(models.with_prefix(), training)
@@ -72,20 +72,20 @@ class PopulationFedora:
 
     def run(self) -> None:
         """Run all iterations; the models change in place."""
-        plan = self._course.plan
-        order = _retained(self._course)
+        plan = self._context.plan
+        order = _retained(self._context)
         for k in range(plan.iterations):
             held = self._hold(k)
             for _ in range(self._sub_steps):
                 rows = next(order)
                 loss = population_losses(
-                    self._course.together, self._models, rows, self._course.together.labels
+                    self._context.pooled, self._models, rows, self._context.pooled.labels
                 )
-                self._move(population_gradients(loss, self._models), held)
+                self._step(population_gradients(loss, self._models), held)
             if not self._sub_steps:
-                self._move(None, held)
+                self._step(None, held)
             if plan.policy == "present" and (k + 1) % plan.check_every == 0:
-                present = held_out_thresholds(self._course, self._models)
+                present = held_out_thresholds(self._context, self._models)
                 levels = map(min, self._highest, present)
                 pairs = zip(self._duals, levels, strict=True)
                 self._duals = [replace(dual, threshold=level) for dual, level in pairs]
@@ -109,8 +109,8 @@ class PopulationFedora:
 
     def _score(self, k: int) -> tuple[Tensor, list[Tensor]]:
         """Return S_u of every model, ``[N]``, and its gradient, over D_u or a mini-batch of D_u."""
-        course, plan = self._course, self._course.plan
-        forgotten, size = len(course.sets[0].forgotten), plan.score_rows
+        context, plan = self._context, self._context.plan
+        forgotten, size = len(context.sets[0].forgotten), plan.score_rows
         whole = size is None or size >= forgotten
         rows = torch.from_numpy(
             np.stack(
@@ -118,13 +118,13 @@ class PopulationFedora:
                     sets.forgotten
                     if whole
                     else sets.shuffled(vfl_pb2.FORGOTTEN, stream, k + 1)[:size]
-                    for sets, stream in zip(course.sets, course.streams, strict=True)
+                    for sets, stream in zip(context.sets, context.streams, strict=True)
                 ]
             )
         )
         total, held = torch.zeros(len(rows)), None
         for part in torch.split(rows, 1024, dim=1):
-            logits = self._models(course.together.batch(part))
+            logits = self._models(context.pooled.batch(part))
             each = forgetting_scores(logits.flatten(0, 1), plan.weight).view(part.shape)
             figure = each.sum(dim=1) / rows.shape[1]
             found = population_gradients(figure, self._models)
@@ -133,20 +133,20 @@ class PopulationFedora:
         return total, held or []
 
     @torch.no_grad()
-    def _move(self, retain: Sequence[Tensor] | None, held: Sequence[Tensor]) -> None:
+    def _step(self, retain: Sequence[Tensor] | None, held: Sequence[Tensor]) -> None:
         """Take one primal sub-step of every model."""
-        plan, factor = self._course.plan, 1.0
+        plan, factor = self._context.plan, 1.0
         if plan.anneal:
             total = plan.iterations * max(1, self._sub_steps)
             factor = plan.anneal.factor(self._done / total)
         self._done += 1
-        prices = torch.tensor([dual.multiplier for dual in self._duals])
+        duals = torch.tensor([dual.multiplier for dual in self._duals])
         rates = torch.tensor([steps.primal * factor for steps in self._steps])
         directions = []
         blocks = zip(self._models.with_prefix(), held, self._anchor, strict=True)
         for place, (theta, g_u, start) in enumerate(blocks):
             # FedORA Eq 27/34, with a price of its own for every model.
-            direction = plan.proximal * (theta - start) - broadcast_per_model(prices, g_u) * g_u
+            direction = plan.proximal * (theta - start) - broadcast_per_model(duals, g_u) * g_u
             directions.append(direction if retain is None else direction + retain[place])
         if self._descent is None:
             self._models.add(directions, -rates)
@@ -158,13 +158,13 @@ class PopulationFedora:
         self._descent.step()
 
 
-def held_out_thresholds(course: FedoraHistory, models: Ensemble) -> list[float]:
+def held_out_thresholds(context: FedoraContext, models: Ensemble) -> list[float]:
     """Return γ of every model, ``[N]``, from validation rows with the class shares of its D_u."""
-    together, plan = course.together, course.plan
-    rows, classes = together.rows.validation, len(together.agreement.labels.classes)
-    gammas, truth = [], together.labels[rows]
-    for logits, sets in zip(together.logits(models, rows), course.sets, strict=True):
-        forgotten = together.labels[sets.forgotten]
+    pooled, plan = context.pooled, context.plan
+    rows, classes = pooled.rows.validation, len(pooled.agreement.labels.classes)
+    gammas, truth = [], pooled.labels[rows]
+    for logits, sets in zip(pooled.logits(models, rows), context.sets, strict=True):
+        forgotten = pooled.labels[sets.forgotten]
         compared = min(len(forgotten), plan.score_rows or len(forgotten))
         scores = forgetting_scores(logits, plan.weight)
         level = thresholds.class_matched_level(scores, truth, forgotten, compared)
@@ -172,9 +172,9 @@ def held_out_thresholds(course: FedoraHistory, models: Ensemble) -> list[float]:
     return gammas
 
 
-def _retained(course: FedoraHistory) -> Iterator[Tensor]:
+def _retained(context: FedoraContext) -> Iterator[Tensor]:
     """Yield batches of D_r, epoch after epoch."""
-    labels, size = course.together.labels, course.batch
-    rows = (course.sets, course.streams, vfl_pb2.RETAIN)
-    lesson = PopulationTask(*rows, labels, epochs=0, batch=size, learning_rate=0.0)
-    return chain.from_iterable(population_batches(lesson, epoch) for epoch in count(1))
+    labels, size = context.pooled.labels, context.batch
+    rows = (context.sets, context.streams, vfl_pb2.RETAIN)
+    task = PopulationTask(*rows, labels, epochs=0, batch=size, learning_rate=0.0)
+    return chain.from_iterable(population_batches(task, epoch) for epoch in count(1))

@@ -1,10 +1,8 @@
 """Forget sets: N runs of one federation, each with a random half of the same rows to forget."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from configs.agreement import RowRequest
@@ -28,7 +26,7 @@ class ForgetSet:
         retain: D_r of every run.
     """
 
-    together: PooledData
+    pooled: PooledData
     pool: Index
     learned: NDArray[np.bool_]
     always: Index
@@ -38,7 +36,7 @@ class ForgetSet:
         """Return the row sets of one run."""
         forgotten = np.sort(np.concatenate([self.always, self.pool[self.learned[run]]]))
         learn = np.union1d(self.retain, forgotten)
-        return replace(self.together.rows, train=learn, forgotten=forgotten)
+        return replace(self.pooled.rows, train=learn, forgotten=forgotten)
 
     @property
     def runs(self) -> int:
@@ -46,7 +44,7 @@ class ForgetSet:
         return len(self.learned)
 
 
-def draw_forget_sets(together: PooledData, request: RowRequest, runs: int) -> ForgetSet:
+def draw_forget_sets(pooled: PooledData, request: RowRequest, runs: int) -> ForgetSet:
     """Draw the memberships of a request by classes.
 
     With canaries the pool is twice their number, all with a wrong label, and each run plants half
@@ -59,32 +57,27 @@ def draw_forget_sets(together: PooledData, request: RowRequest, runs: int) -> Fo
         raise PolicyError(f"request {request.name!r} names no classes: a population draws its rows")
     if runs % 2 or runs < 2 * MIN_RUNS:
         raise PolicyError(f"a population needs an even number of runs, {2 * MIN_RUNS} at least")
-    secret = derive_key(together.agreement.seed, "population", request.name, request.seed)
-    meant = _meant(together, request)
-    meant = meant[permutation(secret, len(meant))]
-    size = 2 * request.canaries or len(meant) // 2 * 2
-    if not 2 <= size <= len(meant):
+    secret = derive_key(pooled.agreement.seed, "population", request.name, request.seed)
+    requested = _requested_rows(pooled, request)
+    requested = requested[permutation(secret, len(requested))]
+    size = 2 * request.canaries or len(requested) // 2 * 2
+    if not 2 <= size <= len(requested):
         raise PolicyError(f"request {request.name!r} has too few rows for a population")
-    pool, always = meant[:size], np.sort(meant[size:])
-    labels = together.labels.clone()
+    pool, always = requested[:size], np.sort(requested[size:])
+    labels = pooled.labels.clone()
     if request.canaries:
-        labels[pool] = (labels[pool] + 1) % len(together.agreement.labels.classes)
+        labels[pool] = (labels[pool] + 1) % len(pooled.agreement.labels.classes)
     return ForgetSet(
-        together=replace(together, labels=labels),
+        pooled=replace(pooled, labels=labels),
         pool=pool,
-        learned=_halves(secret, size, runs),
+        learned=_random_halves(secret, size, runs),
         always=always,
-        retain=np.setdiff1d(together.rows.train, meant),
+        retain=np.setdiff1d(pooled.rows.train, requested),
     )
 
 
-def stack_forget_sets(sets: Sequence[Index]) -> torch.Tensor:
-    """Return row sets of equal size as one array, ``[N, rows]``."""
-    return torch.from_numpy(np.stack(sets))
-
-
-def _meant(together: PooledData, request: RowRequest) -> Index:
-    agreement, rows, labels = together.agreement, together.rows, together.labels.numpy()
+def _requested_rows(pooled: PooledData, request: RowRequest) -> Index:
+    agreement, rows, labels = pooled.agreement, pooled.rows, pooled.labels.numpy()
     parts = []
     for name in request.classes:
         members = rows.train[labels[rows.train] == agreement.labels.classes.index(name)]
@@ -94,7 +87,7 @@ def _meant(together: PooledData, request: RowRequest) -> Index:
     return np.sort(np.concatenate(parts))
 
 
-def _halves(secret: bytes, size: int, runs: int) -> NDArray[np.bool_]:
+def _random_halves(secret: bytes, size: int, runs: int) -> NDArray[np.bool_]:
     learned = np.zeros((runs, size), np.bool_)
     for pair in range(runs // 2):
         inner = derive_key(int.from_bytes(secret[:7], "big"), "half", pair)

@@ -21,7 +21,7 @@ from parties.common.errors import PolicyError
 from parties.common.shared_randomness import derive_key, random_words
 from parties.experiments.population.cvfu import population_cvfu
 from parties.experiments.population.fedora import (
-    FedoraHistory,
+    FedoraContext,
     PopulationFedora,
     held_out_thresholds,
 )
@@ -45,7 +45,7 @@ def run_population_method(
     """Return the models after one method; ``plan`` replaces the agreement's FedORA settings."""
     match way:
         case "fedora":
-            found = population_fedora(trained, plan or trained.together.agreement.unlearning.fedora)
+            found = population_fedora(trained, plan or trained.pooled.agreement.unlearning.fedora)
         case "gradient-ascent":
             found = _ascent(trained)
         case "ico-like":
@@ -53,16 +53,16 @@ def run_population_method(
         case "cvfu":
             found = population_cvfu(trained)
         case _:
-            found = _taught(trained, way)
+            found = _train_method(trained, way)
     return found
 
 
-def _taught(trained: TrainedPopulation, way: Baseline) -> Ensemble:
+def _train_method(trained: TrainedPopulation, way: Baseline) -> Ensemble:
     """Run the methods that are training on some rows after a change of the parameters."""
-    agreed, models = trained.together.agreement.unlearning, trained.original.copy()
+    agreed, models = trained.pooled.agreement.unlearning, trained.original.copy()
     bottom = top = 0.0
     only: tuple[str, ...] = ()
-    rows, labels = vfl_pb2.RETAIN, trained.together.labels
+    rows, labels = vfl_pb2.RETAIN, trained.pooled.labels
     plan: FineTuneSettings | RelabelSettings | TopOnlySettings | ShrinkPerturbSettings = (
         agreed.fine_tune
     )
@@ -74,8 +74,8 @@ def _taught(trained: TrainedPopulation, way: Baseline) -> Ensemble:
         plan = agreed.shrink_perturb
         bottom, top = plan.share, ShrinkShares.agreed(plan.share, plan.top).top
     _shrink(trained, way, models, (bottom, top))
-    lesson = trained.lesson(way, rows, (plan.epochs, plan.learning_rate))
-    train_population(trained.together, models, replace(lesson, labels=labels, only=only))
+    task = trained.task(way, rows, (plan.epochs, plan.learning_rate))
+    train_population(trained.pooled, models, replace(task, labels=labels, only=only))
     return models
 
 
@@ -84,17 +84,17 @@ def _shrink(
 ) -> None:
     """Move bottom and top models towards fresh ones by these shares."""
     if any(shares):
-        fresh = trained.together.fresh(trained.streams(purpose))
+        fresh = trained.pooled.fresh(trained.streams(purpose))
         models.blend(fresh, shares[0], "bottoms.")
         models.blend(fresh, shares[1], "top.")
 
 
 def _relabelled(trained: TrainedPopulation) -> Tensor:
     """Return labels of all common rows, wrong on each model's D_u, ``[N, common rows]``."""
-    together = trained.together
-    classes, count = len(together.agreement.labels.classes), len(together.labels)
-    labels = together.labels.repeat(len(trained.sets), 1)
-    drawn = random_words(derive_key(together.agreement.seed, "relabel"), count)
+    pooled = trained.pooled
+    classes, count = len(pooled.agreement.labels.classes), len(pooled.labels)
+    labels = pooled.labels.repeat(len(trained.sets), 1)
+    drawn = random_words(derive_key(pooled.agreement.seed, "relabel"), count)
     for own, sets in zip(labels, trained.sets, strict=True):
         rows = sets.forgotten
         own[rows] = wrong_labels(own[rows], drawn[rows], classes)
@@ -103,22 +103,22 @@ def _relabelled(trained: TrainedPopulation) -> Tensor:
 
 def _ascent(trained: TrainedPopulation) -> Ensemble:
     """Ascend the loss on D_u; a model stops at the loss of a uniform guess."""
-    plan, models = trained.together.agreement.unlearning.ascent, trained.original.copy()
-    classes = len(trained.together.agreement.labels.classes)
+    plan, models = trained.pooled.agreement.unlearning.ascent, trained.original.copy()
+    classes = len(trained.pooled.agreement.labels.classes)
     for _ in range(plan.steps):
-        loss, climb = mean_forgotten_loss(trained, models)
+        loss, gradients = mean_forgotten_loss(trained, models)
         steps = [
             plan.learning_rate * clip_factor(float(norm), plan.clip)
             * (not reaches_uniform_loss(float(one), classes))
-            for one, norm in zip(loss, squared_norm_per_model(climb), strict=True)
+            for one, norm in zip(loss, squared_norm_per_model(gradients), strict=True)
         ]  # fmt: skip
-        models.add(climb, torch.tensor(steps, dtype=torch.float64))
+        models.add(gradients, torch.tensor(steps, dtype=torch.float64))
     return models
 
 
 def _ico(trained: TrainedPopulation) -> Ensemble:
     """Add the estimated contribution of D_u, then correct on a part of D_r."""
-    together, plan = trained.together, trained.together.agreement.unlearning.ico_like
+    pooled, plan = trained.pooled, trained.pooled.agreement.unlearning.ico_like
     models, sets = trained.original.copy(), trained.sets[0]
     _, gradient = mean_forgotten_loss(trained, models)
     share = len(sets.forgotten) / len(sets.train)
@@ -129,12 +129,12 @@ def _ico(trained: TrainedPopulation) -> Ensemble:
     factors = [contribution.factor(float(g), float(theta)) for g, theta in norms]
     models.add(gradient, torch.tensor(factors, dtype=torch.float64))
     steps = batches_per_epoch(
-        len(sets.select(vfl_pb2.CORRECTION_SAMPLE)), together.agreement.training.batch
+        len(sets.select(vfl_pb2.CORRECTION_SAMPLE)), pooled.agreement.training.batch
     )
     epochs = math.ceil(plan.steps / steps)
-    lesson = trained.lesson("ico-like", vfl_pb2.CORRECTION_SAMPLE, (epochs, plan.learning_rate))
-    lesson = replace(lesson, optimiser="sgd", momentum=0.0, weight_decay=0.0, steps=plan.steps)
-    train_population(together, models, lesson)
+    task = trained.task("ico-like", vfl_pb2.CORRECTION_SAMPLE, (epochs, plan.learning_rate))
+    task = replace(task, optimiser="sgd", momentum=0.0, weight_decay=0.0, steps=plan.steps)
+    train_population(pooled, models, task)
     return models
 
 
@@ -155,8 +155,8 @@ def population_fedora(trained: TrainedPopulation, plan: FedoraSettings) -> Ensem
     elif plan.start == "shrink":
         top = ShrinkShares.agreed(plan.shrink, plan.shrink_top).top
         _shrink(trained, START, models, (plan.shrink, top))
-    course = FedoraHistory(trained.together, trained.sets, trained.streams(ORIGINAL), plan)
-    PopulationFedora(course, models, _thresholds(trained, plan)).run()
+    context = FedoraContext(trained.pooled, trained.sets, trained.streams(ORIGINAL), plan)
+    PopulationFedora(context, models, _thresholds(trained, plan)).run()
     if plan.calibrate:
         _calibrate(trained, models, plan.margin)
     return models
@@ -164,28 +164,28 @@ def population_fedora(trained: TrainedPopulation, plan: FedoraSettings) -> Ensem
 
 def _thresholds(trained: TrainedPopulation, plan: FedoraSettings) -> list[float]:
     """Return γ of every model by the threshold policy."""
-    together = trained.together
-    classes = len(together.agreement.labels.classes)
+    pooled = trained.pooled
+    classes = len(pooled.agreement.labels.classes)
     if plan.policy == "uniform":
         return [thresholds.uniform_threshold(classes, plan.weight)] * len(trained.sets)
     if plan.policy == "proxy":
         return _proxies(trained, plan, classes)
-    return held_out_thresholds(FedoraHistory(together, trained.sets, (), plan), trained.original)
+    return held_out_thresholds(FedoraContext(pooled, trained.sets, (), plan), trained.original)
 
 
 def _proxies(trained: TrainedPopulation, plan: FedoraSettings, classes: int) -> list[float]:
     """Return γ from small reference models that never saw D_u."""
-    together = trained.together
-    models = together.fresh(trained.streams("reference"))
+    pooled = trained.pooled
+    models = pooled.fresh(trained.streams("reference"))
     pace = (plan.reference_epochs, plan.reference_learning_rate)
     train_population(
-        together,
+        pooled,
         models,
-        trained.lesson("reference", vfl_pb2.REFERENCE_SAMPLE, pace, plan.reference_batch),
+        trained.task("reference", vfl_pb2.REFERENCE_SAMPLE, pace, plan.reference_batch),
     )
     pool = np.unique(np.concatenate([sets.forgotten for sets in trained.sets]))
     gammas = []
-    for logits, sets in zip(together.logits(models, pool), trained.sets, strict=True):
+    for logits, sets in zip(pooled.logits(models, pool), trained.sets, strict=True):
         scores = forgetting_scores(logits[np.isin(pool, sets.forgotten)], plan.weight)
         gammas.append(thresholds.proxy_threshold(scores, classes, plan.weight, plan.entropy_factor))
     return gammas
@@ -193,12 +193,12 @@ def _proxies(trained: TrainedPopulation, plan: FedoraSettings, classes: int) -> 
 
 def _calibrate(trained: TrainedPopulation, models: Ensemble, margin: float) -> None:
     """Give every model the confidence of its original on held-out rows; models change in place."""
-    together, rows = trained.together, trained.together.rows.validation
-    pairs = zip(together.logits(models, rows), together.logits(trained.original, rows), strict=True)
+    pooled, rows = trained.pooled, trained.pooled.rows.validation
+    pairs = zip(pooled.logits(models, rows), pooled.logits(trained.original, rows), strict=True)
     factors = []
     for (present, original), sets in zip(pairs, trained.sets, strict=True):
-        gone = torch.unique(together.labels[sets.forgotten])
-        chosen = ~torch.isin(together.labels[rows], gone)
+        gone = torch.unique(pooled.labels[sets.forgotten])
+        chosen = ~torch.isin(pooled.labels[rows], gone)
         if not chosen.any():
             return
         factors.append(calibration_factor(present[chosen], original[chosen], margin))

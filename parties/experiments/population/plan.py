@@ -13,7 +13,7 @@ from configs.table import ConfigTable, Count
 from configs.unlearning import AdaptiveStepSettings, FedoraSettings
 from parties.experiments.population.methods import Way
 
-# FedORA as printed: from the original, plain steps that follow the change, nothing afterwards.
+# FedORA as in the paper: from the original, with adaptive plain steps and without calibration.
 PAPER: dict[str, Any] = {
     "start": "original",
     "primal": "plain",
@@ -22,33 +22,33 @@ PAPER: dict[str, Any] = {
     "calibrate": False,
 }
 
-TABLES = {"gradient_ascent": "ascent"}  # where a way's settings are not under its own name
+TABLES = {"gradient_ascent": "ascent"}  # config tables whose name differs from the method
 
 
 class Population(ConfigTable):
-    """Many models of one shipped config."""
+    """A population: many models of one shipped config."""
 
     name: str
-    config: str  # from the folder of this file
+    config: str  # path, relative to the folder of this file
     runs: Annotated[int, Field(ge=32, multiple_of=2)]
-    rows: Count | None = None  # training rows that take part; None: all
-    changes: tuple[str, ...] = ()  # of settings, as --set has them
-    rows_of: tuple[str, ...] = ()  # names of the only rows that are judged here; none: all others
-    without: tuple[str, ...] = ()  # names of rows that are left out here
+    rows: Count | None = None  # number of training rows; None: all
+    changes: tuple[str, ...] = ()  # of settings, in the form of --set
+    rows_of: tuple[str, ...] = ()  # the only methods audited here, by name; empty: all others
+    without: tuple[str, ...] = ()  # methods left out here, by name
 
 
 class StudyMethod(ConfigTable):
-    """One method, as the tables name it."""
+    """One row of the tables: a method with its settings."""
 
     name: str
     way: Way
-    paper: bool = False  # FedORA as printed, with the paper's settings of ``paper_form``
+    paper: bool = False  # FedORA as in the paper, with the settings of ``paper_form``
     plan: dict[str, Any] = Field(default_factory=dict)  # settings of FedORA that differ
-    settings: dict[str, Any] = Field(default_factory=dict)  # of any other way
-    as_long: bool = False  # as many epochs over D_r as FedORA has there, at training's rate
+    settings: dict[str, Any] = Field(default_factory=dict)  # settings of any other method
+    as_long: bool = False  # as many epochs over D_r as FedORA, at the learning rate of training
 
     def form(self, agreed: FedoraSettings, printed: dict[str, Any]) -> FedoraSettings:
-        """Return the FedORA settings of this row; ``printed`` are those of the paper's form."""
+        """Return the FedORA settings of this row; ``printed`` are the settings of the paper."""
         base = agreed.model_dump() | (PAPER | printed if self.paper else {})
         return FedoraSettings.model_validate(base | self.plan)
 

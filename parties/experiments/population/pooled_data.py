@@ -60,20 +60,20 @@ class PooledData:
         bottoms: dict[str, nn.Module] = {}
         top: nn.Module | None = None
         for name in sorted({*agreement.feature_parties, active}):
-            half = build_seeded(
-                torch_seed(agreement.seed, "weights", stream, name), self._half(name)
+            network = build_seeded(
+                torch_seed(agreement.seed, "weights", stream, name), self._network_builder(name)
             )
-            if isinstance(half, ActiveNetwork):
-                top = half.top
-                if half.bottom is not None:
-                    bottoms[name] = half.bottom
+            if isinstance(network, ActiveNetwork):
+                top = network.top
+                if network.bottom is not None:
+                    bottoms[name] = network.bottom
             else:
-                bottoms[name] = half
+                bottoms[name] = network
         if top is None:
             raise LookupError("an agreement has an active party")
         return WholeModel(bottoms, top).to(DTYPES[agreement.dtype])
 
-    def _half(self, name: str) -> Callable[[], nn.Module]:
+    def _network_builder(self, name: str) -> Callable[[], nn.Module]:
         agreement, plan = self.agreement, self.agreement.parties[name]
 
         def build() -> nn.Module:
@@ -114,8 +114,8 @@ def gather_rows(values: Tensor, rows: Tensor) -> Tensor:
 
     It is several times faster than indexing where a row is long.
     """
-    found = embedding(rows, values.flatten(1))
-    return found.view(*rows.shape, *values.shape[1:])
+    gathered = embedding(rows, values.flatten(1))
+    return gathered.view(*rows.shape, *values.shape[1:])
 
 
 def read_pooled_data(
@@ -161,8 +161,8 @@ def _common(agreement: VerticalAgreement, holding: Holding, common: set[bytes]) 
     rows = np.array([row for row, name in enumerate(holding.ids) if name in common])
     secret = derive_key(agreement.seed, "order", agreement.federation)
     ids = IdList.of(holding.ids)
-    found: Index = rows[common_order(lambda part: order_words(ids, rows, secret, part))]
-    return found
+    gathered: Index = rows[common_order(lambda part: order_words(ids, rows, secret, part))]
+    return gathered
 
 
 def _features(

@@ -15,8 +15,6 @@ from parties.experiments.population.pooled_data import PooledData
 from parties.vertical.engine.rows import RowSets
 from protocol import vfl_pb2
 
-Rate = Callable[[float], float]  # progress in [0, 1) -> factor of the learning rate
-
 
 @dataclass(frozen=True, slots=True)
 class PopulationTask:
@@ -45,21 +43,21 @@ class PopulationTask:
     after: Callable[[int], None] = field(default=lambda _: None)  # called after each epoch
 
 
-def train_population(together: PooledData, models: Ensemble, lesson: PopulationTask) -> None:
+def train_population(pooled: PooledData, models: Ensemble, task: PopulationTask) -> None:
     """Train the models in place, each on its own rows in its own order."""
-    chosen = models.with_prefix(*lesson.only)
-    descent = population_optimiser(chosen, lesson)
+    chosen = models.with_prefix(*task.only)
+    descent = population_optimiser(chosen, task)
     done = 0
-    for epoch in range(1, lesson.epochs + 1):
-        for rows in population_batches(lesson, epoch):
-            if done == lesson.steps:
+    for epoch in range(1, task.epochs + 1):
+        for rows in population_batches(task, epoch):
+            if done == task.steps:
                 return
-            loss = population_losses(together, models, rows, lesson.labels).sum()
+            loss = population_losses(pooled, models, rows, task.labels).sum()
             descent.zero_grad()
             loss.backward(inputs=chosen)  # type: ignore[no-untyped-call]
             descent.step()
             done += 1
-        lesson.after(epoch)
+        task.after(epoch)
 
 
 def population_optimiser(
@@ -75,27 +73,25 @@ def population_optimiser(
     return torch.optim.SGD(chosen, rate, momentum=plan.momentum, weight_decay=decay)
 
 
-def population_batches(lesson: PopulationTask, epoch: int) -> Iterator[Tensor]:
+def population_batches(task: PopulationTask, epoch: int) -> Iterator[Tensor]:
     """Yield the batches of one epoch, ``[N, batch]`` row indices each.
 
     Raises:
         ValueError: the models have row sets of different sizes.
     """
     orders = [
-        sets.shuffled(lesson.rows, stream, epoch)
-        for sets, stream in zip(lesson.sets, lesson.streams, strict=True)
+        sets.shuffled(task.rows, stream, epoch)
+        for sets, stream in zip(task.sets, task.streams, strict=True)
     ]
     if len({len(order) for order in orders}) > 1:
         raise ValueError("the models of a population learn from equally many rows")
     order = torch.from_numpy(np.stack(orders))
-    return iter(torch.split(order, lesson.batch, dim=1))
+    return iter(torch.split(order, task.batch, dim=1))
 
 
-def population_losses(
-    together: PooledData, models: Ensemble, rows: Tensor, labels: Tensor
-) -> Tensor:
+def population_losses(pooled: PooledData, models: Ensemble, rows: Tensor, labels: Tensor) -> Tensor:
     """Return the mean cross entropy of every model on its own ``[N, batch]`` rows, ``[N]``."""
-    logits = models(together.batch(rows))
+    logits = models(pooled.batch(rows))
     truth = labels[rows] if labels.dim() == 1 else labels.gather(1, rows)
     each = cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none")
     return each.view(rows.shape).mean(dim=1)

@@ -25,7 +25,7 @@ from unlearning.audit.epsilon import AttackCounts, EpsilonBound, epsilon_bound
 from unlearning.audit.equivalence import Equivalence, equivalence_test
 
 Record = dict[str, Any]
-Tell = Callable[[str], None]
+Describe = Callable[[str], None]
 AUDITS = ("vs_retrain", "u_lira")
 NULL, ORIGINAL = "Retrain against Retrain", "original"
 LATEST = "retrain_accuracies"  # absent in parts written by earlier versions
@@ -42,23 +42,25 @@ class StudyPlace:
 
 def run_study_parts(
     study: Study, chosen: Sequence[Population], place: StudyPlace, seeds: int
-) -> Iterator[Callable[[Tell], Record]]:
+) -> Iterator[Callable[[Describe], Record]]:
     """Yield a function per population and seed that computes its record or reads a finished one."""
     for population in chosen:
         for seed in range(study.first, study.first + seeds):
-            yield partial(_one, study, population, place, seed)
+            yield partial(_read_or_compute, study, population, place, seed)
 
 
-def _one(study: Study, population: Population, place: StudyPlace, seed: int, tell: Tell) -> Record:
+def _read_or_compute(
+    study: Study, population: Population, place: StudyPlace, seed: int, describe: Describe
+) -> Record:
     """Return one population with one seed, from its file or computed."""
-    kept = place.out / f"{_digest(study, population, place, seed)}.json"
-    if kept.exists():
-        found: Record = json.loads(kept.read_text())
-        if LATEST in found:  # a part of an earlier version is made anew
-            return found
-    record = judge_population(study, population, place, seed, tell)
+    part = place.out / f"{_digest(study, population, place, seed)}.json"
+    if part.exists():
+        stored: Record = json.loads(part.read_text())
+        if LATEST in stored:  # a part of an earlier version is computed again
+            return stored
+    record = audit_population(study, population, place, seed, describe)
     place.out.mkdir(parents=True, exist_ok=True)
-    write_atomically(kept, json.dumps(record).encode())
+    write_atomically(part, json.dumps(record).encode())
     return record
 
 
@@ -66,13 +68,13 @@ def _digest(study: Study, population: Population, place: StudyPlace, seed: int) 
     """Return a digest of all settings that determine the result."""
     rows = [row.model_dump(mode="json") for row in study.rows(population)]
     source = (place.configs / population.config).read_text()
-    printed = study.paper_form.get(population.name, {})
-    said = json.dumps([population.model_dump(mode="json"), rows, printed, source, seed])
-    return sha256(said.encode()).hexdigest()[:16]
+    paper_form = study.paper_form.get(population.name, {})
+    settings = json.dumps([population.model_dump(mode="json"), rows, paper_form, source, seed])
+    return sha256(settings.encode()).hexdigest()[:16]
 
 
-def judge_population(
-    study: Study, population: Population, place: StudyPlace, seed: int, tell: Tell
+def audit_population(
+    study: Study, population: Population, place: StudyPlace, seed: int, describe: Describe
 ) -> Record:
     """Train a population and audit every method on it.
 
@@ -80,36 +82,36 @@ def judge_population(
         PolicyError: a method does not support this population.
     """
     began, name = monotonic(), f"{population.name}, seed {seed}"
-    tell(f"{name}: training {2 * population.runs} models")
+    describe(f"{name}: training {2 * population.runs} models")
     changes = (f"seed={seed}", *population.changes)
-    together = read_pooled_data(
+    pooled = read_pooled_data(
         place.configs / population.config, place.data, changes, population.rows
     )
-    drawn = draw_forget_sets(together, together.agreement.unlearn[0], population.runs)
-    original = train_originals(drawn, "original", vfl_pb2.TRAIN_ROWS)
-    court = PopulationAudit(drawn, train_originals(drawn, "retrain", vfl_pb2.RETAIN))
-    judged = {ORIGINAL: asdict(court.judge(original.original))}
+    sets = draw_forget_sets(pooled, pooled.agreement.unlearn[0], population.runs)
+    original = train_originals(sets, "original", vfl_pb2.TRAIN_ROWS)
+    population_audit = PopulationAudit(sets, train_originals(sets, "retrain", vfl_pb2.RETAIN))
+    audited = {ORIGINAL: asdict(population_audit.audit_method(original.original))}
     for row in study.rows(population):
-        tell(f"{name}: {row.name}")
-        form = row.form(together.agreement.unlearning.fedora, study.paper_form_of(population))
-        agreed = replace(original.together, agreement=row.agreement(together.agreement))
+        describe(f"{name}: {row.name}")
+        form = row.form(pooled.agreement.unlearning.fedora, study.paper_form_of(population))
+        agreed = replace(original.pooled, agreement=row.agreement(pooled.agreement))
         try:
-            models = run_population_method(replace(original, together=agreed), row.way, form)
-            judged[row.name] = asdict(court.judge(models))
+            models = run_population_method(replace(original, pooled=agreed), row.way, form)
+            audited[row.name] = asdict(population_audit.audit_method(models))
         except ValueError as error:
             raise PolicyError(
-                f"{name}: {row.name!r}: {error}", "smaller steps for it in the study's file"
+                f"{name}: {row.name!r}: {error}", "set smaller steps for it in the study's file"
             ) from error
     return {
         "population": population.name,
         "source": source_digest(),
         "seed": seed,
         "runs": population.runs,
-        "rows": len(drawn.pool),
-        "learned": len(drawn.rows(0).train),
-        "null": asdict(court.null()) | {"taken": asdict(court.null_taken())},
-        LATEST: court.accuracies,
-        "rows_judged": judged,
+        "rows": len(sets.pool),
+        "learned": len(sets.rows(0).train),
+        "null": asdict(population_audit.null()) | {"taken": asdict(population_audit.null_counts())},
+        LATEST: population_audit.accuracies,
+        "rows_judged": audited,
         "seconds": monotonic() - began,
     }
 
@@ -123,7 +125,7 @@ class MethodSummary:
         error: one standard error: of the seeds, or of the bootstrap over models if larger.
         gap: test accuracy minus Retrain's, in percentage points.
         models: number of models per seed and side.
-        taught: number of rows that each model learned from before it unlearned.
+        training_rows: number of training rows of each model before unlearning.
         proved: lower bound of ε from whole models against Retrains, over all seeds.
         equivalent: equivalence test of test accuracy against Retrain, each model minus the mean
             of its seed's Retrains; None for the Retrains.
@@ -136,8 +138,8 @@ class MethodSummary:
     gap: float
     distance: float
     models: int
-    taught: int
-    proved: EpsilonBound
+    training_rows: int
+    bound: EpsilonBound
     equivalent: Equivalence | None = None
 
 
@@ -161,7 +163,7 @@ def _summary(population: str, name: str, own: Sequence[Record]) -> MethodSummary
         fmean(each["distance"][0] for each in found),
         own[0]["runs"],
         own[0]["learned"],
-        _proved(found),
+        _epsilon_bounds(found),
         _equivalent(name, own),
     )
 
@@ -171,11 +173,11 @@ def _null(population: str, own: Sequence[Record]) -> MethodSummary:
     auc, error = {"vs_retrain": fmean(each["auc"] for each in nulls)}, _error(nulls)
     scale = (own[0]["runs"], own[0]["learned"])
     return MethodSummary(
-        population, NULL, auc, {"vs_retrain": error}, 0.0, 0.0, *scale, _proved(nulls)
+        population, NULL, auc, {"vs_retrain": error}, 0.0, 0.0, *scale, _epsilon_bounds(nulls)
     )
 
 
-def _proved(found: Sequence[Mapping[str, Any]]) -> EpsilonBound:
+def _epsilon_bounds(found: Sequence[Mapping[str, Any]]) -> EpsilonBound:
     return epsilon_bound(
         sum((AttackCounts(**each["taken"]) for each in found), AttackCounts(0, 0, 0, 0))
     )
@@ -183,12 +185,12 @@ def _proved(found: Sequence[Mapping[str, Any]]) -> EpsilonBound:
 
 def _equivalent(name: str, own: Sequence[Record]) -> Equivalence:
     """TOST over the models of all seeds, each minus the mean of its seed's Retrains."""
-    ours, retrains = list[float](), list[float]()
+    unlearned, retrains = list[float](), list[float]()
     for record in own:
-        usual = fmean(record[LATEST])
-        ours += [each - usual for each in record["rows_judged"][name]["accuracies"]]
-        retrains += [each - usual for each in record[LATEST]]
-    return equivalence_test(ours, retrains)
+        mean = fmean(record[LATEST])
+        unlearned += [each - mean for each in record["rows_judged"][name]["accuracies"]]
+        retrains += [each - mean for each in record[LATEST]]
+    return equivalence_test(unlearned, retrains)
 
 
 def _error(figures: Sequence[Mapping[str, float]]) -> float:

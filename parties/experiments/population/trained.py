@@ -31,7 +31,7 @@ class TrainedPopulation:
         early: the models after the first part of training.
     """
 
-    together: PooledData
+    pooled: PooledData
     sets: Sequence[RowSets]
     names: Sequence[str]
     original: Ensemble
@@ -41,16 +41,16 @@ class TrainedPopulation:
         """Return the random stream of every run for ``purpose``."""
         return [f"{purpose} {name}".strip() for name in self.names]
 
-    def lesson(
+    def task(
         self, purpose: str, rows: "vfl_pb2.Rows", pace: tuple[int, float], batch: int | None = None
     ) -> PopulationTask:
         """Return the federation's training task with the epochs and learning rate of ``pace``."""
-        plan = self.together.agreement.training
+        plan = self.pooled.agreement.training
         return PopulationTask(
             sets=self.sets,
             streams=self.streams(purpose),
             rows=rows,
-            labels=self.together.labels,
+            labels=self.pooled.labels,
             epochs=pace[0],
             batch=batch or plan.batch,
             learning_rate=pace[1],
@@ -61,10 +61,10 @@ class TrainedPopulation:
 
 
 def train_originals(draw: ForgetSet, purpose: str, rows: "vfl_pb2.Rows") -> TrainedPopulation:
-    """Train every run from scratch on ``rows``: LEARN, or RETAIN for Retrains."""
-    agreement, names = draw.together.agreement, [str(run) for run in range(draw.runs)]
+    """Train every run from scratch on ``rows``: TRAIN_ROWS, or RETAIN for Retrains."""
+    agreement, names = draw.pooled.agreement, [str(run) for run in range(draw.runs)]
     plan, early = agreement.training, list[Ensemble]()
-    models = draw.together.fresh([f"{purpose} {name}" for name in names])
+    models = draw.pooled.fresh([f"{purpose} {name}" for name in names])
     kept = max(1, round(agreement.unlearning.fedora.rewind * plan.epochs))
 
     def after(epoch: int) -> None:
@@ -72,9 +72,9 @@ def train_originals(draw: ForgetSet, purpose: str, rows: "vfl_pb2.Rows") -> Trai
             early.append(models.copy())
 
     sets = [draw.rows(run) for run in range(draw.runs)]
-    found = TrainedPopulation(draw.together, sets, names, models, models)
-    lesson = found.lesson(purpose, rows, (plan.epochs, plan.learning_rate))
-    train_population(draw.together, models, replace(lesson, after=after))
+    found = TrainedPopulation(draw.pooled, sets, names, models, models)
+    task = found.task(purpose, rows, (plan.epochs, plan.learning_rate))
+    train_population(draw.pooled, models, replace(task, after=after))
     return replace(found, early=early[0])
 
 
@@ -83,5 +83,5 @@ def mean_forgotten_loss(
 ) -> tuple[Tensor, list[Tensor]]:
     """Return the mean cross entropy on each model's D_u, ``[N]``, and its gradient ``[N, ...]``."""
     rows = torch.from_numpy(np.stack([sets.forgotten for sets in trained.sets]))
-    loss = population_losses(trained.together, models, rows, trained.together.labels)
+    loss = population_losses(trained.pooled, models, rows, trained.pooled.labels)
     return loss.detach(), population_gradients(loss, models)

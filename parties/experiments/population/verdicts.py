@@ -22,20 +22,18 @@ RIVALS = (
     "CVFU",
 )
 OTHERS = ("relabel", "top-only", "shrink-perturb", "shrink-perturb, as long as FedORA")
-MOST, SHOWN, WITHIN = (
-    0.55,
-    0.60,
-    0.02,
-)  # AUC of the method; of the original; of the null, either way
-FAINT = 0.001  # smaller p-values are shown as equal
-VOTES = ", votes"  # behind the name of a population with a sum of votes
-LOOKS = {"vs_retrain": ("o", "C0", -0.15), "u_lira": ("s", "C1", 0.15)}  # mark, colour, place
+MAX_AUC = 0.55  # of the delivered method
+MIN_ORIGINAL_AUC = 0.60  # below, the audit proves nothing
+MAX_NULL_GAP = 0.02  # distance of the null's AUC from 0.5
+MIN_P = 0.001  # smaller p-values are shown as "p < 0.001"
+VOTES = ", votes"  # suffix of populations with a sum of votes
+MARKERS = {"vs_retrain": ("o", "C0", -0.15), "u_lira": ("s", "C1", 0.15)}  # marker, colour, offset
 TITLES = {"vs_retrain": "vs-Retrain AUC", "u_lira": "U-LiRA AUC"}
 
 
 @dataclass(frozen=True, slots=True)
 class StudyVerdict:
-    """One figure; ``ok`` is None without a requirement."""
+    """One figure of the study; ``ok`` is None without a requirement."""
 
     name: str
     value: float
@@ -49,7 +47,7 @@ def study_verdicts(found: Sequence[MethodSummary]) -> Iterator[StudyVerdict]:
     by_place = {(each.population, each.name): each for each in found}
     for each in found:
         if each.name == DELIVERED:
-            yield from _of(each, by_place)
+            yield from _verdicts_of(each, by_place)
 
 
 def symmetric_auc(auc: float) -> float:
@@ -57,17 +55,21 @@ def symmetric_auc(auc: float) -> float:
     return max(auc, 1.0 - auc)
 
 
-def _of(own: MethodSummary, found: dict[tuple[str, str], MethodSummary]) -> Iterator[StudyVerdict]:
+def _verdicts_of(
+    own: MethodSummary, found: dict[tuple[str, str], MethodSummary]
+) -> Iterator[StudyVerdict]:
     where = own.population
     original, null = found[where, ORIGINAL], found[where, NULL]
     for audit, title in TITLES.items():
         before, after = symmetric_auc(original.auc[audit]), symmetric_auc(own.auc[audit])
         yield StudyVerdict(f"{where}: {title} of the original", before, "")
         name = f"{where}: {title} of FedORA"
-        if before < SHOWN:
-            yield StudyVerdict(f"{name} (the original is below {SHOWN}: proves nothing)", after, "")
+        if before < MIN_ORIGINAL_AUC:
+            yield StudyVerdict(
+                f"{name} (the original is below {MIN_ORIGINAL_AUC}: proves nothing)", after, ""
+            )
         else:
-            yield StudyVerdict(name, after, "", f"at most {MOST}", after <= MOST)
+            yield StudyVerdict(name, after, "", f"at most {MAX_AUC}", after <= MAX_AUC)
     gap = f"{where}: FedORA's test accuracy minus Retrain's"
     yield StudyVerdict(gap, own.gap, "points", "within 1", abs(own.gap) <= 1)
     if own.equivalent:
@@ -76,10 +78,10 @@ def _of(own: MethodSummary, found: dict[tuple[str, str], MethodSummary]) -> Iter
         )
         yield StudyVerdict(name, own.equivalent.p, f"{own.equivalent.runs} models a side")
     yield from _best(own, found)
-    yield from _proved(original, own)
+    yield from _epsilon_bounds(original, own)
     off = abs(null.auc["vs_retrain"] - 0.5)
-    limit = min(WITHIN, 2 * null.error["vs_retrain"])
-    wanted = f"at most {limit:.3f}, two standard errors and no more than {WITHIN}"
+    limit = min(MAX_NULL_GAP, 2 * null.error["vs_retrain"])
+    wanted = f"at most {limit:.3f}, two standard errors and no more than {MAX_NULL_GAP}"
     yield StudyVerdict(
         f"{where}: null, distance of its AUC from 0.5", off, "", wanted, off <= limit
     )
@@ -106,13 +108,13 @@ def _best(
             yield StudyVerdict(name, behind, "")
 
 
-def _proved(*rows: MethodSummary) -> Iterator[StudyVerdict]:
+def _epsilon_bounds(*rows: MethodSummary) -> Iterator[StudyVerdict]:
     """Return the lower bounds of ε from the audits; no bound is required."""
     for each in rows:
         name = f"{each.population}: ε of {each.name} at least"
-        level, most = 100 * each.proved.confidence, each.proved.ceiling
+        level, most = 100 * each.bound.confidence, each.bound.ceiling
         unit = f"at {level:.0f} %; {most:.2f} is the most to prove"
-        yield StudyVerdict(name, each.proved.epsilon, unit)
+        yield StudyVerdict(name, each.bound.epsilon, unit)
 
 
 def study_table(found: Sequence[MethodSummary]) -> str:
@@ -126,7 +128,7 @@ def study_table(found: Sequence[MethodSummary]) -> str:
 def _table(population: str, own: Sequence[MethodSummary]) -> str:
     lines = [
         f"### {population}\n\n{own[0].models} models and as many Retrains a seed; each model was "
-        f"taught {own[0].taught:,} rows.\n",
+        f"trained on {own[0].training_rows:,} rows.\n",
         "| | vs-Retrain AUC | U-LiRA AUC | test accuracy minus Retrain's | equivalent "
         f"| distance to Retrain | ε at least ({100 * CONFIDENCE:.0f} %) |",
         "|---|---|---|---|---|---|---|",
@@ -145,14 +147,14 @@ def _cell(each: MethodSummary, audit: str) -> str:
 
 
 def _epsilon(each: MethodSummary) -> str:
-    return f"{each.proved.epsilon:.2f} of {each.proved.ceiling:.2f}"
+    return f"{each.bound.epsilon:.2f} of {each.bound.ceiling:.2f}"
 
 
 def _equivalent(each: MethodSummary) -> str:
     found = each.equivalent
     if found is None:
         return ""
-    p = f"p {found.p:.2g}" if found.p >= FAINT else f"p < {FAINT}"
+    p = f"p {found.p:.2g}" if found.p >= MIN_P else f"p < {MIN_P}"
     return f"{'yes' if found.shown else 'not shown'}, {p}"
 
 
@@ -167,14 +169,14 @@ def draw_study(found: Sequence[MethodSummary], path: Path) -> None:
             for population, face in ((name, None), (f"{name}{VOTES}", "white")):
                 own = [each for each in found if each.population == population]
                 placed = [(rows.index(each.name), each) for each in own]
-                for audit, look in LOOKS.items():
-                    _dots(axes, placed, audit, look, face)
+                for audit, marker in MARKERS.items():
+                    _dots(axes, placed, audit, marker, face)
             axes.axvline(0.5, color="0.5", linewidth=1)
-            axes.axvline(MOST, color="0.7", linewidth=1, linestyle=":")
+            axes.axvline(MAX_AUC, color="0.7", linewidth=1, linestyle=":")
             axes.set_yticks(range(len(rows)), rows if place == 0 else [""] * len(rows))
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.set_title(name)
-            axes.set_xlabel("AUC; 0.5: not told from Retrain")
+            axes.set_xlabel("AUC; 0.5: not distinguishable from Retrain")
             axes.grid(axis="x", alpha=0.3)
         handles = {
             label: handle
@@ -189,17 +191,17 @@ def _dots(
     axes: Axes,
     own: Sequence[tuple[int, MethodSummary]],
     audit: str,
-    look: tuple[str, str, float],
+    marker: tuple[str, str, float],
     face: str | None,
 ) -> None:
     """Draw the dots of one audit of one population; ``face`` is their fill colour."""
-    mark, colour, shift = look
+    shape, colour, offset = marker
     known = [(row, each) for row, each in own if audit in each.auc]
     if known:
         axes.errorbar(
             [each.auc[audit] for _, each in known],
-            [row + shift for row, _ in known],
+            [row + offset for row, _ in known],
             xerr=[each.error[audit] for _, each in known],
-            fmt=mark, color=colour, markersize=4, markerfacecolor=face,
+            fmt=shape, color=colour, markersize=4, markerfacecolor=face,
             label=TITLES[audit] + (", sum of votes" if face else ""),
         )  # fmt: skip

@@ -65,7 +65,7 @@ def read_partitioned_data(
         classes=agreement.labels.classes,
         active=True,
         # One client may lack a class that another client has.
-        varied=agreement.partition.kind != "own",
+        several_classes=agreement.partition.kind != "own",
         progress=progress,
     )
     rows = _rows(holding, data, agreement.shape)

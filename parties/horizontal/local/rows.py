@@ -40,7 +40,7 @@ class Rows:
 
 
 def no_indices() -> Index:
-    """Return an empty array of indices, ``[0]``."""
+    """Return an empty array of indices, ``[none]`` with none = 0."""
     return np.empty(0, np.int64)
 
 

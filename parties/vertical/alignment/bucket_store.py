@@ -135,5 +135,6 @@ class FolderBucketStore:
             yield
         except OSError as error:
             raise StorageError(
-                f"cannot use {self._folder}: {error.strerror}", "is the disk full?"
+                f"cannot use {self._folder}: {error.strerror}",
+                "check that the disk has free space",
             ) from error

@@ -154,7 +154,10 @@ def check_claimed_rows(party: VerticalParty, name: str, rows: int) -> int:
     """
     declared = party.agreement.parties[name].declared_rows
     if declared not in (None, rows):
-        raise PolicyError(f"{name} has {rows} rows; its declared_rows = {declared}")
+        raise PolicyError(
+            f"{name} has {rows} rows; its declared_rows = {declared}",
+            f"correct parties.{name}.declared_rows in the agreement",
+        )
     return check_row_limit(party, name, rows)
 
 
@@ -166,5 +169,8 @@ def check_row_limit(party: VerticalParty, name: str, rows: int) -> int:
     """
     limit = party.agreement.limits.rows
     if rows > limit:
-        raise PolicyError(f"{name} has {rows} rows; limits.rows = {limit}")
+        raise PolicyError(
+            f"{name} has {rows} rows; limits.rows = {limit}",
+            "raise limits.rows in the agreement, or use fewer rows",
+        )
     return rows

@@ -114,7 +114,8 @@ def _rows(
     path = party.settings.unlearn.get(request.name)
     if request.classes and path is not None:
         raise ConfigError(
-            f"request {request.name!r} names classes, and the party settings name a file for it"
+            f"request {request.name!r} names classes, but the party settings name a file for it",
+            f"remove {request.name} from settings.{party.name}.unlearn",
         )
     if request.classes:
         return _of_classes(party, request, rows, labels)
@@ -145,7 +146,7 @@ def _of_file(party: VerticalParty, path: Path, row_map: Index) -> Index:
         raise DataError(
             f"{path}: {len(unknown)} IDs are not among the common rows "
             f"(lines {', '.join(unknown[:SHOWN])})",
-            "this run learned nothing from them; take them out of the file",
+            "remove these lines from the file: the model was not trained on these rows",
         )
     return np.unique([place[identifier] for _, identifier in wanted]).astype(np.int64)
 
@@ -155,7 +156,9 @@ def _ids(path: Path) -> list[tuple[int, bytes]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the request file {path}") from error
+        raise DataError(
+            f"cannot read the request file {path}", "it must be a UTF-8 text file of IDs"
+        ) from error
     return [(number, _id(path, number, line)) for number, line in enumerate(lines, 1)]
 
 
@@ -163,7 +166,7 @@ def _id(path: Path, number: int, line: str) -> bytes:
     try:
         parts = [normalise(part) for part in line.split("\t")]
     except PsiError as error:
-        raise DataError(f"{path}: line {number} holds no ID") from error
+        raise DataError(f"{path}: line {number} contains no valid ID") from error
     return parts[0] if len(parts) == 1 else join_columns(parts)
 
 

@@ -51,4 +51,5 @@ def canary_verdict(audit: dict[str, Any], chosen: str) -> str:
     if before < 2:
         return "the original is too near to Retrain on the canaries: this run shows nothing"
     word = "at most" if after <= before / 2 else "more than"
-    return f"{method_title(chosen)}'s distance to Retrain on the canaries is {word} half of the original's"
+    name = method_title(chosen)
+    return f"{name}'s distance to Retrain on the canaries is {word} half of the original's"

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from parties.common.errors import DataError, Diverged, abort_reason
 from parties.common.shared_randomness import Index
-from parties.data.requested_ids import RequestedIds
 from parties.data.predictions import Predictions, Probabilities
+from parties.data.requested_ids import RequestedIds
 from parties.session import handshake
 from parties.vertical.alignment.align import align_active
 from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork

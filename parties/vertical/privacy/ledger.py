@@ -91,7 +91,7 @@ class PrivacyLedger:
         self._index: dict[bytes, int] = {}
         self._counts: dict[str, NDArray[np.int32]] = {}
         content = read_sealed(self._path, _LOST)
-        self._key = self._read_key(known=content is not None)
+        self._key = self._read_key(recorded=content is not None)
         if content is not None:
             self._load(content)
 

@@ -1,4 +1,4 @@
-"""Entity alignment: equal order everywhere, and what a party refuses on the way."""
+"""Entity alignment: equal order at all parties, and refused misbehaviour."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_parties_that_hold_other_common_rows_notice(
 
 
 def test_parties_that_read_other_test_files_notice(tmp_path: Path) -> None:
-    with pytest.raises(ProtocolError, match="divides them otherwise"):
+    with pytest.raises(ProtocolError, match="computed another alignment"):
         run(tmp_path, party_changes={"right": lambda held: flip(held.in_test)})
 
 

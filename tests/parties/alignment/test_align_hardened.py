@@ -1,4 +1,4 @@
-"""Entity alignment in the hardened mode: the same common rows, and what a party refuses."""
+"""Entity alignment in the hardened mode: the same common rows, and refused misbehaviour."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a party brings: its declared size is all that shows, and buckets mean the same always."""
+"""Input of the intersection: peers see only the declared size, and buckets keep their meaning."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,7 +96,7 @@ def _declared(rows: dict[str, int], name: str) -> dict[str, int]:
 
 @contextmanager
 def claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[tuple[str, int]]]:
-    """Who was heard to bring how many rows."""
+    """The number of rows that each peer claimed."""
     heard: set[tuple[str, int]] = set()
 
     def noting(party, who, rows):

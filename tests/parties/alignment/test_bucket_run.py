@@ -1,4 +1,4 @@
-"""Buckets in messages: the same result as in one piece; killed in the middle, a run goes on."""
+"""An intersection in buckets: the same result as in one piece, also after a kill and a restart."""
 
 import subprocess
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_tags_before_the_last_bucket_are_refused(
 
 
 class Run:
-    """All parties of one start, and what they said."""
+    """All parties of one start, and their output."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.processes = {

@@ -1,4 +1,4 @@
-"""Tests of differencing: sizes that are too near are refused, and only sizes are kept."""
+"""Protection against differencing: sizes that are too close are refused; only sizes are stored."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""What outlives a bucket: valid for the same agreement and rows, whole or not there at all."""
+"""Bucket stores: results are valid for one agreement and one set of rows, and never partial."""
 
 import stat
 from pathlib import Path

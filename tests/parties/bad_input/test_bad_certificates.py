@@ -1,14 +1,14 @@
-"""Our own certificates and keys that cannot be used: refused before anything is dialled."""
+"""A party's own certificate or key that cannot be used: refused before it connects."""
 
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from command_trial import CANARIES, CommandResult, Trial, edited_config, make_trial
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from door import CANARIES, Said, Trial, edited, made
 from forge import Authority, Key, Leaf, authority, write
 
 from protocol.credentials import fingerprint
@@ -23,7 +23,7 @@ def root(keys: Path) -> Authority:
 
 @pytest.fixture
 def trial(tmp_path: Path, keys: Path) -> Trial:
-    return made(tmp_path, keys)
+    return make_trial(tmp_path, keys)
 
 
 @pytest.fixture
@@ -31,17 +31,17 @@ def certs(trial: Trial) -> Path:
     return trial.folder / "certs"
 
 
-def with_leaf(trial: Trial, root: Authority, leaf: Leaf, key: Key | None = None) -> Said:
-    """The shop starts with this certificate."""
+def with_leaf(trial: Trial, root: Authority, leaf: Leaf, key: Key | None = None) -> CommandResult:
+    """Start the shop with this certificate."""
     return with_files(trial, leaf.issue(root, key))
 
 
-def with_files(trial: Trial, leaf: tuple[x509.Certificate, Key], *more: str) -> Said:
+def with_files(trial: Trial, leaf: tuple[x509.Certificate, Key], *more: str) -> CommandResult:
     folder = write(trial.folder / "certs", trial.keys, SPOKE, leaf)
     return trial.start("passive", SPOKE, "--certificates", str(folder), *more)
 
 
-# --- our own certificate, before anything is dialled --------------------------------------------
+# --- the party's own certificate, before it connects ---------------------------------------------
 
 OWN: dict[str, tuple[Leaf, str]] = {
     "two URIs": (Leaf(uris=[f"spiffe://trial/party/{n}" for n in (SPOKE, HUB)]), "2 URI names"),
@@ -57,44 +57,52 @@ OWN: dict[str, tuple[Leaf, str]] = {
 def test_own_certificate_that_breaks_a_rule_is_refused_at_once(
     trial: Trial, root: Authority, fault: str
 ) -> None:
-    with_leaf(trial, root, OWN[fault][0]).refuses(5, OWN[fault][1])
+    with_leaf(trial, root, OWN[fault][0]).expect(5, OWN[fault][1])
 
 
 def test_the_authority_s_own_certificate_is_no_party_s(trial: Trial, root: Authority) -> None:
-    with_files(trial, (root.certificate, root.key)).refuses(5, "has no alternative names")
+    with_files(trial, (root.certificate, root.key)).expect(5, "has no alternative names")
 
 
 def test_expired_is_refused_with_dates_and_our_clock(trial: Trial, root: Authority) -> None:
     leaf = Leaf(start=timedelta(days=-9), end=timedelta(days=-2))
     now = f"this machine's time is {datetime.now(UTC):%Y-%m-%d}"
-    with_leaf(trial, root, leaf).refuses(5, "a certificate valid from", now, "hint: renew it")
+    with_leaf(trial, root, leaf).expect(
+        5, "a certificate is valid from", now, "hint: renew the certificate"
+    )
 
 
 def test_not_yet_valid_is_refused_with_dates(trial: Trial, root: Authority) -> None:
     start = datetime.now(UTC) + timedelta(days=2)
-    said = with_leaf(trial, root, Leaf(start=timedelta(days=2)))
-    said.refuses(5, f"valid from {start:%Y-%m-%d}", "hint: renew it, or set the clock")
+    result = with_leaf(trial, root, Leaf(start=timedelta(days=2)))
+    result.expect(
+        5, f"valid from {start:%Y-%m-%d}", "hint: renew the certificate, or set the clock"
+    )
 
 
-@pytest.mark.parametrize(("left", "told"), [(0.5, "1 day,"), (3, "7 days"), (9, "14"), (20, "30")])
+@pytest.mark.parametrize(
+    ("left", "message"), [(0.5, "1 day,"), (3, "7 days"), (9, "14"), (20, "30")]
+)
 def test_certificate_that_ends_soon_is_warned_of_at_the_start(
-    trial: Trial, root: Authority, left: float, told: str
+    trial: Trial, root: Authority, left: float, message: str
 ) -> None:
-    said = with_leaf(trial, root, Leaf(end=timedelta(days=left)))
-    said.refuses(6, "warning: our certificate ends within", told, "renew it", "no process listens")
+    result = with_leaf(trial, root, Leaf(end=timedelta(days=left)))
+    result.expect(
+        6, "warning: our certificate ends within", message, "renew it", "no process listens"
+    )
 
 
 def test_certificate_that_ends_later_is_not_warned_of(trial: Trial) -> None:
-    assert "ends within" not in trial.start().refuses(6, "no process listens")
+    assert "ends within" not in trial.start().expect(6, "no process listens")
 
 
 def test_strict_settings_refuse_what_is_else_a_warning(trial: Trial, root: Authority) -> None:
-    trial.write(edited("[settings.shop]", "[settings.shop]\nstrict = true"))
-    said = with_leaf(trial, root, Leaf(end=timedelta(days=20)))
-    said.refuses(
+    trial.write(edited_config("[settings.shop]", "[settings.shop]\nstrict = true"))
+    result = with_leaf(trial, root, Leaf(end=timedelta(days=20)))
+    result.expect(
         5, "our certificate ends within 30 days", "this party's settings have strict = true"
     )
-    trial.start().refuses(
+    trial.start().expect(
         5, "the agreement pins no keys", "this party's settings have strict = true"
     )
 
@@ -103,14 +111,18 @@ def test_certificate_of_another_authority_is_refused(trial: Trial, certs: Path) 
     make_authority(certs, "trial")
     issue_certificate(certs, "trial", SPOKE)
     (certs / "ca.pem").write_bytes((trial.keys / "ca.pem").read_bytes())
-    said = trial.start("passive", SPOKE, "--certificates", str(certs))
-    said.refuses(5, "not issued by the authority of 'trial'", "hint: use the same ca.pem at every party")
+    result = trial.start("passive", SPOKE, "--certificates", str(certs))
+    result.expect(
+        5, "not issued by the authority of 'trial'", "hint: use the same ca.pem at every party"
+    )
 
 
 def test_key_of_another_certificate_is_refused(trial: Trial, root: Authority) -> None:
     leaf, _ = Leaf().issue(root)
-    with_files(trial, (leaf, ec.generate_private_key(ec.SECP256R1()))).refuses(
-        5, "shop.key is not the key of shop.pem", "hint: keep the two files together"
+    with_files(trial, (leaf, ec.generate_private_key(ec.SECP256R1()))).expect(
+        5,
+        "shop.key is not the key of shop.pem",
+        "hint: use the certificate and the key that were made together",
     )
 
 
@@ -120,8 +132,8 @@ def test_key_file_open_to_others_is_refused_with_the_cure(
 ) -> None:
     write(certs, trial.keys, SPOKE, Leaf().issue(root))
     (certs / "shop.key").chmod(mode)
-    said = trial.start("passive", SPOKE, "--certificates", str(certs))
-    said.refuses(5, "shop.key can be read by other users (-rw-r--", "hint: chmod 600 /")
+    result = trial.start("passive", SPOKE, "--certificates", str(certs))
+    result.expect(5, "shop.key can be read by other users (-rw-r--", "hint: chmod 600 /")
 
 
 def test_key_file_of_another_user_is_refused_with_the_cure(
@@ -132,19 +144,19 @@ def test_key_file_of_another_user_is_refused_with_the_cure(
     if us == 0:
         os.chown(certs / "shop.key", 4711, -1)
         us_then, owner = 0, 4711
-    else:  # only root can give a file away: here we pass for somebody else
+    else:  # only root can change the owner: pretend to be another user
         monkeypatch.setattr(os, "geteuid", lambda: us + 1)
         us_then, owner = us + 1, us
-    said = trial.start("passive", SPOKE, "--certificates", str(certs))
-    said.refuses(5, f"shop.key belongs to user {owner}, and this", f"hint: chown {us_then} /")
+    result = trial.start("passive", SPOKE, "--certificates", str(certs))
+    result.expect(5, f"shop.key belongs to user {owner}; expected", f"hint: chown {us_then} /")
 
 
 def test_pipe_in_the_place_of_a_key_is_refused(trial: Trial, root: Authority, certs: Path) -> None:
     write(certs, trial.keys, SPOKE, Leaf().issue(root))
     (certs / "shop.key").unlink()
     os.mkfifo(certs / "shop.key", 0o600)
-    said = trial.start("passive", SPOKE, "--certificates", str(certs))
-    said.refuses(5, "shop.key is not a regular file")
+    result = trial.start("passive", SPOKE, "--certificates", str(certs))
+    result.expect(5, "shop.key is not a regular file")
 
 
 def test_key_bytes_that_are_no_pem_are_refused_and_not_shown(
@@ -153,8 +165,8 @@ def test_key_bytes_that_are_no_pem_are_refused_and_not_shown(
     write(certs, trial.keys, SPOKE, Leaf().issue(root))
     text = f"-----BEGIN PRIVATE KEY-----\n{CANARIES[4]}\n-----END PRIVATE KEY-----\n"
     (certs / "shop.key").write_text(text)
-    said = trial.start("passive", SPOKE, "--certificates", str(certs), "--debug")
-    said.refuses(5, "or shop.key in", "is not PEM, or has an unknown key type")
+    result = trial.start("passive", SPOKE, "--certificates", str(certs), "--debug")
+    result.expect(5, "or shop.key in", "is not PEM, or has an unknown key type")
 
 
 @pytest.mark.parametrize(
@@ -171,8 +183,8 @@ def test_key_bytes_that_are_no_pem_are_refused_and_not_shown(
 def test_weak_or_unusual_key_is_refused_with_what_is_allowed(
     trial: Trial, root: Authority, key: Key, kind: str
 ) -> None:
-    said = with_leaf(trial, root, Leaf(), key)
-    said.refuses(5, f"must be P-256 (got {kind})", "hint: make a key with: openssl")
+    result = with_leaf(trial, root, Leaf(), key)
+    result.expect(5, f"must be P-256 (got {kind})", "hint: make a key with: openssl")
 
 
 def signed_anew(
@@ -199,12 +211,12 @@ def test_certificate_signed_with_sha_1_is_refused(trial: Trial, root: Authority)
     sha256, sha1 = bytes.fromhex("06082a8648ce3d040302"), bytes.fromhex("06072a8648ce3d0401")
     assert der.count(sha256) == 2
     old = x509.load_der_x509_certificate(_shorter(der, sha256, sha1))
-    said = with_files(trial, (old, key))
-    said.refuses(5, "must be SHA-256, SHA-384 or SHA-512 (got SHA1)")
+    result = with_files(trial, (old, key))
+    result.expect(5, "must be SHA-256, SHA-384 or SHA-512 (got SHA1)")
 
 
 def _shorter(der: bytes, old: bytes, new: bytes) -> bytes:
-    """The certificate with another algorithm name, and every length around it put right."""
+    """Return the certificate with another algorithm name and corrected lengths."""
 
     def length(size: int) -> bytes:
         return bytes([0x82]) + size.to_bytes(2, "big")
@@ -239,8 +251,8 @@ def test_weak_authority_is_refused_with_what_is_allowed(trial: Trial, certs: Pat
     )
     write(certs, trial.keys, SPOKE, Leaf().issue(Authority(weak, key)))  # type: ignore[arg-type]
     (certs / "ca.pem").write_bytes(weak.public_bytes(serialization.Encoding.PEM))
-    said = trial.start("passive", SPOKE, "--certificates", str(certs))
-    said.refuses(5, "the authority's key must be P-256, P-384, P-521 or RSA-3072 (got RSA-1024)")
+    result = trial.start("passive", SPOKE, "--certificates", str(certs))
+    result.expect(5, "the authority's key must be P-256, P-384, P-521 or RSA-3072 (got RSA-1024)")
 
 
 def test_other_key_than_pinned_is_refused_with_both_and_the_way_to_renew(
@@ -248,16 +260,16 @@ def test_other_key_than_pinned_is_refused_with_both_and_the_way_to_renew(
 ) -> None:
     leaf, key = Leaf().issue(root)
     pinned = "sha256:" + "0" * 64
-    said = with_files(trial, (leaf, key), "--set", f'parties.shop.pins=["{pinned}"]')
-    told = f"the key of shop is {fingerprint(leaf)}; pinned: {pinned}"
-    said.refuses(5, told, "hint: if the key was renewed", "add it to parties.shop.pins at every")
+    result = with_files(trial, (leaf, key), "--set", f'parties.shop.pins=["{pinned}"]')
+    message = f"the key of shop is {fingerprint(leaf)}; pinned: {pinned}"
+    result.expect(5, message, "hint: if shop has a new key", "add it to parties.shop.pins at every")
 
 
 def test_revoked_key_is_refused(trial: Trial, root: Authority) -> None:
     leaf, key = Leaf().issue(root)
     pin = fingerprint(leaf)
-    trial.write(edited("[settings.shop]", f'[settings.shop]\ndenied = ["{pin}"]'))
-    with_files(trial, (leaf, key)).refuses(5, f"the key of shop is denied ({pin})")
+    trial.write(edited_config("[settings.shop]", f'[settings.shop]\ndenied = ["{pin}"]'))
+    with_files(trial, (leaf, key)).expect(5, f"the key of shop is denied ({pin})")
 
 
 @pytest.mark.parametrize("text", ["{pin}\n", "# old keys\n\n{pin}  # the shop's, stolen\n"])
@@ -265,13 +277,13 @@ def test_key_in_the_file_of_denied_keys_is_refused(
     trial: Trial, root: Authority, text: str
 ) -> None:
     leaf, key = Leaf().issue(root)
-    trial.write(edited("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
+    trial.write(edited_config("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
     (trial.folder / "denied.txt").write_text(text.format(pin=fingerprint(leaf)))
-    with_files(trial, (leaf, key)).refuses(5, "the key of shop is denied")
+    with_files(trial, (leaf, key)).expect(5, "the key of shop is denied")
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (None, "cannot read the deny list"),
         (b"\xff\xfe", "it is not UTF-8"),
@@ -280,15 +292,15 @@ def test_key_in_the_file_of_denied_keys_is_refused(
     ],
 )
 def test_file_of_denied_keys_that_cannot_be_read_is_refused(
-    trial: Trial, content: bytes | None, told: str
+    trial: Trial, content: bytes | None, message: str
 ) -> None:
-    trial.write(edited("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
+    trial.write(edited_config("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
     if content is not None:
         (trial.folder / "denied.txt").write_bytes(content)
-    trial.start().refuses(5, told, "hint:")
+    trial.start().expect(5, message, "hint:")
 
 
 def test_pipe_in_the_place_of_denied_keys_is_refused(trial: Trial) -> None:
-    trial.write(edited("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
+    trial.write(edited_config("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
     os.mkfifo(trial.folder / "denied.txt")
-    trial.start().refuses(5, "denied.txt must be a regular file")
+    trial.start().expect(5, "denied.txt must be a regular file")

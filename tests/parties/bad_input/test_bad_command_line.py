@@ -1,4 +1,4 @@
-"""Command lines and environments that nobody can mean: refused with what is legal instead."""
+"""Wrong command lines and environments: refused with a hint."""
 
 import json
 import os
@@ -7,7 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from door import CANARIES, ROOT, Said, Trial, command, edited, made, process
+from command_trial import (
+    CANARIES,
+    ROOT,
+    CommandResult,
+    Trial,
+    command,
+    edited_config,
+    make_trial,
+    process,
+)
 
 from protocol.keyring import read_keyring
 from tests.conftest import HUB, SPOKE, Dial, listening
@@ -17,27 +26,27 @@ DIGITS = ROOT / "configs" / "vertical" / "digits.toml"
 
 @pytest.fixture
 def trial(tmp_path: Path, keys: Path) -> Trial:
-    return made(tmp_path, keys)
+    return make_trial(tmp_path, keys)
 
 
-def short(said: Said) -> None:
-    """A usage error is a few lines, not the whole help."""
-    assert len(said.text.strip().splitlines()) <= 10
+def short(result: CommandResult) -> None:
+    """Check that a usage error is a few lines, not the whole help."""
+    assert len(result.text.strip().splitlines()) <= 10
 
 
 # --- commands and flags -------------------------------------------------------------------------
 
 
 def test_no_command_is_refused_with_the_commands() -> None:
-    said = command("vfl")
-    said.refuses(2, "Usage: ", "Missing command. The commands are", "simulate", "certs")
-    short(said)
+    result = command("vfl")
+    result.expect(2, "Usage: ", "Missing command. The commands are", "simulate", "certs")
+    short(result)
 
 
 def test_unknown_command_is_refused_with_the_nearest() -> None:
-    said = command("vfl", "simulat", str(DIGITS))
-    said.refuses(2, "Usage: ", "No such command 'simulat'. Did you mean 'simulate'?")
-    short(said)
+    result = command("vfl", "simulat", str(DIGITS))
+    result.expect(2, "Usage: ", "No such command 'simulat'. Did you mean 'simulate'?")
+    short(result)
 
 
 @pytest.mark.parametrize(
@@ -52,37 +61,37 @@ def test_unknown_command_is_refused_with_the_nearest() -> None:
 def test_unknown_flag_is_refused_with_the_nearest(
     program: str, words: list[str], near: str
 ) -> None:
-    said = command(program, *words)
-    said.refuses(2, "Usage: ", "No such option: ", near)
-    short(said)
+    result = command(program, *words)
+    result.expect(2, "Usage: ", "No such option: ", near)
+    short(result)
 
 
 def test_missing_role_is_refused_with_the_roles(trial: Trial) -> None:
-    said = command("vfl-party", "--config", str(trial.config), "--party", SPOKE)
-    said.refuses(2, "Missing option '--role'", "active", "passive")
+    result = command("vfl-party", "--config", str(trial.config), "--party", SPOKE)
+    result.expect(2, "Missing option '--role'", "active", "passive")
 
 
 def test_misspelt_role_is_refused_with_the_roles(trial: Trial) -> None:
-    trial.start("pasive").refuses(2, "Invalid value for '--role'", "'active', 'passive'")
+    trial.start("pasive").expect(2, "Invalid value for '--role'", "'active', 'passive'")
 
 
 def test_role_that_is_not_the_agreement_s_is_refused(trial: Trial) -> None:
-    said = trial.start("active")
-    said.refuses(3, "shop is passive in", "trial.toml", "hint: --role passive")
+    result = trial.start("active")
+    result.expect(3, "shop is passive in", "trial.toml", "hint: --role passive")
 
 
 @pytest.mark.parametrize(
-    ("flag", "told"),
+    ("flag", "message"),
     [
         ("--labels", "labels are named in the settings of the active party"),
         ("--serve", "only the active party listens"),
-        ("--listen", "it is one of the party settings"),
+        ("--listen", "listen is a party setting"),
         ("--unlearn", "setting of the agreement"),
     ],
 )
-def test_flag_that_does_not_fit_the_role_is_refused(trial: Trial, flag: str, told: str) -> None:
-    said = trial.start("passive", SPOKE, flag, "x")
-    said.refuses(3 if flag == "--unlearn" else 2, flag, told, "hint:")
+def test_flag_that_does_not_fit_the_role_is_refused(trial: Trial, flag: str, message: str) -> None:
+    result = trial.start("passive", SPOKE, flag, "x")
+    result.expect(3 if flag == "--unlearn" else 2, flag, message, "hint:")
 
 
 @pytest.mark.parametrize(
@@ -98,22 +107,22 @@ def test_flag_that_does_not_fit_the_role_is_refused(trial: Trial, flag: str, tol
 def test_flag_for_what_all_share_is_refused_with_its_place(
     trial: Trial, flag: str, place: str
 ) -> None:
-    said = trial.start("passive", SPOKE, flag, "8")
-    said.refuses(3, "a setting of the agreement, which all parties share", place, "every party")
+    result = trial.start("passive", SPOKE, flag, "8")
+    result.expect(3, "a setting of the agreement, which all parties share", place, "every party")
 
 
 def test_seed_of_one_s_own_is_refused_with_what_it_promises(trial: Trial) -> None:
-    said = trial.start("passive", SPOKE, "--seed", "7")
-    said.refuses(3, "--seed is a setting of the agreement", "all train one and the same model")
+    result = trial.start("passive", SPOKE, "--seed", "7")
+    result.expect(3, "--seed is a setting of the agreement", "the parties train different models")
 
 
 def test_local_flag_wins_over_the_settings(trial: Trial) -> None:
-    said = trial.start("passive", SPOKE, "--hub", "localhost:2")
-    said.refuses(6, "no process listens at localhost:2")
+    result = trial.start("passive", SPOKE, "--hub", "localhost:2")
+    result.expect(6, "no process listens at localhost:2")
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         (["--hub", "a:1", "--hub", "b:1"], "--hub is given twice"),
         (["--hub=a:1", "--hub", "b:1"], "--hub is given twice"),
@@ -121,24 +130,26 @@ def test_local_flag_wins_over_the_settings(trial: Trial) -> None:
         (["--set", "seed=1", "--set", "seed=2"], "--set seed is given twice"),
     ],
 )
-def test_one_flag_with_two_values_is_refused(trial: Trial, more: list[str], told: str) -> None:
-    trial.start("passive", SPOKE, *more).refuses(2, told, "different values", "hint: give it once")
+def test_one_flag_with_two_values_is_refused(trial: Trial, more: list[str], message: str) -> None:
+    trial.start("passive", SPOKE, *more).expect(
+        2, message, "different values", "hint: give it once"
+    )
 
 
 def test_one_flag_with_the_same_value_twice_is_accepted(trial: Trial) -> None:
     more = ["--set", "seed=1", "--set", "seed=1", "--set", "split.test=0.3", "--party", SPOKE]
-    trial.start("passive", SPOKE, *more).refuses(6, "no process listens")
+    trial.start("passive", SPOKE, *more).expect(6, "no process listens")
 
 
 @pytest.mark.parametrize("flag", ["--insecure", "--no-tls", "--plaintext", "--no-verify"])
 @pytest.mark.parametrize("address", ["bank.example:7700", "127.0.0.1:7700"])
 def test_no_flag_turns_tls_off(trial: Trial, flag: str, address: str) -> None:
-    said = trial.start("passive", SPOKE, flag, "--hub", address)
-    said.refuses(5, f"{flag} does not exist: TLS is never off", "hint: vfl certs")
+    result = trial.start("passive", SPOKE, flag, "--hub", address)
+    result.expect(5, f"{flag} does not exist: TLS is never off", "hint: vfl certs")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--days", "0"], "greater than or equal to 1"),
         (["--days", "-5"], "greater than or equal to 1"),
@@ -146,13 +157,13 @@ def test_no_flag_turns_tls_off(trial: Trial, flag: str, address: str) -> None:
         (["--days", "ten"], "valid integer"),
     ],
 )
-def test_bad_number_is_refused_with_the_range(trial: Trial, words: list[str], told: str) -> None:
-    said = command("vfl", "certs", str(trial.config), "--out", str(trial.folder / "c"), *words)
-    said.refuses(2, "Invalid value for '--days'", told)
+def test_bad_number_is_refused_with_the_range(trial: Trial, words: list[str], message: str) -> None:
+    result = command("vfl", "certs", str(trial.config), "--out", str(trial.folder / "c"), *words)
+    result.expect(2, "Invalid value for '--days'", message)
 
 
 @pytest.mark.parametrize(
-    ("flag", "code", "told"),
+    ("flag", "code", "message"),
     [
         ("--port=-1", 2, "from 1 to 65535"),
         ("--timeout=0", 2, "[limits], each above 0 seconds"),
@@ -161,15 +172,15 @@ def test_bad_number_is_refused_with_the_range(trial: Trial, words: list[str], to
     ],
 )
 def test_number_that_is_set_elsewhere_is_refused_with_its_place(
-    trial: Trial, flag: str, code: int, told: str
+    trial: Trial, flag: str, code: int, message: str
 ) -> None:
-    trial.start("passive", SPOKE, flag).refuses(code, flag.partition("=")[0], told)
+    trial.start("passive", SPOKE, flag).expect(code, flag.partition("=")[0], message)
 
 
 @pytest.mark.parametrize("threads", ["0", "-1", "1025", "1.5", "true"])
 def test_threads_out_of_range_are_refused(trial: Trial, threads: str) -> None:
-    trial.write(edited("[settings.shop]", f"[settings.shop]\nthreads = {threads}"))
-    trial.start().refuses(3, "settings.shop.threads: ")
+    trial.write(edited_config("[settings.shop]", f"[settings.shop]\nthreads = {threads}"))
+    trial.start().expect(3, "settings.shop.threads: ")
 
 
 @pytest.mark.parametrize(
@@ -185,26 +196,26 @@ def test_threads_out_of_range_are_refused(trial: Trial, threads: str) -> None:
 def test_secret_on_the_command_line_is_refused_and_not_repeated(
     trial: Trial, words: list[str]
 ) -> None:
-    said = trial.start("passive", SPOKE, *words)
-    said.refuses(2, words[0].partition("=")[0], "secrets do not belong on a command line")
+    result = trial.start("passive", SPOKE, *words)
+    result.expect(2, words[0].partition("=")[0], "secrets do not belong on a command line")
 
 
 def test_secret_as_a_setting_is_refused_and_not_repeated(trial: Trial) -> None:
-    said = trial.start("passive", SPOKE, "--set", f"training.password={CANARIES[7]}")
-    said.refuses(3, "'training.password' looks like a secret", "write it into a file")
-    trial.start("passive", SPOKE, "--set", CANARIES[7]).refuses(3, "a change without '='")
+    result = trial.start("passive", SPOKE, "--set", f"training.password={CANARIES[7]}")
+    result.expect(3, "'training.password' looks like a secret", "write it into a file")
+    trial.start("passive", SPOKE, "--set", CANARIES[7]).expect(3, "a change without '='")
 
 
 def test_refusal_before_options_is_one_object_for_programs(trial: Trial) -> None:
-    said = trial.start("passive", SPOKE, "--insecure", "--format", "json")
-    told = json.loads(said.text)
-    assert (told["event"], told["exit"]) == ("error", 5)
+    result = trial.start("passive", SPOKE, "--insecure", "--format", "json")
+    message = json.loads(result.text)
+    assert (message["event"], message["exit"]) == ("error", 5)
 
 
 # --- where the output goes ----------------------------------------------------------------------
 
 
-def into(trial: Trial, out: Path | str, *more: str) -> Said:
+def into(trial: Trial, out: Path | str, *more: str) -> CommandResult:
     words = [word for word in trial.words("passive", SPOKE, *more) if word != "--out"]
     words.remove(str(trial.folder / "runs"))
     return command("vfl-party", *words, "--out", str(out))
@@ -212,36 +223,36 @@ def into(trial: Trial, out: Path | str, *more: str) -> Said:
 
 def test_output_that_is_a_file_is_refused(trial: Trial) -> None:
     (trial.folder / "out").write_text("mine")
-    into(trial, trial.folder / "out").refuses(7, "out is a file", "hint: choose another --out")
-    into(trial, trial.folder / "out" / "deeper").refuses(7, "out/deeper", "Not a directory")
+    into(trial, trial.folder / "out").expect(7, "out is a file", "hint: choose another --out")
+    into(trial, trial.folder / "out" / "deeper").expect(7, "out/deeper", "Not a directory")
     assert (trial.folder / "out").read_text() == "mine"
 
 
 def test_output_that_cannot_be_written_is_refused(trial: Trial) -> None:
-    into(trial, "/proc/runs").refuses(7, "cannot use /proc/runs/trial/shop", "hint: choose another")
+    into(trial, "/proc/runs").expect(7, "cannot use /proc/runs/trial/shop", "hint: choose another")
 
 
 def test_output_inside_the_data_is_refused(trial: Trial) -> None:
     inside = trial.folder / "runs"
-    said = into(trial, inside, "--data", str(trial.folder))
-    said.refuses(7, "runs lies inside the data folder", "hint: choose another --out")
+    result = into(trial, inside, "--data", str(trial.folder))
+    result.expect(7, "runs lies inside the data folder", "hint: choose another --out")
     assert not inside.exists()
 
 
 def test_output_inside_the_folder_that_the_settings_name_is_refused(trial: Trial) -> None:
-    trial.write(edited("[settings.shop]", '[settings.shop]\nfolder = "."'))
-    into(trial, trial.folder / "runs").refuses(7, "runs lies inside the data folder")
+    trial.write(edited_config("[settings.shop]", '[settings.shop]\nfolder = "."'))
+    into(trial, trial.folder / "runs").expect(7, "runs lies inside the data folder")
 
 
 def test_output_that_climbs_is_refused_with_where_it_leads(trial: Trial) -> None:
-    said = into(trial, trial.folder / "a" / ".." / "runs")
-    said.refuses(7, "contains ..", f"hint: give the resolved path: --out {trial.folder / 'runs'}")
+    result = into(trial, trial.folder / "a" / ".." / "runs")
+    result.expect(7, "contains ..", f"hint: give the resolved path: --out {trial.folder / 'runs'}")
 
 
 def test_certificates_go_into_no_file(trial: Trial) -> None:
     (trial.folder / "certs").write_text("mine")
     words = ["certs", str(trial.config), "--out", str(trial.folder / "certs" / "new")]
-    command("vfl", *words).refuses(7, "cannot write in", "Not a directory")
+    command("vfl", *words).expect(7, "cannot write in", "Not a directory")
 
 
 def test_second_process_of_a_party_is_refused_with_folder_and_process(trial: Trial) -> None:
@@ -250,18 +261,22 @@ def test_second_process_of_a_party_is_refused_with_folder_and_process(trial: Tri
         "from pathlib import Path; import sys, time\n"
         "from parties.session.run_folder import lock_run_folder\n"
     )
-    hold += "with lock_run_folder(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+    hold += (
+        "with lock_run_folder(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+    )
     holder = subprocess.Popen(
         [sys.executable, "-c", hold, str(state)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        trial.start().refuses(7, f"{state} is in use by process {holder.pid}", "hint: run one process per party")
+        trial.start().expect(
+            7, f"{state} is in use by process {holder.pid}", "hint: run one process per party"
+        )
         assert not (state / "incarnation").exists()
-        holder.kill()  # without a chance to tidy up
-    trial.start().refuses(6, "no process listens")
-    trial.start().refuses(6, "no process listens")
+        holder.kill()  # SIGKILL: the process cannot remove its lock
+    trial.start().expect(6, "no process listens")
+    trial.start().expect(6, "no process listens")
     assert (state / "incarnation").read_text() == "2\n"
 
 
@@ -269,18 +284,18 @@ def test_second_process_of_a_party_is_refused_with_folder_and_process(trial: Tri
 
 
 def test_bare_environment_without_home_or_terminal_is_enough(trial: Trial) -> None:
-    trial.write(edited("[limits]", "[dp]\nepsilon = 1.0\n[limits]"))
-    said = process("vfl-party", *trial.words())
-    said.refuses(3, "differential privacy", "no (ε, δ)")
-    assert "\x1b" not in said.text
+    trial.write(edited_config("[limits]", "[dp]\nepsilon = 1.0\n[limits]"))
+    result = process("vfl-party", *trial.words())
+    result.expect(3, "differential privacy", "no (ε, δ)")
+    assert "\x1b" not in result.text
 
 
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_alphabet_of_the_terminal_and_hash_seed_change_nothing(trial: Trial, seed: str) -> None:
-    trial.write(edited("[limits]", "[dp]\nepsilon = 1.0\n[limits]"))
+    trial.write(edited_config("[limits]", "[dp]\nepsilon = 1.0\n[limits]"))
     poor = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONHASHSEED": seed}
-    said = process("vfl-party", *trial.words(), environment=poor)
-    said.refuses(3, "differential privacy", r"no (\u03b5, \u03b4)")
+    result = process("vfl-party", *trial.words(), environment=poor)
+    result.expect(3, "differential privacy", r"no (\u03b5, \u03b4)")
 
 
 @pytest.mark.parametrize("variable", ["https_proxy", "http_proxy", "grpc_proxy"])
@@ -289,7 +304,7 @@ def test_proxy_of_the_environment_is_passed_over(
 ) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.setenv(variable, "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")  # no proxy listens there
     with listening(read_keyring(keys, HUB)) as (server, address):
         line = dialled(address.replace("127.0.0.1", "localhost"), SPOKE)
         line.send(b"hello", 5)
@@ -304,10 +319,10 @@ def test_variable_that_writes_down_keys_or_content_is_refused(
     trial: Trial, variable: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)
-    trial.start().refuses(5, f"{variable} is set", f"hint: unset {variable}")
-    command("vfl", "simulate", str(DIGITS)).refuses(5, f"{variable} is set")
+    trial.start().expect(5, f"{variable} is set", f"hint: unset {variable}")
+    command("vfl", "simulate", str(DIGITS)).expect(5, f"{variable} is set")
     seen = trial.start("passive", SPOKE, "--debug")
-    seen.refuses(5 if variable == "SSLKEYLOGFILE" else 6)
+    seen.expect(5 if variable == "SSLKEYLOGFILE" else 6)
     assert not Path("keys.log").exists()
 
 
@@ -316,5 +331,5 @@ def test_quiet_grpc_is_no_reason_to_refuse(
     trial: Trial, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRPC_VERBOSITY", value)
-    trial.start().refuses(6, "no process listens")
+    trial.start().expect(6, "no process listens")
     assert os.environ["GRPC_VERBOSITY"] == value

@@ -1,24 +1,33 @@
-"""Configs that cannot be used: each is refused with its place, what is legal, and no value."""
+"""Wrong configs: each is refused with the path of the key and a hint, without its value."""
 
 import json
 import os
 from pathlib import Path
 
 import pytest
-from door import AGREEMENT, CANARIES, SETTINGS, Trial, command, edited, made, process
+from command_trial import (
+    AGREEMENT,
+    CANARIES,
+    SETTINGS,
+    Trial,
+    command,
+    edited_config,
+    make_trial,
+    process,
+)
 
 from tests.conftest import SPOKE
 
 
 @pytest.fixture
 def trial(tmp_path: Path, keys: Path) -> Trial:
-    return made(tmp_path, keys)
+    return make_trial(tmp_path, keys)
 
 
 def test_the_trial_itself_is_good(trial: Trial) -> None:
-    """It gets as far as the network: whatever is refused below is refused for its own reason."""
-    said = trial.start().refuses(6, "no process listens at localhost:1", "hint: start bank, or")
-    assert "error" in said
+    """The party gets as far as the network, so each refusal below has its own reason."""
+    result = trial.start().expect(6, "no process listens at localhost:1", "hint: start bank, or")
+    assert "error" in result
 
 
 # --- the file -----------------------------------------------------------------------------------
@@ -26,34 +35,36 @@ def test_the_trial_itself_is_good(trial: Trial) -> None:
 
 def test_missing_file_is_refused(trial: Trial) -> None:
     trial.config.unlink()
-    trial.start().refuses(3, "cannot read", "trial.toml: No such file", "hint: a config is a TOML")
+    trial.start().expect(3, "cannot read", "trial.toml: No such file", "hint: a config is a TOML")
 
 
 def test_folder_in_its_place_is_refused(trial: Trial) -> None:
     trial.config.unlink()
     trial.config.mkdir()
-    trial.start().refuses(3, "trial.toml: Is a directory")
+    trial.start().expect(3, "trial.toml: Is a directory")
 
 
 def test_device_in_its_place_is_refused(trial: Trial) -> None:
     words = ["--role", "passive", "--party", SPOKE, "--config", "/dev/zero"]
-    command("vfl-party", *words).refuses(3, "/dev/zero: it is not a regular file")
+    command("vfl-party", *words).expect(3, "/dev/zero: it is not a regular file")
 
 
 def as_everybody() -> list[str]:
-    """Give up root's right to read everything, where these tests run as root."""
+    """Drop root's right to read all files, if the tests run as root."""
     rights = "-dac_override,-dac_read_search"
     return ["setpriv", "--bounding-set", rights] if os.geteuid() == 0 else []
 
 
 def test_unreadable_file_is_refused_with_its_permissions(trial: Trial) -> None:
     trial.config.chmod(0o200)
-    said = process("vfl-party", *trial.words(), through=as_everybody())
-    said.refuses(3, "trial.toml: Permission denied; its mode is --w-------", "hint: make the file read")
+    result = process("vfl-party", *trial.words(), through=as_everybody())
+    result.expect(
+        3, "trial.toml: Permission denied; its mode is --w-------", "hint: make the file read"
+    )
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"# \xff\n", "not UTF-8 at byte 2 (line 1)"),
         (AGREEMENT.encode("utf-16"), "not UTF-8 at byte 0"),
@@ -63,14 +74,14 @@ def test_unreadable_file_is_refused_with_its_permissions(trial: Trial) -> None:
     ids=["latin", "utf-16", "nul", "escaped nul"],
 )
 def test_bytes_that_are_no_text_are_refused_with_their_offset(
-    trial: Trial, content: bytes, told: str
+    trial: Trial, content: bytes, message: str
 ) -> None:
-    trial.reads(content).refuses(3, told, "hint:")
+    trial.reads(content).expect(3, message, "hint:")
 
 
 def test_byte_order_mark_is_accepted_with_a_notice(trial: Trial) -> None:
-    said = trial.reads(b"\xef\xbb\xbf" + (AGREEMENT + SETTINGS).encode())
-    said.refuses(6, "warning:", "begins with a byte order mark", "no process listens")
+    result = trial.reads(b"\xef\xbb\xbf" + (AGREEMENT + SETTINGS).encode())
+    result.expect(6, "warning:", "begins with a byte order mark", "no process listens")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +95,7 @@ def test_byte_order_mark_is_accepted_with_a_notice(trial: Trial) -> None:
     ids=["sign", "table", "text", "YAML with tabs"],
 )
 def test_bad_syntax_is_refused_with_line_and_column(trial: Trial, text: str, place: str) -> None:
-    trial.reads(text).refuses(3, f"(at {place})", "hint: a config is a TOML file")
+    trial.reads(text).expect(3, f"(at {place})", "hint: a config is a TOML file")
 
 
 @pytest.mark.parametrize(
@@ -100,8 +111,10 @@ def test_bad_syntax_is_refused_with_line_and_column(trial: Trial, text: str, pla
 def test_what_stands_twice_is_refused_with_both_lines(
     trial: Trial, old: str, new: str, lines: tuple[int, int]
 ) -> None:
-    said = trial.reads(edited(old, new)).refuses(3, f"the first definition is at line {lines[1]}")
-    assert f"at line {lines[0]}, " in said
+    result = trial.reads(edited_config(old, new)).expect(
+        3, f"the first definition is at line {lines[1]}"
+    )
+    assert f"at line {lines[0]}, " in result
 
 
 @pytest.mark.parametrize("name", ["trial.yaml", "trial.yml", "trial.json"])
@@ -109,11 +122,13 @@ def test_other_formats_are_refused_with_the_one_that_is_read(trial: Trial, name:
     bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: !!python/object/apply:os.system [id]\non: no\n"
     path = trial.write(bomb, name)
     words = ["--role", "passive", "--party", SPOKE, "--config", str(path)]
-    command("vfl-party", *words).refuses(3, f"{name} has the name of a", "hint: a config is a TOML file")
+    command("vfl-party", *words).expect(
+        3, f"{name} has the name of a", "hint: a config is a TOML file"
+    )
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a = " + "[" * 100_000, "nested too deeply"),
         ("a = " + "{a = " * 50_000, "nested too deeply"),
@@ -124,15 +139,15 @@ def test_other_formats_are_refused_with_the_one_that_is_read(trial: Trial, name:
     ],
     ids=["lists", "tables", "chain", "forty", "huge", "number"],
 )
-def test_bombs_are_refused_in_bounds(trial: Trial, text: str, told: str) -> None:
-    trial.reads(text).refuses(3, told)
+def test_bombs_are_refused_in_bounds(trial: Trial, text: str, message: str) -> None:
+    trial.reads(text).expect(3, message)
 
 
 # --- keys and values ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("epochs = 2", "learnig_rate = 0.1", "'training.learnig_rate'; did you mean 'learning_"),
         ("width = 4", "widht = 4", "'parties.shop.widht'; did you mean 'width'?"),
@@ -141,13 +156,13 @@ def test_bombs_are_refused_in_bounds(trial: Trial, text: str, told: str) -> None
     ],
 )
 def test_unknown_key_is_refused_with_the_nearest(
-    trial: Trial, old: str, new: str, told: str
+    trial: Trial, old: str, new: str, message: str
 ) -> None:
-    trial.reads(edited(old, new)).refuses(3, told, "hint: docs/configuration.md")
+    trial.reads(edited_config(old, new)).expect(3, message, "hint: docs/configuration.md")
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ('"ten"', "valid integer, not text"),
         ("true", "valid integer, not true or false"),
@@ -156,17 +171,19 @@ def test_unknown_key_is_refused_with_the_nearest(
         ("2026-11-21", "a date or time, which no setting is"),
     ],
 )
-def test_wrong_type_is_refused_without_a_cast(trial: Trial, value: str, told: str) -> None:
-    trial.reads(edited("epochs = 2", f"epochs = {value}")).refuses(3, "training.epochs", told)
+def test_wrong_type_is_refused_without_a_cast(trial: Trial, value: str, message: str) -> None:
+    trial.reads(edited_config("epochs = 2", f"epochs = {value}")).expect(
+        3, "training.epochs", message
+    )
 
 
 def test_date_is_no_text(trial: Trial) -> None:
-    text = edited('classes = ["no", "yes"]', "classes = [2026-11-21, 2026-11-22]")
-    trial.reads(text).refuses(3, "labels.classes.0: a date or time")
+    text = edited_config('classes = ["no", "yes"]', "classes = [2026-11-21, 2026-11-22]")
+    trial.reads(text).expect(3, "labels.classes.0: a date or time")
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "message"),
     [
         ("learning_rate = 0.0", "greater than 0"),
         ("learning_rate = -0.1", "greater than 0"),
@@ -180,74 +197,77 @@ def test_date_is_no_text(trial: Trial) -> None:
     ],
 )
 def test_number_out_of_range_is_refused_with_the_range(
-    trial: Trial, setting: str, told: str
+    trial: Trial, setting: str, message: str
 ) -> None:
-    said = trial.reads(edited("epochs = 2", setting))
-    said.refuses(3, f"training.{setting.partition(' ')[0]}: ", told)
+    result = trial.reads(edited_config("epochs = 2", setting))
+    result.expect(3, f"training.{setting.partition(' ')[0]}: ", message)
 
 
 @pytest.mark.parametrize("key", ["epochs", "batch"])
 @pytest.mark.parametrize("value", ["0", "-3", "9999999999"])
 def test_count_out_of_range_is_refused(trial: Trial, key: str, value: str) -> None:
     old = f"{key} = {2 if key == 'epochs' else 16}"
-    trial.reads(edited(old, f"{key} = {value}")).refuses(3, f"training.{key}: ", "than")
+    trial.reads(edited_config(old, f"{key} = {value}")).expect(3, f"training.{key}: ", "than")
 
 
 @pytest.mark.parametrize("value", ["0.0", "-1.0", "1e9", "inf"])
 def test_time_to_wait_out_of_range_is_refused(trial: Trial, value: str) -> None:
-    text = edited("join_seconds = 0.5", f"join_seconds = {value}")
-    trial.reads(text).refuses(3, "limits.join_seconds: ")
+    text = edited_config("join_seconds = 0.5", f"join_seconds = {value}")
+    trial.reads(text).expect(3, "limits.join_seconds: ")
 
 
 @pytest.mark.parametrize("value", ["inf", "nan"])
 def test_no_number_anywhere_may_be_infinite(trial: Trial, value: str) -> None:
-    text = edited("[limits]", f"[unlearning.fedora]\nproximal = {value}\n[limits]")
-    trial.reads(text).refuses(3, "unlearning.fedora.proximal: ", "finite number")
+    text = edited_config("[limits]", f"[unlearning.fedora]\nproximal = {value}\n[limits]")
+    trial.reads(text).expect(3, "unlearning.fedora.proximal: ", "finite number")
 
 
 def test_batch_of_more_rows_than_there_are_is_refused_with_the_data(trial: Trial) -> None:
-    said = trial.reads(edited("batch = 16", "batch = 41"))
-    said.refuses(4, "training.batch = 41 is more than the 40 rows", "hint: choose a batch from 1")
-    trial.reads(edited("batch = 16", "batch = 40")).refuses(6, "no process listens")
+    result = trial.reads(edited_config("batch = 16", "batch = 41"))
+    result.expect(4, "training.batch = 41 is more than the 40 rows", "hint: choose a batch from 1")
+    trial.reads(edited_config("batch = 16", "batch = 40")).expect(6, "no process listens")
 
 
 def test_all_problems_of_a_file_are_told_together_and_no_more_than_twenty(trial: Trial) -> None:
-    text = edited("epochs = 2", "epochs = 0\nbatsch = 4").replace('"localhost:1"', '"localhost"')
-    said = trial.reads(text).refuses(3, "training.epochs", "training.batsch", "settings.shop.hub")
-    assert said.count("trial.toml: ") == 3
+    text = edited_config("epochs = 2", "epochs = 0\nbatsch = 4").replace(
+        '"localhost:1"', '"localhost"'
+    )
+    result = trial.reads(text).expect(3, "training.epochs", "training.batsch", "settings.shop.hub")
+    assert result.count("trial.toml: ") == 3
     many = "\n".join(f"wrong{at} = 1" for at in range(30))
-    assert trial.reads(edited("epochs = 2", many)).refuses(3).count("unknown key") == 20
+    assert trial.reads(edited_config("epochs = 2", many)).expect(3).count("unknown key") == 20
 
 
 # --- parties ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('role = "passive"', 'role = "active"', "one active party and at least one passive party; "
          "active parties here: bank, shop"),
         ('role = "active"', 'role = "passive"\nwidth = 2', "active parties here: none"),
-        ("[parties.shop]", '[parties."The Shop"]', "'The Shop' is not a valid name; a name is a lower-case"),
+        ("[parties.shop]", '[parties."The Shop"]',
+         "'The Shop' is not a valid name; a name is a lower-case"),
         ('role = "passive"', 'role = "pasive"', "parties.shop.role: ", ),
     ],
     ids=["two active", "none", "name", "role"],
 )  # fmt: skip
 def test_parties_that_are_no_federation_are_refused(
-    trial: Trial, old: str, new: str, told: str
+    trial: Trial, old: str, new: str, message: str
 ) -> None:
-    trial.reads(edited(old, new)).refuses(3, told)
+    trial.reads(edited_config(old, new)).expect(3, message)
 
 
 def test_own_name_that_is_no_party_is_refused_with_the_parties(trial: Trial) -> None:
-    trial.start("passive", "shoop").refuses(
+    trial.start("passive", "shoop").expect(
         3, "no party 'shoop'", "hint: the parties are bank, shop"
     )
 
 
 def test_settings_of_no_party_are_refused_with_the_parties(trial: Trial) -> None:
     text = (AGREEMENT + SETTINGS).replace("settings.shop", "settings.shp")
-    trial.reads(text).refuses(3, "[settings.shp] is no party; the parties are bank, shop")
+    trial.reads(text).expect(3, "[settings.shp] is no party; the parties are bank, shop")
 
 
 @pytest.mark.parametrize(
@@ -266,8 +286,8 @@ def test_settings_of_no_party_are_refused_with_the_parties(trial: Trial) -> None
 def test_settings_of_the_other_role_are_refused(
     trial: Trial, name: str, role: str, old: str, new: str
 ) -> None:
-    trial.write(edited(old, new))
-    trial.start(role, name).refuses(
+    trial.write(edited_config(old, new))
+    trial.start(role, name).expect(
         3, f"in the settings of {name}, which is {role}", "hint: only the"
     )
 
@@ -295,14 +315,14 @@ ADDRESSES = {
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_address_that_is_none_is_refused_in_the_settings(trial: Trial, address: str) -> None:
-    text = edited('"localhost:1"', json.dumps(address))
-    trial.reads(text).refuses(3, f"settings.shop.hub: {_start(address)}", ADDRESSES[address])
+    text = edited_config('"localhost:1"', json.dumps(address))
+    trial.reads(text).expect(3, f"settings.shop.hub: {_start(address)}", ADDRESSES[address])
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_address_that_is_none_is_refused_on_the_command_line(trial: Trial, address: str) -> None:
-    said = trial.start("passive", SPOKE, "--hub", address)
-    said.refuses(2, "--hub: ", ADDRESSES[address], "hint: --hub HOST:PORT")
+    result = trial.start("passive", SPOKE, "--hub", address)
+    result.expect(2, "--hub: ", ADDRESSES[address], "hint: give --hub HOST:PORT")
 
 
 def _start(address: str) -> str:
@@ -321,11 +341,11 @@ def _start(address: str) -> str:
     ],
 )
 def test_secret_in_the_config_is_refused_and_not_repeated(trial: Trial, line: str) -> None:
-    said = trial.reads(edited("[settings.shop]", f"[settings.shop]\n{line}"))
-    assert "file" in said.refuses(3, "settings.shop." + line.partition(" ")[0])
+    result = trial.reads(edited_config("[settings.shop]", f"[settings.shop]\n{line}"))
+    assert "file" in result.expect(3, "settings.shop." + line.partition(" ")[0])
 
 
 @pytest.mark.parametrize("table", ["[he]\ndegree = 1024", "[ckks]\ndepth = 1", "[homomorphic]"])
 def test_homomorphic_encryption_is_refused_with_the_honest_reason(trial: Trial, table: str) -> None:
-    said = trial.reads(edited("[limits]", f"{table}\n[limits]"))
-    said.refuses(3, "the vertical mode has no homomorphic encryption", "TLS protects")
+    result = trial.reads(edited_config("[limits]", f"{table}\n[limits]"))
+    result.expect(3, "the vertical mode has no homomorphic encryption", "TLS protects")

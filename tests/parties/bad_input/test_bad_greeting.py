@@ -1,4 +1,4 @@
-"""Greetings that end in a refusal: agreements, versions, clocks, signatures, older processes."""
+"""Handshakes that fail: agreements, versions, clocks, signatures, older processes."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from door import greeting
+from command_trial import failed_handshake
 from handshake_parties import PLAN, PartyVariant, meeting, party, scripted_channel
 
 from parties.common.errors import exit_code
@@ -45,7 +45,7 @@ VARIANTS: dict[str, Any] = {
     "unlearning.fedora.iterations": 9,
     "unlearning.fedora.primal_step": 0.2,
     "unlearning.fedora.proximal": 0.01,
-    "unlearning.fedora.anneal.rise": 0.2,
+    "unlearning.fedora.anneal.warmup": 0.2,
     "unlearning.fine_tune.epochs": 3,
     "unlearning.ascent.clip": 2.0,
     "limits.step_seconds": 6.0,
@@ -55,7 +55,7 @@ VARIANTS: dict[str, Any] = {
 
 
 def variant(place: str, value: Any) -> PartyVariant:
-    """A party whose agreement differs in one setting, and is legal all the same."""
+    """A party with a legal agreement that differs in one setting."""
     plan = json.loads(json.dumps(PLAN))
     *tables, last = place.split(".")
     table = plan
@@ -66,12 +66,12 @@ def variant(place: str, value: Any) -> PartyVariant:
 
 
 def refused_at_both(
-    keys: Path, folder: Path, transport: str, spoke: PartyVariant, *told: str
+    keys: Path, folder: Path, transport: str, spoke: PartyVariant, *message: str
 ) -> None:
-    with greeting(transport, keys, folder, spoke=spoke) as sides:
+    with failed_handshake(transport, keys, folder, spoke=spoke) as sides:
         for code, words in sides:
             assert code == 6
-            for word in told:
+            for word in message:
                 assert word in words
 
 
@@ -85,13 +85,13 @@ def test_agreement_that_differs_in_one_setting_is_refused_by_its_name(
 ) -> None:
     differing: Mapping[str, Any] = {place: VARIANTS[place]}
     for field, value in differing.items():
-        told = f"the agreements differ: {field} is "
-        refused_at_both(keys, tmp_path, "memory", variant(field, value), told)
+        message = f"the agreements differ: {field} is "
+        refused_at_both(keys, tmp_path, "memory", variant(field, value), message)
 
 
 def test_cut_dimension_that_differs_is_refused_over_the_wire(keys: Path, tmp_path: Path) -> None:
-    told = "parties.shop.width is 2 at bank and 3 at shop"
-    refused_at_both(keys, tmp_path, "grpc", variant("parties.shop.width", 3), told)
+    message = "parties.shop.width is 2 at bank and 3 at shop"
+    refused_at_both(keys, tmp_path, "grpc", variant("parties.shop.width", 3), message)
 
 
 @pytest.mark.parametrize("versions", [(3, 4), (0, 1)], ids=["too new", "too old"])
@@ -99,7 +99,7 @@ def test_protocol_of_another_version_is_refused_with_both_ranges(
     keys: Path, tmp_path: Path, versions: tuple[int, int]
 ) -> None:
     hub, shop = party(keys, HUB, []), party(keys, SPOKE, [])
-    told = f"shop supports protocol versions {versions[0]} to {versions[1]}, bank version 2"
+    message = f"shop supports protocol versions {versions[0]} to {versions[1]}, bank version 2"
     with meeting("grpc", hub, keys, tmp_path) as at, ThreadPoolExecutor(1) as pool:
         leading = pool.submit(accept_spokes, hub, at.port)
         channel = scripted_channel(at.connect(SPOKE), Side.SPOKE, shop)
@@ -108,11 +108,11 @@ def test_protocol_of_another_version_is_refused_with_both_ranges(
             agreement=shop.canonical_agreement, clock=shop.now().timestamp(), software="vfl 0",
         )  # fmt: skip
         channel.send(hello)
-        with pytest.raises(Aborted, match=told) as theirs:
+        with pytest.raises(Aborted, match=message) as theirs:
             channel.receive(5)
         ours = leading.exception(5)
     assert isinstance(ours, Exception)
-    assert told in str(ours)
+    assert message in str(ours)
     assert (exit_code(ours), exit_code(theirs.value)) == (6, 6)
 
 
@@ -120,7 +120,7 @@ def test_protocol_of_another_version_is_refused_with_both_ranges(
 def test_clocks_too_far_apart_are_refused_at_both_with_the_distance(
     keys: Path, tmp_path: Path, shift: float
 ) -> None:
-    with greeting("grpc", keys, tmp_path, spoke=PartyVariant(shift=shift)) as sides:
+    with failed_handshake("grpc", keys, tmp_path, spoke=PartyVariant(shift=shift)) as sides:
         for code, words in sides:
             assert code == 5
             assert re.search(r"the clocks of bank and shop are 30[12] s apart, more than 30", words)
@@ -163,5 +163,5 @@ def test_older_start_of_a_party_is_sent_away_and_the_others_still_join(
         join_hub(party(keys, "hospital", []), lambda: at.connect("hospital"))
         channel = leading.result(5)[0].channels[SPOKE]
     assert channel.incarnation == 7
-    (told,) = [event["text"] for event in events if event["event"] == "warning"]
-    assert "start 6 of shop" in told
+    (message,) = [event["text"] for event in events if event["event"] == "warning"]
+    assert "start 6 of shop" in message

@@ -1,14 +1,14 @@
-"""Noise that cannot be meant: refused at the door, by name, with what is legal instead."""
+"""Wrong settings of privacy noise: refused with the key and the legal range."""
 
 from pathlib import Path
 
 import pytest
-from door import Trial, edited, made
+from command_trial import Trial, edited_config, make_trial
 
 
 @pytest.fixture
 def trial(tmp_path: Path, keys: Path) -> Trial:
-    return made(tmp_path, keys)
+    return make_trial(tmp_path, keys)
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,12 @@ def trial(tmp_path: Path, keys: Path) -> Trial:
     ],
 )
 def test_differential_privacy_is_refused_with_the_honest_reason(trial: Trial, table: str) -> None:
-    said = trial.reads(edited("[limits]", f"{table}\n[limits]"))
-    said.refuses(3, "no setting of differential privacy", "other modes have no (ε, δ)")
+    result = trial.reads(edited_config("[limits]", f"{table}\n[limits]"))
+    result.expect(3, "no setting of differential privacy", "other modes have no (ε, δ)")
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "message"),
     [
         ("embed_once = {}", "'privacy.embed_once.noise_multiplier' is missing"),
         ("embed_once = { noise_multiplier = 0.0 }", "greater than or equal to 0.05"),
@@ -46,5 +46,5 @@ def test_differential_privacy_is_refused_with_the_honest_reason(trial: Trial, ta
         ),
     ],
 )
-def test_noise_that_cannot_be_meant_is_refused(trial: Trial, table: str, told: str) -> None:
-    trial.reads(edited("[limits]", f"[privacy]\n{table}\n[limits]")).refuses(3, told)
+def test_noise_that_cannot_be_meant_is_refused(trial: Trial, table: str, message: str) -> None:
+    trial.reads(edited_config("[limits]", f"[privacy]\n{table}\n[limits]")).expect(3, message)

@@ -1,4 +1,4 @@
-"""Bad Parquet files and databases through the command line, and that good ones are taken."""
+"""Parquet files and databases through the command line: good ones are read, bad ones refused."""
 
 import sqlite3
 from contextlib import closing
@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from data_desk import CANARY, NOT_REFUSED, NUMBER, Desk, certify
+from data_trial import CANARY, NOT_REFUSED, NUMBER, DataTrial, certify
 
 COLUMNS = {"id": [f"{CANARY}{row}" for row in range(20)], "x": list(range(20))}
 COLUMNS["y"] = ["no", "yes"] * 10
@@ -31,50 +31,50 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, keys: Path) -> Desk:
+def trial(tmp_path: Path, keys: Path) -> DataTrial:
     pq.write_table(pa.table(COLUMNS), tmp_path / "bank.parquet")
     with closing(sqlite3.connect(tmp_path / "bank.db")) as database:
         database.execute("CREATE TABLE people (id, x, y)")
         rows = zip(*COLUMNS.values(), strict=True)
         database.executemany("INSERT INTO people VALUES (?, ?, ?)", rows)
         database.commit()
-    return Desk(tmp_path, keys)
+    return DataTrial(tmp_path, keys)
 
 
-def bank(desk: Desk, settings: str, code: int, *words: str) -> str:
-    return desk.party("active", "bank", settings, code, words)
+def bank(trial: DataTrial, settings: str, code: int, *words: str) -> str:
+    return trial.party("active", "bank", settings, code, words)
 
 
-def test_sound_parquet_file_and_database_are_taken(desk: Desk) -> None:
-    bank(desk, PARQUET, NOT_REFUSED)
-    bank(desk, SQL + 'url = "sqlite:///bank.db"', NOT_REFUSED)
+def test_sound_parquet_file_and_database_are_taken(trial: DataTrial) -> None:
+    bank(trial, PARQUET, NOT_REFUSED)
+    bank(trial, SQL + 'url = "sqlite:///bank.db"', NOT_REFUSED)
 
 
-def test_column_of_no_use(desk: Desk) -> None:
+def test_column_of_no_use(trial: DataTrial) -> None:
     lists = pa.table({**COLUMNS, "z": [[NUMBER]] * 20})
-    pq.write_table(lists, desk.folder / "bank.parquet")
-    bank(desk, PARQUET, 4, "column 'z' (numeric) of bank.parquet is list<", "leave other columns")
+    pq.write_table(lists, trial.folder / "bank.parquet")
+    bank(trial, PARQUET, 4, "column 'z' (numeric) of bank.parquet is list<", "leave other columns")
 
 
-def test_ids_that_are_floating_numbers(desk: Desk) -> None:
+def test_ids_that_are_floating_numbers(trial: DataTrial) -> None:
     ids = [float(NUMBER) + row for row in range(20)]
-    pq.write_table(pa.table({**COLUMNS, "id": ids}), desk.folder / "bank.parquet")
-    bank(desk, PARQUET, 4, "column 'id' (id) of bank.parquet is double", "whole numbers")
+    pq.write_table(pa.table({**COLUMNS, "id": ids}), trial.folder / "bank.parquet")
+    bank(trial, PARQUET, 4, "column 'id' (id) of bank.parquet is double", "whole numbers")
 
 
-def test_duplicate_ids_of_a_database(desk: Desk) -> None:
-    with closing(sqlite3.connect(desk.folder / "bank.db")) as database:
+def test_duplicate_ids_of_a_database(trial: DataTrial) -> None:
+    with closing(sqlite3.connect(trial.folder / "bank.db")) as database:
         database.execute("INSERT INTO people SELECT * FROM people LIMIT 1")
         database.commit()
     settings = SQL + 'url = "sqlite:///bank.db"'
-    bank(desk, settings, 4, "1 duplicate IDs: table people row 0 and table people row 20")
-    bank(desk, settings + '\ndedupe = "first"', NOT_REFUSED)
+    bank(trial, settings, 4, "1 duplicate IDs: table people row 0 and table people row 20")
+    bank(trial, settings + '\ndedupe = "first"', NOT_REFUSED)
 
 
-def test_password_in_the_settings(desk: Desk) -> None:
+def test_password_in_the_settings(trial: DataTrial) -> None:
     for url in (f"postgresql://u:{CANARY}@h/d", f"postgresql://u@h/d?password={CANARY}"):
         bank(
-            desk,
+            trial,
             SQL + f'url = "{url}"',
             3,
             "no password may stand in the party settings",
@@ -82,18 +82,18 @@ def test_password_in_the_settings(desk: Desk) -> None:
         )
 
 
-def test_url_that_others_may_read(desk: Desk) -> None:
-    (desk.folder / "url").write_text(f"postgresql://u:{CANARY}@h/d")
-    (desk.folder / "url").chmod(0o644)
-    bank(desk, SQL + 'url_file = "url"', 4, "may be read by others", "chmod 600")
+def test_url_that_others_may_read(trial: DataTrial) -> None:
+    (trial.folder / "url").write_text(f"postgresql://u:{CANARY}@h/d")
+    (trial.folder / "url").chmod(0o644)
+    bank(trial, SQL + 'url_file = "url"', 4, "is readable by other users", "chmod 600")
 
 
-def test_database_without_id_columns(desk: Desk) -> None:
+def test_database_without_id_columns(trial: DataTrial) -> None:
     settings = SQL.replace('{columns = ["id"]}', '"row"') + 'url = "sqlite:///bank.db"'
-    bank(desk, settings, 3, "rows of a database have no order")
+    bank(trial, settings, 3, "rows of a database have no order")
 
 
-def test_query_that_the_database_refuses(desk: Desk) -> None:
+def test_query_that_the_database_refuses(trial: DataTrial) -> None:
     settings = SQL.replace('table = "people"', f'query = "SELECT {CANARY[:6]}_{NUMBER}"')
-    said = bank(desk, settings + 'url = "sqlite:///bank.db"', 4, "the result of query")
-    assert "the database answers OperationalError" in said
+    result = bank(trial, settings + 'url = "sqlite:///bank.db"', 4, "the result of query")
+    assert "database error: OperationalError" in result

@@ -1,4 +1,4 @@
-"""Who may not come in at the hub's port, and how little a refused visitor learns."""
+"""Connections that the hub refuses, and what the refused side learns."""
 
 import os
 import re
@@ -16,9 +16,9 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from handshake_parties import party
-from door import ROOT, edited, made
+from command_trial import ROOT, edited_config, make_trial
 from forge import Authority, Leaf, authority, write
+from handshake_parties import party
 from message_examples import end_of
 
 from parties.vertical.setup import admit_passive_party
@@ -82,7 +82,7 @@ def test_twelve_refused_visitors_cannot_tell_why(
     keys: Path, tmp_path: Path, root: Authority
 ) -> None:
     pins = {SPOKE: [fingerprint(read_keyring(keys, SPOKE).identity.certificate)]}
-    told = []
+    messages = []
     with hub(keys, pins=pins) as (server, address):
         for folder, name, reason in visitors(keys, tmp_path, root):
             started = monotonic()
@@ -92,9 +92,9 @@ def test_twelve_refused_visitors_cannot_tell_why(
             ticket = re.search(r"\(ticket ([0-9a-f]{8})\)", theirs)
             assert ticket is not None
             assert ticket[0] in ours
-            told.append(theirs.replace(ticket[1], ""))
-    assert len(told) == 12
-    assert set(told) == {"the hub refused this party's certificate (ticket )"}
+            messages.append(theirs.replace(ticket[1], ""))
+    assert len(messages) == 12
+    assert set(messages) == {"the hub refused this party's certificate (ticket )"}
 
 
 def test_hub_of_another_authority_is_refused_and_not_dialled_again(
@@ -103,14 +103,14 @@ def test_hub_of_another_authority_is_refused_and_not_dialled_again(
     make_authority(tmp_path / "other", "trial")  # the same names, another key
     issue_certificate(tmp_path / "other", "trial", HUB)
     with listening(read_keyring(tmp_path / "other", HUB)) as (_, address):
-        said = made(tmp_path, keys).start("passive", SPOKE, "--hub", address)
-    said.refuses(5, f"the certificate at {address} is not that of bank", "the same ca.pem?")
+        result = make_trial(tmp_path, keys).start("passive", SPOKE, "--hub", address)
+    result.expect(5, f"the certificate at {address} is not that of bank", "the same ca.pem")
 
 
 def test_other_party_in_the_place_of_the_hub_is_refused(keys: Path, tmp_path: Path) -> None:
     with listening(read_keyring(keys, "hospital")) as (_, address):
-        said = made(tmp_path, keys).start("passive", SPOKE, "--hub", address)
-    said.refuses(5, "is not that of bank: Hostname mismatch", "hint: is it the right address")
+        result = make_trial(tmp_path, keys).start("passive", SPOKE, "--hub", address)
+    result.expect(5, "is not that of bank: Hostname mismatch", "hint: check the address")
 
 
 def test_visitor_of_another_authority_is_refused_before_its_name_is_read(
@@ -130,7 +130,7 @@ def test_visitor_of_another_authority_is_refused_before_its_name_is_read(
 
 def test_key_denied_while_the_hub_runs_is_refused_from_then_on(keys: Path, tmp_path: Path) -> None:
     path = tmp_path / "denied.txt"
-    path.write_text("# nobody yet\n")
+    path.write_text("# no key yet\n")
     pin = fingerprint(read_keyring(keys, SPOKE).identity.certificate)
     with hub(keys, denied_file=DenyList(path)) as (server, address):
         line = dial_hub(address, read_keyring(keys, SPOKE), HUB)
@@ -139,9 +139,9 @@ def test_key_denied_while_the_hub_runs_is_refused_from_then_on(keys: Path, tmp_p
         fresh = path.with_suffix(".new")
         fresh.write_text(f"{pin}\n")
         fresh.replace(path)
-        told = ""
-        while "revoked" not in told:  # the hub may still hold the first line for a moment
-            told, _ = visit(server, address, keys)
+        message = ""
+        while "is denied" not in message:  # the hub may still hold the first line for a moment
+            message, _ = visit(server, address, keys)
         path.unlink()
         assert "cannot read the deny list" in visit(server, address, keys)[0]
 
@@ -160,9 +160,9 @@ def test_denied_keys_are_known_at_any_moment(keys: Path, tmp_path: Path) -> None
 def test_older_and_unencrypted_dialling_is_refused_and_the_hub_lives(
     keys: Path, tmp_path: Path, port: int
 ) -> None:
-    """What a real process says to it: nothing but the one line about the stranger it could name."""
-    trial = made(tmp_path, keys)
-    trial.write(edited("join_seconds = 0.5", "join_seconds = 40.0"))
+    """The output of a real process is one warning, about the party that it could name."""
+    trial = make_trial(tmp_path, keys)
+    trial.write(edited_config("join_seconds = 0.5", "join_seconds = 40.0"))
     words = trial.words("active", HUB, "--hub", f"127.0.0.1:{port}", "--format", "json")
     running = subprocess.Popen(
         [sys.executable, "-m", "parties", *words], cwd=ROOT, stdout=subprocess.PIPE,
@@ -172,29 +172,29 @@ def test_older_and_unencrypted_dialling_is_refused_and_the_hub_lives(
     reader = Thread(target=lambda: [lines.put(line) for line in running.stdout or ()], daemon=True)
     reader.start()
     try:
-        said = until(lines, "waiting for the others")
+        result = until(lines, "waiting for the others")
         for attempt in (no_certificate, tls_1_2, plaintext, web_browser, noise):
             attempt(port, keys)
             assert running.poll() is None
         line = dial_hub(f"127.0.0.1:{port}", read_keyring(keys, "stranger"), HUB)
         assert isinstance(end_of(line), IdentityError)
         line.cut()
-        said += until(lines, "refused a connection")
+        result += until(lines, "refused a connection")
         assert running.poll() is None
     finally:
         running.terminate()
         _, errors = running.communicate(timeout=20)
     assert errors == ""
-    warnings = [line for line in said if '"warning"' in line and "pins no keys" not in line]
+    warnings = [line for line in result if '"warning"' in line and "pins no keys" not in line]
     assert len(warnings) == 1
     assert "stranger is no passive party" in warnings[0]
 
 
 def until(lines: "Queue[str]", words: str) -> list[str]:
-    said = [lines.get(timeout=60)]
-    while words not in said[-1]:
-        said.append(lines.get(timeout=60))
-    return said
+    result = [lines.get(timeout=60)]
+    while words not in result[-1]:
+        result.append(lines.get(timeout=60))
+    return result
 
 
 def context(keys: Path, *, certificate: bool = True) -> ssl.SSLContext:

@@ -1,18 +1,18 @@
-"""Twenty secrets planted where failures happen: none is in any output, with --debug either."""
+"""Twenty secrets in places where failures happen: no output repeats one, even with --debug."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_trial import CANARIES, CommandResult, Trial, command, edited_config, make_trial
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from door import CANARIES, Said, Trial, command, edited, made
 
-Plant = Callable[[Trial, str], list[str]]  # plants, and says which options that takes
+Plant = Callable[[Trial, str], list[str]]  # plants a canary, and returns options for the command
 
 
 def data(text: str) -> Plant:
-    """In the shop's own rows; ``*`` stands for the canary."""
+    """Put the canary into the shop's rows, at each ``*``."""
 
     def plant(trial: Trial, canary: str) -> list[str]:
         (trial.folder / "shop.csv").write_text(text.replace("*", canary))
@@ -22,7 +22,7 @@ def data(text: str) -> Plant:
 
 
 def labels(text: str) -> Plant:
-    """In the bank's rows, and the bank starts."""
+    """Put the canary into the bank's rows, and start the bank."""
 
     def plant(trial: Trial, canary: str) -> list[str]:
         (trial.folder / "bank.csv").write_text(text.replace("*", canary))
@@ -32,17 +32,17 @@ def labels(text: str) -> Plant:
 
 
 def config(old: str, new: str) -> Plant:
-    """In the config."""
+    """Put the canary into the config."""
 
     def plant(trial: Trial, canary: str) -> list[str]:
-        trial.write(edited(old, new.replace("*", canary)))
+        trial.write(edited_config(old, new.replace("*", canary)))
         return []
 
     return plant
 
 
 def words(*given: str) -> Plant:
-    """On the command line."""
+    """Put the canary on the command line."""
     return lambda _, canary: [word.replace("*", canary) for word in given]
 
 
@@ -71,7 +71,7 @@ def _with_key(trial: Trial, text: str) -> list[str]:
 
 def denied(trial: Trial, canary: str) -> list[str]:
     (trial.folder / "denied.txt").write_text(canary)
-    trial.write(edited("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
+    trial.write(edited_config("[settings.shop]", '[settings.shop]\ndenied_file = "denied.txt"'))
     return []
 
 
@@ -106,8 +106,8 @@ PLANTS: dict[str, tuple[Plant, int]] = {
 @pytest.mark.parametrize("number", range(len(PLANTS)), ids=list(PLANTS))
 def test_planted_secret_appears_nowhere(tmp_path: Path, keys: Path, number: int, form: str) -> None:
     plant, code = list(PLANTS.values())[number]
-    trial = made(tmp_path, keys)
-    started(trial, plant(trial, CANARIES[number]), form).refuses(code)
+    trial = make_trial(tmp_path, keys)
+    started(trial, plant(trial, CANARIES[number]), form).expect(code)
     written = [path.read_text() for path in (tmp_path / "runs").rglob("*") if path.is_file()]
     assert not any(CANARIES[number] in text for text in written)
 
@@ -116,7 +116,7 @@ def test_planted_secret_appears_nowhere(tmp_path: Path, keys: Path, number: int,
 def test_words_of_a_library_are_not_repeated(
     tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    """What it quotes may be an ID or a password; kind and place are shown, cause by cause."""
+    """A library may quote an ID or a password; only class and place of each error are shown."""
 
     def fail(*_: object, **__: object) -> None:
         try:
@@ -125,13 +125,15 @@ def test_words_of_a_library_are_not_repeated(
             raise ValueError(f"{CANARIES[-1]} again") from error
 
     monkeypatch.setattr("parties.vertical.setup.read_holding", fail)
-    said = started(made(tmp_path, keys), [], form)
-    said.refuses(1, "unexpected ValueError at test_canaries.py", "KeyError: 16 characters, not sho")
+    result = started(make_trial(tmp_path, keys), [], form)
+    result.expect(
+        1, "unexpected ValueError at test_canaries.py", "KeyError: 16 characters, not sho"
+    )
     assert len(PLANTS) + 1 == len(CANARIES) == 20
 
 
-def started(trial: Trial, more: list[str], form: str) -> Said:
-    """The party starts with these options in the place of the usual ones."""
+def started(trial: Trial, more: list[str], form: str) -> CommandResult:
+    """Start the party; the options ``more`` replace the usual ones."""
     options = dict(batched(trial.words())) | dict(batched(more))
     flat = [part for option in options.items() for part in option]
     return command("vfl-party", *flat, "--debug", "--format", form)

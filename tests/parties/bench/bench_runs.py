@@ -1,4 +1,4 @@
-"""A list of tiny experiments, and results made by hand."""
+"""A list of small experiments, and results with given figures, for the benchmark tests."""
 
 from pathlib import Path
 
@@ -74,7 +74,7 @@ variants = ["bad"]
 
 
 def write_list(folder: Path) -> Path:
-    """The list and its config in ``folder``."""
+    """Write the list and its config to ``folder`` and return the path of the list."""
     (folder / "tiny.toml").write_text(TINY)
     path = folder / "list.toml"
     path.write_text(LIST)
@@ -82,7 +82,7 @@ def write_list(folder: Path) -> Path:
 
 
 def by_hand(figures: dict[tuple[str, TableRow], dict[str, list[float]]]) -> Results:
-    """Results of these figures; the place in a list is the seed."""
+    """Return results with these figures; the index in a list is the seed."""
     found = Results()
     for (experiment, row), measures in figures.items():
         seeds = found.found.setdefault((experiment, row.variant, row.method), {})

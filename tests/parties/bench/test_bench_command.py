@@ -1,4 +1,4 @@
-"""``vfl bench fedora``: what it lists, what it refuses, and how it ends."""
+"""Tests of ``vfl bench fedora``: the list of runs, refused options, and exit codes."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def test_list_shows_runs_and_makes_none(tmp_path: Path) -> None:
     result = bench(tmp_path, "--list")
     assert result.exit_code == 0
     assert "missing  works: good, seed 1" in result.output
-    assert "3 runs, 3 of them different, 0 there" in result.output
+    assert "3 runs, 3 of them different, 0 done" in result.output
     assert not (tmp_path / "out").exists()
 
 
@@ -30,8 +30,8 @@ def test_a_run_whose_figures_stand_in_the_docs_is_not_made_again(tmp_path: Path)
     stored = {digest: {"title": "x", "sources": "a", "seconds": 1.0, "values": {}}}
     (tmp_path / "docs" / "fedora" / "runs.json").write_text(json.dumps(stored))
     result = bench(tmp_path, "--list")
-    assert f"{digest}  there" in result.output
-    assert "3 runs, 3 of them different, 1 there" in result.output
+    assert f"{digest}  done" in result.output
+    assert "3 runs, 3 of them different, 1 done" in result.output
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""R7 to R10 and R13 of figures made by hand: all hold, and each fails alone; what diverged is 0."""
+"""Tests of the verdicts R7 to R10 and R13 on given figures: all hold, and each fails alone."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ SOUND["MNIST, FedForget"] = {
 
 
 def judged(changed: tuple[str, str, str, float] | None = None, seeds: int = 3) -> dict[str, bool]:
-    """Whether each verdict on R7 to R10 and R13 holds, by its title."""
+    """Return whether each verdict on R7 to R10 and R13 holds, by title."""
     found: dict[tuple[str, str, str], dict[int, dict[str, float]]] = {}
     for place, methods in SOUND.items():
         for name, values in methods.items():

@@ -1,4 +1,4 @@
-"""What is read from metrics: figures, rounds and payloads, by numbers worked out by hand."""
+"""Tests of the extraction from metrics records: figures, rounds and payloads by hand."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -96,7 +96,7 @@ def test_rounds(tmp_path: Path, name: str, facts: dict[str, Any], count: float |
 
 
 def test_payload_of_fedora_by_hand(tmp_path: Path) -> None:
-    """Two iterations with 25 rows of D_u; 3 sub-steps each of 16 rows, the epoch being 75 rows.
+    """Two iterations with 25 rows of D_u and 3 sub-steps of 16 rows each; an epoch has 75 rows.
 
     Sub-steps 1 to 6 see 16, 16, 16, 16, 11, 16 rows: 91. Rows both ways: 2 · (2 · 25 + 91) = 282.
     Two looks at 10 validation rows, one way: 20. Each row is 4 numbers of 4 bytes.

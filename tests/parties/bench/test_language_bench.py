@@ -1,4 +1,4 @@
-"""``vfl bench language``: its list, the paper's numbers, and what runs made by hand amount to."""
+"""Tests of ``vfl bench language``: experiments, the paper's numbers, and verdicts by hand."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_the_papers_cells_all_stand_in_rows_that_there_are() -> None:
 
 
 def test_what_a_gpu_runs_fits_into_the_papers_80_gb(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server and one client beside one another, by the estimate."""
+    """Return the estimated memory of the server and one client together."""
     shapes = paper_configs()
     monkeypatch.setattr(needed, "base_config", lambda _, base: shapes[base.name])
     made = [each for each in runs(gpu=True) if each.gpu and each.variant == "FedAvg"]
@@ -115,7 +115,7 @@ def test_a_model_that_diverged_has_no_utility() -> None:
     assert (found["original"]["mu"], found["npo"]["mu"]) == (0.5, 0.0)
 
 
-def test_harvest_has_the_tables_words_and_one_retrain() -> None:
+def test_extracted_figures_have_the_measures_and_one_retrain() -> None:
     said = metrics(
         {
             "original": {"model_utility": 0.5},

@@ -1,4 +1,4 @@
-"""R11 and R12 of runs made by hand: each tolerance holds, and fails where it must."""
+"""Tests of the verdicts R11 and R12 on given figures: each tolerance holds or fails."""
 
 import pytest
 

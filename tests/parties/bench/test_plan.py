@@ -1,4 +1,4 @@
-"""From a list to runs: seeds, poisoned twins, digests."""
+"""Tests of planned runs: seeds, poisoned runs, digests."""
 
 from pathlib import Path
 

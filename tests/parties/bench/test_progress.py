@@ -1,4 +1,4 @@
-"""The board: what it believes about the time that is left, and what it says off a terminal."""
+"""Tests of the progress display: the estimate of the remaining time, and its printed lines."""
 
 from io import StringIO
 from pathlib import Path
@@ -13,7 +13,7 @@ from parties.experiments.bench.runner import BenchProgress, RunStatus, remaining
 
 
 def test_remaining_time_is_by_kind_and_over_workers() -> None:
-    """Two of a kind of 4 s on average, one of a new kind at the mean of all (6 s): 14 s for two."""
+    """Two runs of 4 s each and a new kind at the mean of all kinds (6 s): 14 s, for two workers."""
     durations = {"a": [3.0, 5.0], "b": [10.0]}
     assert remaining_seconds(durations, ["a", "a", "new"], workers=2) == pytest.approx(7.0)
     assert remaining_seconds({}, ["a"], workers=2) is None
@@ -30,6 +30,6 @@ def test_failures_are_named_once_and_kept(tmp_path: Path) -> None:
         board.show(RunStatus(wanted[2], "failed", 1.0, "exit code 4: no \x1b[2Jrows"))
     assert board.failed == ["fails: bad, seed 0: exit code 4: no \\x1b[2Jrows"]
     said = out.getvalue().splitlines()
-    assert said[0] == "waits: works: good, seed 0 is under way in another command"
+    assert said[0] == "waits: another command executes works: good, seed 0"
     assert said[1] == "1/3  works: good, seed 0  about 2 min left"
     assert said[2].startswith("failed: fails: bad, seed 0")

@@ -1,4 +1,4 @@
-"""The scheduler with real runs: several at a time, kept when finished, named when failed."""
+"""Tests of the scheduler with real runs: parallel, kept when finished, named when failed."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Tables from figures made by hand: spread, gap to the right Retrain, the paper, Markdown."""
+"""Tests of the tables on given figures: spread, gap to Retrain, paper numbers, Markdown."""
 
 import json
 from dataclasses import replace

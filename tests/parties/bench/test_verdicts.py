@@ -1,4 +1,4 @@
-"""Verdicts by hand-computed figures: gaps, orderings, trends, and the word for a reference row."""
+"""Tests of the verdicts on given figures: gaps, orderings, trends, and results by row."""
 
 import pytest
 from bench.bench_runs import by_hand

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from desk import SECRET, Desk, refused
+from party_folder import SECRET, PartyFolder, expect_failure
 
 from configs.party_settings import VerticalPartySettings
 from configs.schema import validate_table
@@ -12,19 +12,19 @@ from parties.doctor.source import data_files
 from tests.conftest import HUB, SPOKE
 
 
-def test_data_that_is_absent_is_refused(desk: Desk) -> None:
-    (desk.folder / "bank.csv").unlink()
-    refused(desk, HUB, 4, "give its folder with --data DIR")
+def test_data_that_is_absent_is_refused(party_folder: PartyFolder) -> None:
+    (party_folder.folder / "bank.csv").unlink()
+    expect_failure(party_folder, HUB, 4, "give its folder with --data DIR")
 
 
-def test_a_folder_in_place_of_data_is_refused(desk: Desk) -> None:
-    (desk.folder / "bank.csv").unlink()
-    (desk.folder / "bank.csv").mkdir()
-    refused(desk, HUB, 4, "is not a regular file")
+def test_a_folder_in_place_of_data_is_refused(party_folder: PartyFolder) -> None:
+    (party_folder.folder / "bank.csv").unlink()
+    (party_folder.folder / "bank.csv").mkdir()
+    expect_failure(party_folder, HUB, 4, "is not a regular file")
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "is empty"),
         (b"who,age,bought\n1,2,no\n", "has no column 'id' (id)"),
@@ -34,43 +34,45 @@ def test_a_folder_in_place_of_data_is_refused(desk: Desk) -> None:
         (b"\n\n", "has no records"),
     ],
 )
-def test_a_bad_beginning_is_refused(desk: Desk, content: bytes, told: str) -> None:
-    (desk.folder / "bank.csv").write_bytes(content)
-    found = desk.findings(HUB)
-    assert told in found["data"]["message"]
+def test_a_bad_beginning_is_refused(
+    party_folder: PartyFolder, content: bytes, message: str
+) -> None:
+    (party_folder.folder / "bank.csv").write_bytes(content)
+    found = party_folder.findings(HUB)
+    assert message in found["data"]["message"]
     assert found["data"]["exit"] == found["result"]["exit"] == 4
 
 
-def test_labels_at_a_passive_party_are_refused(desk: Desk) -> None:
-    desk.settings(SPOKE, data='label = "age"')
-    refused(desk, SPOKE, 4, "labels at a passive party")
+def test_labels_at_a_passive_party_are_refused(party_folder: PartyFolder) -> None:
+    party_folder.settings(SPOKE, data='label = "age"')
+    expect_failure(party_folder, SPOKE, 4, "labels at a passive party")
 
 
-def test_an_active_party_without_labels_is_refused(desk: Desk) -> None:
-    desk.settings(HUB, data="numeric = []")
-    refused(desk, HUB, 4, "has no labels")
+def test_an_active_party_without_labels_is_refused(party_folder: PartyFolder) -> None:
+    party_folder.settings(HUB, data="numeric = []")
+    expect_failure(party_folder, HUB, 4, "has no labels")
 
 
-def test_a_request_without_its_file_is_refused(desk: Desk) -> None:
-    desk.agreed[HUB] = '[[unlearn]]\nname = "some"'
-    refused(desk, HUB, 4, "request 'some' names no classes")
+def test_a_request_without_its_file_is_refused(party_folder: PartyFolder) -> None:
+    party_folder.agreed[HUB] = '[[unlearn]]\nname = "some"'
+    expect_failure(party_folder, HUB, 4, "request 'some' names no classes")
 
 
 @pytest.mark.parametrize(("party", "code"), [(HUB, 8), (SPOKE, 0)])
 def test_more_rows_than_a_hardened_leader_may_ask_for_are_seen(
-    desk: Desk, party: str, code: int
+    party_folder: PartyFolder, party: str, code: int
 ) -> None:
-    desk.agreed[SPOKE] += '[psi]\nsecurity = "hardened"\nqueries = 19'
-    found = desk.findings(party, "--data-full")
+    party_folder.agreed[SPOKE] += '[psi]\nsecurity = "hardened"\nqueries = 19'
+    found = party_folder.findings(party, "--data-full")
     assert found["all rows"]["exit"] == code
     assert ("20 rows; psi.queries is 19" in found["all rows"]["message"]) == (party == HUB)
 
 
-def test_only_a_full_reading_finds_a_duplicate_id(desk: Desk) -> None:
-    with (desk.folder / "bank.csv").open("a") as file:
+def test_only_a_full_reading_finds_a_duplicate_id(party_folder: PartyFolder) -> None:
+    with (party_folder.folder / "bank.csv").open("a") as file:
         file.write(f"{SECRET},1,no\n")
-    assert desk.ask(HUB).exit_code == 0
-    refused(desk, HUB, 4, "1 duplicate IDs", "--data-full")
+    assert party_folder.run_doctor(HUB).exit_code == 0
+    expect_failure(party_folder, HUB, 4, "1 duplicate IDs", "--data-full")
 
 
 def test_every_batch_and_the_folder_of_images_are_looked_at(tmp_path: Path) -> None:

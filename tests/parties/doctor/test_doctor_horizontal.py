@@ -59,8 +59,8 @@ def test_a_client_s_rows_are_read_as_a_run_reads_them(wood: Wood) -> None:
         result, found = visit(wood, "ash", "--data-full")
     assert result.exit_code == 0, result.output
     assert found["connection to the hub"][0]["state"] == "ok"
-    told = f"{len(client_data.train)} for training, {len(client_data.test)} for tests"
-    assert found["all rows"][0]["message"].startswith(told)
+    message = f"{len(client_data.train)} for training, {len(client_data.test)} for tests"
+    assert found["all rows"][0]["message"].startswith(message)
     assert (
         found["request"][0]["message"]
         == f"'half' unlearns {round(len(client_data.train) / 2)} rows of ash"

@@ -59,15 +59,15 @@ def test_a_server_s_base_model_port_and_memory_are_looked_at(folder: Path) -> No
 def test_a_benchmark_that_the_settings_do_not_name_is_told_before_the_run(folder: Path) -> None:
     result, found = visit(folder, "server", "--set", 'evaluation.benchmark="tofu"')
     assert result.exit_code == 3
-    said = "evaluation.benchmark is 'tofu', and the settings of server do not name its files"
-    assert [(each["message"], each["exit"]) for each in found["benchmark"]] == [(said, 3)]
+    message = "evaluation.benchmark is 'tofu', and the settings of server do not name its files"
+    assert [(each["message"], each["exit"]) for each in found["benchmark"]] == [(message, 3)]
 
 
 def test_a_client_s_texts_are_read_as_a_run_reads_them(folder: Path) -> None:
     _, found = visit(folder, "ash", "--data-full", "--hub", "127.0.0.1:1")
     assert found["memory"][0]["message"].startswith("training at a client needs about 0.")
-    said = found["all texts"][0]["message"]
-    assert said == "20 texts of ash, 5 of them flagged for unlearning; 0 public texts"
+    message = found["all texts"][0]["message"]
+    assert message == "20 texts of ash, 5 of them flagged for unlearning; 0 public texts"
     assert found["connection to the hub"][0]["state"] == "fail", "no process listens"
 
 

@@ -4,30 +4,32 @@ import resource
 from pathlib import Path
 
 import pytest
-from desk import Desk
+from party_folder import PartyFolder
 
 from parties.doctor import machine
 from tests.conftest import HUB, SPOKE
 
 
-def test_a_module_other_than_agreed_is_refused(desk: Desk) -> None:
-    desk.agreed[SPOKE] = f'bottom = {{ kind = "module", source = "sha256:{"0" * 64}" }}'
-    desk.settings(SPOKE, top='module = "torch.nn:Linear"')
-    found = desk.findings(SPOKE)["module"]
+def test_a_module_other_than_agreed_is_refused(party_folder: PartyFolder) -> None:
+    party_folder.agreed[SPOKE] = f'bottom = {{ kind = "module", source = "sha256:{"0" * 64}" }}'
+    party_folder.settings(SPOKE, top='module = "torch.nn:Linear"')
+    found = party_folder.findings(SPOKE)["module"]
     assert found["exit"] == 3
     assert "the agreement has" in found["message"]
 
 
-def test_more_threads_than_cores_are_seen(desk: Desk) -> None:
-    desk.settings(HUB, top="threads = 1000")
-    assert "1000 threads on" in desk.findings(HUB)["threads"]["message"]
+def test_more_threads_than_cores_are_seen(party_folder: PartyFolder) -> None:
+    party_folder.settings(HUB, top="threads = 1000")
+    assert "1000 threads on" in party_folder.findings(HUB)["threads"]["message"]
 
 
-def test_a_gpu_that_is_not_there_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_not_there_is_seen(
+    party_folder: PartyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert desk.findings(HUB)["device"]["message"] == "main memory"
-    desk.settings(HUB, top='device = "cuda"')
-    found = desk.findings(HUB)["device"]
+    assert party_folder.findings(HUB)["device"]["message"] == "main memory"
+    party_folder.settings(HUB, top='device = "cuda"')
+    found = party_folder.findings(HUB)["device"]
     assert found["exit"] == 3
     assert "sees 0 CUDA devices here" in found["message"]
 
@@ -40,11 +42,11 @@ def test_memory_of_a_backbone_is_that_of_its_parameters(name: str) -> None:
     assert machine._BACKBONES[name] == pytest.approx(built, rel=0.02)
 
 
-def test_another_torch_than_in_the_last_run_is_seen(desk: Desk) -> None:
-    state = desk.folder / "runs" / "trial" / HUB
+def test_another_torch_than_in_the_last_run_is_seen(party_folder: PartyFolder) -> None:
+    state = party_folder.folder / "runs" / "trial" / HUB
     state.mkdir(parents=True)
     (state / "manifest.json").write_text('{"torch": "1.0", "threads": 3}')
-    found = desk.findings(HUB)
+    found = party_folder.findings(HUB)
     assert "used torch 1.0" in found["versions"]["message"]
     assert found["threads"]["state"] == "warning"
 
@@ -54,9 +56,11 @@ def test_few_open_files_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.state.value for each in machine.check_open_files()] == ["warning"]
 
 
-def test_less_memory_than_a_run_takes_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_less_memory_than_a_run_takes_is_seen(
+    party_folder: PartyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(machine, "_memory", lambda: 500 << 20)
-    found = desk.findings(HUB)["memory"]
+    found = party_folder.findings(HUB)["memory"]
     assert found["state"] == "warning"
     assert "of 0.5 GB" in found["message"]
 

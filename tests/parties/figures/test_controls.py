@@ -1,4 +1,4 @@
-"""Positive controls: models that the suite must catch, and a second Retrain that it must not."""
+"""Positive controls: models that the metrics must flag, and a Retrain that they must not flag."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def labels() -> dict[str, torch.Tensor]:
 
 
 def model(name: str, seed: int, remembers: tuple[str, ...] = ("retained",)) -> MethodOutcome:
-    """Outputs that lean to the truth, more on what was learned."""
+    """Outputs that are closer to the true labels on rows that the model was trained on."""
     generator = torch.Generator().manual_seed(seed)
     logits = {}
     for part, truth in labels().items():
@@ -32,7 +32,7 @@ def model(name: str, seed: int, remembers: tuple[str, ...] = ("retained",)) -> M
 
 
 def uniform() -> MethodOutcome:
-    """Retrain's outputs, but none at all on D_u: over-forgotten."""
+    """Retrain's outputs, but uniform ones on D_u: over-forgotten."""
     found = model("uniform", 50)
     return MethodOutcome(
         "uniform",

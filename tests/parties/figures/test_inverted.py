@@ -1,4 +1,4 @@
-"""The inversion of one party's change: a step on one row gives the row away."""
+"""The reconstruction attack on one party's change: a step on one row reveals the row."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What remains of forgotten rows: found before the purge, in memory and in files; not after."""
+"""Residues of forgotten rows: found before the purge, in memory and in files, and not after it."""
 
 from pathlib import Path
 

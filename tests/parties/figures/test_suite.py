@@ -1,4 +1,4 @@
-"""The suite in whole runs: every figure beside Retrain, and the expensive ones when asked for."""
+"""All metrics in whole runs: each beside Retrain, and the expensive ones if they are configured."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Trials with the halves of a federation: one party's exchanged, distances, shadows, relearning."""
+"""Extra audits: exchanged parties, parameter distances, shadow models, relearning."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The trigger of a backdoor: planted at one party, in the agreed rows, and nowhere else."""
+"""The trigger of a backdoor audit: planted at one party, in the agreed rows, and nowhere else."""
 
 import json
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_levels_are_percentiles_of_the_training_rows() -> None:
 
 def test_columns_that_are_not_there_are_refused() -> None:
     holding = Holding(ids=[], in_test=np.empty(0, bool), images=np.zeros((1, 1, 2, 2), np.float32))
-    with pytest.raises(DataError, match="backdoor's columns are x, z"):
+    with pytest.raises(DataError, match=r"backdoor\.columns are x, z"):
         make_trigger(BackdoorSettings(**PLAN | {"columns": ("x", "z")}), holding, NONE, NONE)
 
 
@@ -93,16 +93,16 @@ def test_only_the_planting_party_stamps_and_only_the_agreed_rows(tmp_path: Path)
 
 def test_a_party_without_a_backdoor_refuses_to_stamp(tmp_path: Path) -> None:
     with open_split_model(tmp_path, unlearn=[ASK]) as (leading, _):
-        leading._move(vfl_pb2.TRAIN)
+        leading._move_to(vfl_pb2.TRAIN)
         with pytest.raises(ProtocolError):
             leading._hub.ask("left", 0.3, vfl_pb2.PlantTrigger(), leading.rows.train[:2])
 
 
 def test_rows_that_are_not_for_training_are_not_stamped(tmp_path: Path) -> None:
     with open_split_model(tmp_path, unlearn=[ASK]) as (leading, answerers):
-        with pytest.raises(RemoteProtocolError, match="not for training"):
+        with pytest.raises(RemoteProtocolError, match="not training rows"):
             answerers["right"]._state.plant_trigger(leading.rows.test[:2])
-        with pytest.raises(RemoteProtocolError, match="no backdoor here"):
+        with pytest.raises(RemoteProtocolError, match="a party that plants none"):
             answerers["left"]._state.plant_trigger(leading.rows.train[:2])
 
 
@@ -117,7 +117,7 @@ def test_rows_of_the_target_alone_leave_nothing_to_poison(tmp_path: Path) -> Non
         ({"backdoor": PLAN | {"party": "hub"}}, "planted by a passive party"),
         ({"backdoor": PLAN | {"target": "d"}}, "names class 'd'"),
         ({"backdoor": PLAN | {"columns": ["x"]}}, "two different columns"),
-        ({"canaries": 3}, "one of them a run"),
+        ({"canaries": 3}, "remove one of them"),
     ],
 )
 def test_a_backdoor_that_cannot_be_is_refused(change, told) -> None:

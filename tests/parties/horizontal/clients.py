@@ -24,7 +24,7 @@ from parties.horizontal.simulation.simulated_data import SimulationSource
 from parties.horizontal.simulation.simulated_rows import read_row_clients
 
 CLIENTS = [f"client-{number}" for number in range(5)]
-LESSON = LocalTask(stream="train", batch=16, learning_rate=0.1)
+LOCAL_TASK = LocalTask(stream="train", batch=16, learning_rate=0.1)
 
 
 @cache
@@ -42,7 +42,7 @@ def fresh(stream: str) -> Tensor:
     return parameters_to_vector(network(stream).parameters()).detach()
 
 
-def learners(share: float | None = 0.4, forgotten: int = 0) -> dict[str, NetworkClientTask]:
+def client_tasks(share: float | None = 0.4, forgotten: int = 0) -> dict[str, NetworkClientTask]:
     """The clients; the first must forget its first so many rows."""
     rows = digits()
     labels = rows.labels.numpy()
@@ -63,8 +63,8 @@ def learners(share: float | None = 0.4, forgotten: int = 0) -> dict[str, Network
 @cache
 def trained(share: float | None = 0.4, rounds: int = 15) -> Tensor:
     members = [Member(name) for name in CLIENTS]
-    cohort = LocalCohort(learners(share))
-    round_plan = RoundPlan(LESSON, rounds)
+    cohort = LocalCohort(client_tasks(share))
+    round_plan = RoundPlan(LOCAL_TASK, rounds)
     return run_rounds(cohort, fresh("original"), members, round_plan, lambda *_: None)
 
 
@@ -73,7 +73,7 @@ def context(
 ) -> UnlearningContext:
     """The first client leaves."""
     return UnlearningContext(
-        cohort=LocalCohort(learners(share)),
+        cohort=LocalCohort(client_tasks(share)),
         original=trained(share),
         leaving=[Member(CLIENTS[0])],
         remaining=[Member(name) for name in CLIENTS[1:]],
@@ -90,7 +90,7 @@ def accuracy(model: Tensor, whom: list[str], share: float | None = 0.4) -> float
     right = rows = 0
     with torch.no_grad():
         for name in whom:
-            taught = learners(share)[name].client_data.train
+            taught = client_tasks(share)[name].client_data.train
             right += int((net(taught.inputs).argmax(1) == taught.labels).sum())
             rows += len(taught)
     return right / rows
@@ -98,7 +98,7 @@ def accuracy(model: Tensor, whom: list[str], share: float | None = 0.4) -> float
 
 def loss(model: Tensor, name: str) -> float:
     """Mean cross entropy on one client's training rows."""
-    found = learners()[name].evaluate("learn", model)
+    found = client_tasks()[name].evaluate("learn", model)
     return found.loss / found.rows
 
 

@@ -46,7 +46,7 @@ listen = "127.0.0.1:7709"
 data = { kind = "sklearn", name = "digits", label = true }
 """
 MASKS = '[aggregation]\nkind = "masks"\n\n[unlearning]\nmethod = "fine-tune"\n\n'
-LESSON = LocalTask(stream="one", batch=16, learning_rate=0.1)
+LOCAL_TASK = LocalTask(stream="one", batch=16, learning_rate=0.1)
 MEMBERS = [Member(name) for name in CLIENTS]
 
 
@@ -89,7 +89,7 @@ def cohort(
         for name in config.agreement.spokes:
             pool.submit(run_client, party_of(ready, name, []), partial(connect, name))
         door = Admission(server, port)
-        manner = CohortSettings(0.5, 10.0, least, keepers=keepers, rejoin=10.0)
+        manner = CohortSettings(0.5, 10.0, least, key_holders=keepers, rejoin_timeout=10.0)
         spokes, channels = config.agreement.spokes, door.open()
         found = HubCohort(spokes, channels, door.arrivals, manner, told.append)
         try:

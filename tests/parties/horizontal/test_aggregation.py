@@ -35,7 +35,7 @@ def agreement(**sums: object) -> HorizontalAgreement:
     ],
 )
 def test_the_record_says_who_could_see_more(sums: dict[str, object], told: str) -> None:
-    assert told in aggregation_claim(agreement(**sums))["promise"]
+    assert told in aggregation_claim(agreement(**sums))["claim"]
 
 
 def test_the_record_names_the_key_holders() -> None:
@@ -50,5 +50,5 @@ def test_the_record_names_the_key_holders() -> None:
 def test_the_record_says_that_sfu_shows_rows(method: str, rows: bool) -> None:
     asked = {"unlearn": [{"name": "one", "client": "client-0"}], "unlearning": {"method": method}}
     text = json.dumps(agreement().model_dump(mode="json") | asked)
-    found = horizontal_aggregation_claim(HorizontalAgreement.model_validate_json(text))["promise"]
-    assert ("rows of those who stay" in found) is rows
+    found = horizontal_aggregation_claim(HorizontalAgreement.model_validate_json(text))["claim"]
+    assert ("rows of the remaining clients" in found) is rows

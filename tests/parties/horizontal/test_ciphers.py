@@ -12,7 +12,7 @@ import torch
 from clients import CLIENTS
 from five_clients import (
     CONFIG,
-    LESSON,
+    LOCAL_TASK,
     MEMBERS,
     Dies,
     cohort,
@@ -53,7 +53,7 @@ def all_keepers(tmp_path_factory: pytest.TempPathFactory) -> Ready:
 
 @pytest.fixture(scope="module")
 def two_keepers(tmp_path_factory: pytest.TempPathFactory) -> Ready:
-    return ciphered(tmp_path_factory.mktemp("two"), 'keepers = ["client-1", "client-3"]')
+    return ciphered(tmp_path_factory.mktemp("two"), 'key_holders = ["client-1", "client-3"]')
 
 
 def slots(ready: Ready) -> Slots:
@@ -81,15 +81,17 @@ def test_the_mean_is_the_same_and_nobody_is_seen_alone(
 ) -> None:
     ready, told = request.getfixturevalue(holders), list[str]()
     with cohort(ready, told, untouched, 3, keepers(ready)) as remote:
-        found = remote.mean_update(MEMBERS, LESSON, slots(ready))
-        again = remote.mean_update(MEMBERS, LESSON, slots(ready))
-        with pytest.raises(PolicyError, match="nobody sees a single update"):
-            next(remote.updates(MEMBERS, LESSON, slots(ready)))
-        with pytest.raises(PolicyError, match="2 clients are there"):
-            remote.mean_update(MEMBERS[:2], LESSON, slots(ready))
-        with pytest.raises(Diverged, match=r"the update of client-0, .* fits into no sum"):
-            remote.mean_update(MEMBERS, replace(LESSON, learning_rate=1e38), slots(ready))
-    wanted = local(ready).mean_update(MEMBERS, LESSON, slots(ready))
+        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots(ready))
+        again = remote.mean_update(MEMBERS, LOCAL_TASK, slots(ready))
+        with pytest.raises(PolicyError, match="single updates are hidden"):
+            next(remote.updates(MEMBERS, LOCAL_TASK, slots(ready)))
+        with pytest.raises(PolicyError, match="2 clients are connected"):
+            remote.mean_update(MEMBERS[:2], LOCAL_TASK, slots(ready))
+        with pytest.raises(
+            Diverged, match=r"the update of client-0, .* exceeds the range of secure"
+        ):
+            remote.mean_update(MEMBERS, replace(LOCAL_TASK, learning_rate=1e38), slots(ready))
+    wanted = local(ready).mean_update(MEMBERS, LOCAL_TASK, slots(ready))
     assert torch.allclose(found.delta, wanted.delta, atol=2e-7, rtol=0)
     assert torch.equal(found.delta, again.delta)
     assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss, abs=1e-5))
@@ -107,9 +109,9 @@ def test_who_dies_in_a_sum_costs_its_own_part(all_keepers: Ready, who: str, fram
     """
     told: list[str] = []
     with cohort(all_keepers, told, dying(told, who, frames), 3, ()) as remote:
-        found = remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
+        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots(all_keepers))
     there = [each for each in MEMBERS if each not in found.absent]
-    wanted = local(all_keepers).mean_update(there, LESSON, slots(all_keepers))
+    wanted = local(all_keepers).mean_update(there, LOCAL_TASK, slots(all_keepers))
     assert {each.client for each in found.absent} <= {who}
     assert any(f"{who} is left out" in each for each in told)
     assert torch.allclose(found.delta, wanted.delta, atol=2e-7, rtol=0)
@@ -122,25 +124,25 @@ def test_one_keeper_that_is_left_opens_nothing(two_keepers: Ready) -> None:
     tap = dying(told, "client-3", 4)
     with (
         cohort(two_keepers, told, tap, 3, keepers(two_keepers)) as remote,
-        pytest.raises(PolicyError, match="1 keepers of its key opened it, 2 are needed"),
+        pytest.raises(PolicyError, match="1 key holders decrypted the sum, and 2 are needed"),
     ):
-        remote.mean_update(MEMBERS, LESSON, slots(two_keepers))
+        remote.mean_update(MEMBERS, LOCAL_TASK, slots(two_keepers))
 
 
 def test_without_two_keepers_no_sum_begins(two_keepers: Ready) -> None:
     others = [each for each in MEMBERS if each.client != "client-1"]
     with (
         cohort(two_keepers, [], untouched, 3, keepers(two_keepers)) as remote,
-        pytest.raises(PolicyError, match="4 clients are there, 1 of them keepers of the key"),
+        pytest.raises(PolicyError, match="4 clients are connected, 1 of them key holders"),
     ):
-        remote.mean_update(others, LESSON, slots(two_keepers))
+        remote.mean_update(others, LOCAL_TASK, slots(two_keepers))
 
 
 def test_a_server_that_leaves_the_encryption_out_learns_nothing(all_keepers: Ready) -> None:
     told: list[str] = []
     with cohort(all_keepers, told, untouched) as remote:
-        assert not dict(remote.updates(MEMBERS[:1], LESSON, slots(all_keepers)))
-    assert any("asks for a single update" in each for each in told)
+        assert not dict(remote.updates(MEMBERS[:1], LOCAL_TASK, slots(all_keepers)))
+    assert any("requests a single update" in each for each in told)
 
 
 def test_a_server_that_asks_for_masks_in_place_of_ciphertexts_learns_nothing(
@@ -149,9 +151,9 @@ def test_a_server_that_asks_for_masks_in_place_of_ciphertexts_learns_nothing(
     told: list[str] = []
     with (
         cohort(all_keepers, told, untouched, 3) as remote,
-        pytest.raises(PolicyError, match="clients are there"),
+        pytest.raises(PolicyError, match="clients are connected"),
     ):
-        remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
+        remote.mean_update(MEMBERS, LOCAL_TASK, slots(all_keepers))
 
 
 def test_a_sum_that_the_server_changed_is_opened_by_nobody(
@@ -168,9 +170,9 @@ def test_a_sum_that_the_server_changed_is_opened_by_nobody(
     told: list[str] = []
     with (
         cohort(all_keepers, told, untouched, 3, ()) as remote,
-        pytest.raises(PolicyError, match="0 keepers of its key opened it, 2 are needed"),
+        pytest.raises(PolicyError, match="0 key holders decrypted the sum, and 2 are needed"),
     ):
-        remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
+        remote.mean_update(MEMBERS, LOCAL_TASK, slots(all_keepers))
     assert any("the tags are not those of a sum" in each for each in told)
 
 
@@ -182,12 +184,14 @@ def test_keepers_that_open_one_sum_to_different_numbers_are_named(
     def lying(self: CkksClient, *given: object) -> ckks.Numbers:
         return opened(self, *given) + (self._name == "client-1")  # type: ignore[arg-type]
 
-    monkeypatch.setattr(CkksClient, "opened", lying)
+    monkeypatch.setattr(CkksClient, "decrypt_sum", lying)
     with (
         cohort(all_keepers, [], untouched, 3, ()) as remote,
-        pytest.raises(PolicyError, match="client-0 and client-1 open one sum to different numbers"),
+        pytest.raises(
+            PolicyError, match="client-0 and client-1 decrypt the same sum to different numbers"
+        ),
     ):
-        remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
+        remote.mean_update(MEMBERS, LOCAL_TASK, slots(all_keepers))
 
 
 def test_ciphertexts_of_another_length_cost_their_own_part(
@@ -199,12 +203,12 @@ def test_ciphertexts_of_another_length_cost_their_own_part(
         said = encrypted(self, numbers)
         return said[:-1] if self._name == "client-2" else said
 
-    monkeypatch.setattr(CkksClient, "encrypted", short)
+    monkeypatch.setattr(CkksClient, "encrypt", short)
     told: list[str] = []
     with cohort(all_keepers, told, untouched, 3, ()) as remote:
-        found = remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
+        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots(all_keepers))
     assert found.absent == (Member("client-2"),)
-    assert any("no ciphertexts of this sum: a truncated ciphertext" in each for each in told)
+    assert any("sent wrong ciphertexts: a truncated ciphertext" in each for each in told)
 
 
 def test_a_key_with_its_secret_part_in_the_open_is_refused(
@@ -219,17 +223,17 @@ def test_a_key_with_its_secret_part_in_the_open_is_refused(
 
     told: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(CkksClient, "make", open_handed)
+        patch.setattr(CkksClient, "make_key", open_handed)
         with (
             cohort(all_keepers, told, untouched, 3, ()) as remote,
-            pytest.raises(PolicyError, match="2 clients are there"),
+            pytest.raises(PolicyError, match="2 clients are connected"),
         ):
-            remote.mean_update(MEMBERS, LESSON, slots(all_keepers))
-    assert sum("a context with a secret key where none may be" in each for each in told) == 3
+            remote.mean_update(MEMBERS, LOCAL_TASK, slots(all_keepers))
+    assert sum("the context has a secret key, and must have none" in each for each in told) == 3
 
 
 def test_a_whole_run_of_ciphertexts_unlearns_and_says_who_could_see_more(tmp_path: Path) -> None:
-    ready = ciphered(tmp_path, 'keepers = ["client-1", "client-3"]')
+    ready = ciphered(tmp_path, 'key_holders = ["client-1", "client-3"]')
     plan = ready[0].agreement
     short = plan.unlearning.model_copy(update={"fine_tune": StageSettings(rounds=1)})
     plan = plan.model_copy(
@@ -245,6 +249,6 @@ def test_a_whole_run_of_ciphertexts_unlearns_and_says_who_could_see_more(tmp_pat
     assert published == [metrics]
     said = metrics["run"]["aggregation"]
     assert (said["kind"], said["key_holders"]) == ("ckks", ["client-1", "client-3"])
-    assert "any one of the keepers that gives it the key" in said["promise"]
+    assert "any one of the key holders that gives it the key" in said["claim"]
     (request,) = metrics["requests"]
     assert [each["name"] for each in request["methods"]] == ["original", "fine-tune", "retrain"]

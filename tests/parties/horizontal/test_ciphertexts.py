@@ -12,6 +12,8 @@ from parties.horizontal.secure.encryption import ckks
 from parties.horizontal.secure.encryption.ckks import MODULI, SCALE, SLOTS, CkksError
 from parties.horizontal.secure.encryption.server import CkksServer
 
+OTHER, OTHER_CONTEXT = "no ciphertext of the agreed parameters", "the context has other parameters"
+
 
 def context(degree: int = 8192, moduli: Sequence[int] = MODULI) -> tenseal.Context:
     return tenseal.context(
@@ -31,21 +33,27 @@ def cipher(within: tenseal.Context, scale: float = SCALE, size: int = SLOTS) -> 
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda _: b"", "0 ciphertexts; there must be 1"),
-        (lambda _: bytes(4), "a ciphertext of 0 bytes"),
-        (lambda _: b"\xff\xff\xff\xff", "a ciphertext of 4294967295 bytes"),
+        (lambda _: b"", "0 ciphertexts, expected 1"),
+        (lambda _: bytes(4), "a ciphertext has 0 bytes"),
+        (lambda _: b"\xff\xff\xff\xff", "a ciphertext has 4294967295 bytes"),
         (lambda _: b"\1", "a truncated ciphertext"),
         (lambda good: good[:-1], "a truncated ciphertext"),
         (lambda good: good[: len(good) // 2], "a truncated ciphertext"),
-        (lambda good: ckks.join_ciphertexts([good[4:-50]]), "no ciphertext of the agreed parameters"),
-        (lambda good: ckks.join_ciphertexts([b"noise" * 40]), "no ciphertext of the agreed parameters"),
-        (lambda good: good + good, "2 ciphertexts; there must be 1"),
-        (lambda _: cipher(context(8192, (60, 50))), "no ciphertext of the agreed parameters"),
-        (lambda _: cipher(context(8192, (50, 50, 60))), "a ciphertext of 2"),
+        (lambda good: ckks.join_ciphertexts([good[4:-50]]), OTHER),
+        (lambda good: ckks.join_ciphertexts([b"noise" * 40]), OTHER),
+        (lambda good: good + good, "2 ciphertexts, expected 1"),
+        (lambda _: cipher(context(8192, (60, 50))), OTHER),
+        (lambda _: cipher(context(8192, (50, 50, 60))), "a ciphertext has 2"),
         (lambda _: cipher(context(4096, (54, 54)), size=9), "no ciphertext of the agreed par"),
-        (lambda _: cipher(ckks.load_public_context(public()), scale=2.0**23), "of the shape (2, 1, 8192, "),
-        (lambda _: cipher(ckks.load_public_context(public()), size=9), "a ciphertext of 9 numbers"),
-        (lambda _: ckks.join_ciphertexts([public()]), "a ciphertext of 2"),
+        (
+            lambda _: cipher(ckks.load_public_context(public()), scale=2.0**23),
+            "has the shape (2, 1, 8192, ",
+        ),
+        (
+            lambda _: cipher(ckks.load_public_context(public()), size=9),
+            "a ciphertext has 9 numbers",
+        ),
+        (lambda _: ckks.join_ciphertexts([public()]), "a ciphertext has 2"),
     ],
 )  # fmt: skip
 def test_what_is_no_ciphertext_of_the_sum_is_refused(make, told: str) -> None:  # type: ignore[no-untyped-def]
@@ -63,7 +71,7 @@ def test_a_ciphertext_of_another_key_is_refused_once_it_is_opened() -> None:
     ours, other = ckks.make_keys(), ckks.make_keys()
     rows = np.zeros((1, SLOTS), np.int64)
     said = ckks.encrypt(ckks.load_public_context(other.public), rows)
-    with pytest.raises(CkksError, match="another key, or it was changed"):
+    with pytest.raises(CkksError, match="another one, or the sum was changed"):
         ckks.decrypt(ckks.load_secret_context(ours.secret), said, 1)
 
 
@@ -74,15 +82,15 @@ def with_secret() -> bytes:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (lambda: b"", "a context of 0 bytes"),
+        (lambda: b"", "the context has 0 bytes"),
         (lambda: public()[:-9], "no context of CKKS"),
         (lambda: b"noise" * 9, "no context of CKKS"),
-        (lambda: bytes(2**20), "a context of 1048576 bytes"),
-        (lambda: ckks.make_keys().secret, "a context with a secret key where none may be"),
-        (with_secret, "a context of"),
-        (lambda: ckks._said(context()), "a context without a public key"),
-        (lambda: ckks._said(context(8192, (60, 50)), public=True), "a context of other parameters"),
-        (lambda: ckks._said(context(4096, (54, 54)), public=True), "a context of other parameters"),
+        (lambda: bytes(2**20), "the context has 1048576 bytes"),
+        (lambda: ckks.make_keys().secret, "the context has a secret key, and must have none"),
+        (with_secret, "the context has"),
+        (lambda: ckks._serialise(context()), "the context has no public key"),
+        (lambda: ckks._serialise(context(8192, (60, 50)), public=True), OTHER_CONTEXT),
+        (lambda: ckks._serialise(context(4096, (54, 54)), public=True), OTHER_CONTEXT),
     ],
 )  # fmt: skip
 def test_what_is_no_public_key_of_the_agreed_parameters_is_refused(data, told: str) -> None:  # type: ignore[no-untyped-def]
@@ -91,7 +99,7 @@ def test_what_is_no_public_key_of_the_agreed_parameters_is_refused(data, told: s
 
 
 def test_a_public_context_is_no_secret_one() -> None:
-    with pytest.raises(CkksError, match="without a secret key where one must be"):
+    with pytest.raises(CkksError, match="the context has no secret key"):
         ckks.load_secret_context(public())
 
 

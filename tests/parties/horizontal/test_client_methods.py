@@ -9,7 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from clients import CLIENTS, LESSON, accuracy, context, fresh, learners, loss, network, trained
+from clients import (
+    CLIENTS,
+    LOCAL_TASK,
+    accuracy,
+    client_tasks,
+    context,
+    fresh,
+    loss,
+    network,
+    trained,
+)
 from local_cohort import LocalCohort
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -43,7 +53,7 @@ class Asked(LocalCohort):
     """Notes who was asked what."""
 
     def __init__(self, share: float | None = 0.4) -> None:
-        super().__init__(learners(share))
+        super().__init__(client_tasks(share))
         self.asked: list[tuple[list[str], LocalTask, Slots]] = []
 
     @property
@@ -58,7 +68,7 @@ class Asked(LocalCohort):
 
 
 def round_plan(rounds: int, rate: float = 0.05, aim: Aim = "fit", **more: float) -> RoundPlan:
-    task = replace(LESSON, stream=f"{aim} {rounds}", learning_rate=rate, aim=aim, **more)  # type: ignore[arg-type]
+    task = replace(LOCAL_TASK, stream=f"{aim} {rounds}", learning_rate=rate, aim=aim, **more)  # type: ignore[arg-type]
     return RoundPlan(task, rounds)
 
 
@@ -156,7 +166,7 @@ def test_a_bad_teacher_teaches_the_leaving_client_alone() -> None:
     method = FedForget(round_plan(1), round_plan(0), round_plan(0), mode="bad_teacher")
     method.run(replace(context([]), cohort=cohort))
     [told] = [task for _, task, _ in cohort.asked if task.aim == "teachers"]
-    assert told.weights == (0.0, 0.245)
+    assert told.teacher_weights == (0.0, 0.245)
     turns: list[RoundRecord] = []
     FedForget(round_plan(10), round_plan(0), round_plan(0), mode="bad_teacher").run(context(turns))
     assert accuracy(turns[-1].model, OWN) < accuracy(trained(), OWN) - 0.1
@@ -177,7 +187,7 @@ def test_mode_guides_the_leaving_client_by_the_degradation_model_s_labels() -> N
     cohort = Asked()
     MoDe(round_plan(1, 0.1), round_plan(1), round_plan(0)).run(replace(context([]), cohort=cohort))
     degrade, guide, _ = cohort.asked
-    taught = LocalCohort(learners()).mean_update(
+    taught = LocalCohort(client_tasks()).mean_update(
         [Member(n) for n in OTHERS], degrade[1], degrade[2]
     )
     assert (degrade[0], guide[0], guide[1].aim) == (OTHERS, OWN, "pseudo-labels")
@@ -220,7 +230,7 @@ def test_fu_pga_takes_all_who_leave_out_and_their_rows_count_as_clients() -> Non
     both = [Member(name) for name in CLIENTS[:2]]
     method = FuPga(round_plan(1), round_plan(0), round_plan(0))
     own = (
-        LocalCohort(learners())
+        LocalCohort(client_tasks())
         .mean_update(both, round_plan(1).task_at(0), {"model": trained()})
         .delta
     )
@@ -228,7 +238,7 @@ def test_fu_pga_takes_all_who_leave_out_and_their_rows_count_as_clients() -> Non
         replace(context([]), leaving=both, remaining=[Member(n) for n in CLIENTS[2:]])
     )
     assert torch.allclose(found, (trained() - own * 2 / 3).float(), atol=1e-6)
-    only = LocalCohort({CLIENTS[0]: learners(forgotten=20)[CLIENTS[0]]})
+    only = LocalCohort({CLIENTS[0]: client_tasks(forgotten=20)[CLIENTS[0]]})
     leaving, staying = ([Member(CLIENTS[0], kind)] for kind in ("forgotten", "retained"))
     part = replace(context([]), cohort=only, leaving=leaving, remaining=staying)  # type: ignore[arg-type]
     assert torch.isfinite(method.run(part)).all()
@@ -236,7 +246,7 @@ def test_fu_pga_takes_all_who_leave_out_and_their_rows_count_as_clients() -> Non
 
 def test_fu_pga_without_anybody_who_stays_asks_nobody() -> None:
     cohort = Asked()
-    with pytest.raises(PolicyError, match="nobody does"):
+    with pytest.raises(PolicyError, match="no client remains"):
         FuPga(round_plan(1), round_plan(1), round_plan(0)).run(
             replace(context([]), cohort=cohort, remaining=[])
         )
@@ -258,7 +268,8 @@ def normalised() -> nn.Module:
 def test_sfu_leaves_the_others_outputs_alone(net: nn.Module) -> None:
     """Those who stay hold three rows each, all of whose inputs are told."""
     clients = {
-        name: NetworkClientTask(name, net, each.client_data, 0) for name, each in learners().items()
+        name: NetworkClientTask(name, net, each.client_data, 0)
+        for name, each in client_tasks().items()
     }
     for name in OTHERS:
         few = clients[name].client_data.train.take(np.arange(3))
@@ -278,9 +289,9 @@ def test_sfu_leaves_the_others_outputs_alone(net: nn.Module) -> None:
 def history(folder: Path, every: int = 1) -> tuple[RoundStore, Tensor]:
     kept = RoundStore(folder, every)
     members = [Member(name) for name in CLIENTS]
-    cohort = LocalCohort(learners())
+    cohort = LocalCohort(client_tasks())
     model = run_rounds(
-        cohort, fresh("original"), members, RoundPlan(LESSON, 15), lambda *_: None, kept
+        cohort, fresh("original"), members, RoundPlan(LOCAL_TASK, 15), lambda *_: None, kept
     )
     return kept, model
 
@@ -323,7 +334,7 @@ def test_fedrecovery_takes_all_who_leave_out_and_its_noise_is_the_server_s(tmp_p
 
 def test_federaser_replays_rounds_in_which_not_all_took_part(tmp_path: Path) -> None:
     kept, members = RoundStore(tmp_path, 1), [Member(name) for name in CLIENTS]
-    plan, cohort = RoundPlan(LESSON, 6, share=0.4), LocalCohort(learners())
+    plan, cohort = RoundPlan(LOCAL_TASK, 6, share=0.4), LocalCohort(client_tasks())
     assert plan.select_members(members, 0) != members
     run_rounds(cohort, fresh("original"), members, plan, lambda *_: None, kept)
     model = FedEraser(round_plan(1), round_plan(0), network()).run(context([], history=kept))
@@ -356,8 +367,10 @@ def test_federaser_takes_no_update_over_that_knows_forgotten_rows(tmp_path: Path
 )
 @pytest.mark.parametrize("there", [0, 2])
 def test_ways_that_look_at_single_clients_need_the_quorum_too(method: Method, there: int) -> None:
-    cohort = LocalCohort(learners(), 0.8, lambda member, _: member.client in CLIENTS[: there + 1])
-    with pytest.raises(PolicyError, match=f"{there} of 4 clients answered"):
+    cohort = LocalCohort(
+        client_tasks(), 0.8, lambda member, _: member.client in CLIENTS[: there + 1]
+    )
+    with pytest.raises(PolicyError, match=f"{there} of 4 clients replied"):
         method.run(replace(context([]), cohort=cohort))
 
 
@@ -365,5 +378,5 @@ def test_ways_that_look_at_single_clients_need_the_quorum_too(method: Method, th
     "method", [FedRecovery(round_plan(0)), FedEraser(round_plan(1), round_plan(0), network())]
 )
 def test_ways_that_need_the_history_say_so(method: Method) -> None:
-    with pytest.raises(PolicyError, match="needs the history of the training"):
+    with pytest.raises(PolicyError, match="needs stored rounds of the training"):
         carried_out(method)

@@ -11,7 +11,7 @@ from parties.horizontal.engine.cohort import Member
 from parties.horizontal.evaluation.outcome import count_conflicts
 from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
 
-LESSON = LocalTask(stream="one", batch=1, learning_rate=0.5)
+LOCAL_TASK = LocalTask(stream="one", batch=1, learning_rate=0.5)
 CHANGES = {"along": [-1.0, 0.0], "across": [0.0, 2.0], "hurt": [1.0, 1.0], "hardly": [1e-8, 1.0]}
 
 
@@ -29,12 +29,12 @@ def test_clients_beyond_a_right_angle_to_what_is_subtracted_are_counted() -> Non
     """d = (1, 0): g = (2, 0) goes along, (-2, -2) against; (-2e-8, -2) within the tolerance."""
     before, after = torch.tensor([3.0, 0.0]), torch.tensor([2.0, 0.0])
     members = [Member(name) for name in CHANGES]
-    found = count_conflicts(Fixed({}), members, LESSON, before, after)
+    found = count_conflicts(Fixed({}), members, LOCAL_TASK, before, after)
     assert found == (1, pytest.approx(1.0))
-    assert count_conflicts(Fixed({}), members, LESSON, after, before)[0] == 1, (
+    assert count_conflicts(Fixed({}), members, LOCAL_TASK, after, before)[0] == 1, (
         "of -d it is the other one"
     )
-    assert count_conflicts(Fixed({}), members, LESSON, before, before) == (0, 0.0)
+    assert count_conflicts(Fixed({}), members, LOCAL_TASK, before, before) == (0, 0.0)
 
 
 def test_the_table_of_conflicts_says_what_they_are() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from clients import CLIENTS, LESSON, accuracy, context, learners, network, trained
+from clients import CLIENTS, LOCAL_TASK, accuracy, client_tasks, context, network, trained
 from local_cohort import LocalCohort
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
@@ -18,8 +18,9 @@ from parties.common.errors import PolicyError
 from parties.horizontal.engine.cohort import Member
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.unlearning_context import RoundRecord, UnlearningContext
-from parties.horizontal.local.data_free import GatedTransfer, train_student
-from parties.horizontal.local.local_task import Aim, DistillationRounds, GatePlan, LocalTask
+from parties.horizontal.local import network_client
+from parties.horizontal.local.data_free import DistillationRounds, GatedTransfer, train_student
+from parties.horizontal.local.local_task import Aim, GatePlan, LocalTask
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import cut_head
 from parties.horizontal.local.personalisation import Personalisation
@@ -30,12 +31,12 @@ from unlearning.horizontal.error_noise import ErrorNoisePlan
 
 OWN, OTHERS, SHAPE = CLIENTS[:1], CLIENTS[1:], (1, 8, 8)
 SHARE = 0.2  # every client's classes are its alone: the first has 0 and 1
-NOISE = ErrorNoisePlan(train=64)
+NOISE = ErrorNoisePlan(rows=64)
 PERSONAL = Personalisation(prefixes=("descriptor",), last=("generator.", "base"), decay=0.001)
 
 
 def round_plan(rounds: int, rate: float, name: str, epochs: int = 1) -> RoundPlan:
-    task = replace(LESSON, stream=name, learning_rate=rate, batch=64, epochs=epochs)
+    task = replace(LOCAL_TASK, stream=name, learning_rate=rate, batch=64, epochs=epochs)
     return RoundPlan(task, rounds)
 
 
@@ -48,12 +49,12 @@ def prompted() -> PromptedNetwork:
     return PromptedNetwork(backbone, head, PromptGenerator())
 
 
-def prompted_scene(turns: list[RoundRecord]) -> UnlearningContext:
+def prompted_context(turns: list[RoundRecord]) -> UnlearningContext:
     """Clients of which only the first has another descriptor than all."""
     net = build_seeded(1, prompted)
     clients = {
         name: NetworkClientTask(name, deepcopy(net), each.client_data, 0, PERSONAL)
-        for name, each in learners(SHARE).items()
+        for name, each in client_tasks(SHARE).items()
     }
     model = parameters_to_vector(net.parameters()).detach()
     with torch.no_grad():
@@ -86,7 +87,7 @@ class Seen(LocalCohort):
     """Notes what is taught to whom, and with what beside the model."""
 
     def __init__(self) -> None:
-        super().__init__(learners(SHARE))
+        super().__init__(client_tasks(SHARE))
         self.asked: list[tuple[Aim, str, tuple[str, ...]]] = []
         self.lessons: list[LocalTask] = []
 
@@ -109,18 +110,16 @@ def test_only_the_leaving_client_makes_errors() -> None:
 def test_noise_bears_the_classes_that_a_client_holds_and_no_row_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from parties.horizontal.local import network_client as learner
-
     taught = []
 
-    def note(pupil, rows, task, slots, seed):  # type: ignore[no-untyped-def]
+    def note(_client_network, rows, _task, _slots, _seed):  # type: ignore[no-untyped-def]
         taught.append(rows)
         raise StopIteration
 
-    monkeypatch.setattr(learner, "learn", note)
-    one = learners(SHARE)[CLIENTS[1]]
+    monkeypatch.setattr(network_client, "train_locally", note)
+    one = client_tasks(SHARE)[CLIENTS[1]]
     one.client_data.train.inputs.fill_(torch.nan)
-    task = replace(LESSON, aim="error-maximising-noise", noise=NOISE)
+    task = replace(LOCAL_TASK, aim="error-maximising-noise", noise=NOISE)
     model = trained(SHARE)
     with pytest.raises(StopIteration):
         one.run_task("learn", task, {"model": model, "teacher": model})
@@ -134,63 +133,65 @@ def test_noise_bears_the_classes_that_a_client_holds_and_no_row_is_read(
 
 @pytest.mark.parametrize("aim", ["error-maximising-noise", "error-minimising-noise"])
 def test_what_is_a_client_s_own_stays_as_it_is_under_noise(aim: Aim) -> None:
-    stage = prompted_scene([])
-    one = stage.cohort._learners[CLIENTS[0]]  # type: ignore[attr-defined]
+    stage = prompted_context([])
+    one = stage.cohort._client_tasks[CLIENTS[0]]  # type: ignore[attr-defined]
     own = one.personal.clone()
     slots = {"model": stage.original, "teacher": stage.original}
-    found = one.run_task("learn", replace(LESSON, aim=aim, noise=NOISE), slots)
+    found = one.run_task("learn", replace(LOCAL_TASK, aim=aim, noise=NOISE), slots)
     assert torch.equal(one.personal, own)
     assert torch.equal(found.personal, own)
     assert found.rows == len(one.client_data.train)
     assert found.delta.any()
 
 
-def transfer(most: float, teacher: nn.Module) -> tuple[nn.Module, float]:
-    learner = network("student")
-    gate = GatePlan(most=most, classes=(0, 1))
-    game = GatedTransfer(learner, teacher, None, list(learner.parameters()), gate)
-    return learner, train_student(
-        game, SHAPE, DistillationRounds(rounds=60, batch=64, learning_rate=3e-3), 0
-    )
+def transfer(threshold: float, teacher: nn.Module) -> tuple[nn.Module, float]:
+    """A student of gated transfer without the classes 0 and 1, and its last loss."""
+    student = network("student")
+    gate = GatePlan(threshold=threshold, classes=(0, 1))
+    objective = GatedTransfer(student, teacher, None, list(student.parameters()), gate)
+    rounds = DistillationRounds(rounds=60, batch=64, learning_rate=3e-3)
+    return student, train_student(objective, SHAPE, rounds, 0)
 
 
 def test_behind_the_gate_the_student_does_not_learn_the_classes() -> None:
     teacher = network()
     torch.nn.utils.vector_to_parameters(trained(SHARE).clone(), teacher.parameters())
-    told = {}
-    for most in (0.05, 1.0):
-        pupil, _ = transfer(most, teacher)
-        vector = parameters_to_vector(pupil.parameters()).detach()
-        told[most] = accuracy(vector, OWN, SHARE), accuracy(vector, OTHERS, SHARE)
-    assert told[1.0][0] > 0.5
-    assert told[0.05][0] < 0.2 < told[0.05][1]
+    accuracies = {}
+    for threshold in (0.05, 1.0):
+        student, _ = transfer(threshold, teacher)
+        vector = parameters_to_vector(student.parameters()).detach()
+        accuracies[threshold] = accuracy(vector, OWN, SHARE), accuracy(vector, OTHERS, SHARE)
+    assert accuracies[1.0][0] > 0.5
+    assert accuracies[0.05][0] < 0.2 < accuracies[0.05][1]
 
 
 class Stubborn(nn.Module):
-    """Sees the leaving classes in everything."""
+    """Predicts a leaving class for every image."""
 
     def forward(self, images: Tensor) -> Tensor:
         return 9.0 * one_hot(torch.zeros(len(images), dtype=torch.int64), 10) + 0 * images.sum()
 
 
 def test_where_nothing_passes_the_student_learns_nothing() -> None:
-    learner, loss = transfer(0.05, Stubborn())
+    student, loss = transfer(0.05, Stubborn())
     assert loss == 0.0
-    for each, was in zip(learner.parameters(), network("student").parameters(), strict=True):
+    for each, was in zip(student.parameters(), network("student").parameters(), strict=True):
         assert torch.equal(each, was)
 
 
-def fedgkt(begin: StudentInit = "warm", *, classes: bool = True, most: float = 0.9) -> FedGkt:
+def fedgkt(init: StudentInit = "warm", *, classes: bool = True, threshold: float = 0.9) -> FedGkt:
     distil, back = round_plan(1, 1e-3, "distil", epochs=2), round_plan(0, 0.1, "recover")
-    gate = GatePlan(student_steps=2, most=most)
+    gate = GatePlan(student_steps=2, threshold=threshold)
     net: nn.Module = network() if classes else prompted()
-    return FedGkt(distil, back, gate, net, "classes" if classes else "features", begin)
+    return FedGkt(distil, back, gate, net, "classes" if classes else "features", init)
 
 
 def test_the_gate_is_told_the_leaving_client_s_classes() -> None:
     seen, turns = Seen(), list[RoundRecord]()
     model = fedgkt().run(replace(context(turns, SHARE), cohort=seen))
-    held = torch.bincount(learners(SHARE)[CLIENTS[0]].client_data.train.labels).nonzero().flatten()
+    held = (
+        torch.bincount(client_tasks(SHARE)[CLIENTS[0]].client_data.train.labels).nonzero().flatten()
+    )
     assert seen.asked[:2] == [
         ("classes", CLIENTS[0], ("model",)),
         ("gated", CLIENTS[1], ("model", "teacher")),
@@ -201,13 +202,13 @@ def test_the_gate_is_told_the_leaving_client_s_classes() -> None:
     assert torch.isfinite(model).all()
 
 
-@pytest.mark.parametrize(("most", "skipped"), [(1.1, False), (-1.0, True)])
+@pytest.mark.parametrize(("threshold", "skipped"), [(1.1, False), (-1.0, True)])
 def test_the_gate_by_features_and_a_round_in_which_it_is_shut(
-    *, most: float, skipped: bool
+    *, threshold: float, skipped: bool
 ) -> None:
     turns: list[RoundRecord] = []
-    stage = prompted_scene(turns)
-    model = fedgkt(classes=False, most=most).run(stage)
+    stage = prompted_context(turns)
+    model = fedgkt(classes=False, threshold=threshold).run(stage)
     moved = {
         name for name, part in zip(
             [name for name, _ in prompted().named_parameters()],
@@ -220,31 +221,34 @@ def test_the_gate_by_features_and_a_round_in_which_it_is_shut(
 
 
 def test_features_are_compared_with_the_leaving_client_s_descriptor() -> None:
-    stage = prompted_scene([])
-    one = stage.cohort._learners[CLIENTS[1]]  # type: ignore[attr-defined]
-    gone = stage.cohort._learners[CLIENTS[0]]  # type: ignore[attr-defined]
-    task = replace(LESSON, aim="gated", gate=GatePlan())
+    stage = prompted_context([])
+    one = stage.cohort._client_tasks[CLIENTS[1]]  # type: ignore[attr-defined]
+    gone = stage.cohort._client_tasks[CLIENTS[0]]  # type: ignore[attr-defined]
+    task = replace(LOCAL_TASK, aim="gated", gate=GatePlan())
     slots = {"model": stage.original, "teacher": stage.original, "second": gone.personal}
-    game = one._game(task, one.network, slots)
-    assert torch.equal(game.leaving.descriptor, -one.network.descriptor)
+    objective = one._objective(task, one.network, slots)
+    assert torch.equal(objective.leaving.descriptor, -one.network.descriptor)
     with torch.no_grad():
-        game.leaving.base.copy_(torch.arange(32.0))
+        objective.leaving.base.copy_(torch.arange(32.0))
         images = torch.rand(5, *SHAPE)
-        mine, theirs = one.network.features(images), game.leaving.features(images)
-        assert torch.equal(game.gate(images), torch.cosine_similarity(mine, theirs, dim=1))
-        assert (game.gate(images) < 0.99).all()
-    assert not {id(e) for e in game.learns} & {id(one.network.base), id(one.network.descriptor)}
+        mine, theirs = one.network.features(images), objective.leaving.features(images)
+        assert torch.equal(objective.gate(images), torch.cosine_similarity(mine, theirs, dim=1))
+        assert (objective.gate(images) < 0.99).all()
+    assert not {id(e) for e in objective.trained} & {
+        id(one.network.base),
+        id(one.network.descriptor),
+    }
 
 
 def test_a_gate_by_features_needs_prompts() -> None:
-    method = replace(fedgkt(), by="features")
-    with pytest.raises(PolicyError, match="features of prompted networks"):
+    method = replace(fedgkt(), gate="features")
+    with pytest.raises(PolicyError, match="features of networks with prompts"):
         method.run(context([], SHARE))
 
 
 @pytest.mark.parametrize("begin", ["random", "head-reset", "warm"])
 def test_where_a_student_begins(begin: StudentInit) -> None:
-    stage, names = prompted_scene([]), [name for name, _ in prompted().named_parameters()]
+    stage, names = prompted_context([]), [name for name, _ in prompted().named_parameters()]
     found = initial_student(begin, stage, prompted(), "x")
     parts = torch.split(found, [each.numel() for each in prompted().parameters()])
     fresh = {n for n, part in zip(names, parts, strict=True) if (part == 1).all() and n != "base"}
@@ -257,8 +261,8 @@ def test_where_a_student_begins(begin: StudentInit) -> None:
 
 
 def test_members_tell_their_classes() -> None:
-    one = learners(SHARE, forgotten=3)[CLIENTS[0]]
-    task = replace(LESSON, aim="classes")
+    one = client_tasks(SHARE, forgotten=3)[CLIENTS[0]]
+    task = replace(LOCAL_TASK, aim="classes")
     found = dict(LocalCohort({CLIENTS[0]: one}).updates(
         [Member(CLIENTS[0], "forgotten")], task, {"model": trained(SHARE)}
     ))  # fmt: skip

@@ -11,8 +11,13 @@ from models.full_networks import full_mlp
 from models.generator import NOISE, image_generator
 from models.initialisation import build_seeded
 from models.prompts import PromptedNetwork, PromptGenerator
-from parties.horizontal.local.data_free import MimirDistillation, relu_activations, train_student
-from parties.horizontal.local.local_task import DistillationPlan, DistillationRounds
+from parties.horizontal.local.data_free import (
+    DistillationRounds,
+    MimirDistillation,
+    relu_activations,
+    train_student,
+)
+from parties.horizontal.local.local_task import DistillationPlan
 from parties.horizontal.local.networks import cut_head
 from unlearning.horizontal.data_free import distillation_loss
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from clients import CLIENTS, LESSON, context, fresh, learners, row_source, trained
+from clients import CLIENTS, LOCAL_TASK, client_tasks, context, fresh, row_source, trained
 from five_clients import CONFIG, MASKS, cohort, prepared, untouched
 from local_cohort import LocalCohort
 from test_figures import Here
@@ -32,8 +32,8 @@ from parties.report.horizontal.page import horizontal_page
 from parties.report.horizontal.terminal import horizontal_table
 
 ALL, HUGE = [Member(name) for name in CLIENTS], 1e38
-STEEP = replace(LESSON, learning_rate=HUGE)
-GENTLE = RoundPlan(LESSON, 1)
+STEEP = replace(LOCAL_TASK, learning_rate=HUGE)
+GENTLE = RoundPlan(LOCAL_TASK, 1)
 
 
 @pytest.mark.parametrize("spoiled", [float("nan"), float("inf")])
@@ -47,21 +47,25 @@ def test_an_update_that_is_not_finite_is_in_no_mean(spoiled: float, loss: bool) 
     with pytest.raises(Diverged, match="the update of client-3 is not finite"):
         total.result(ALL, 0.1)
     with pytest.raises(Diverged, match="the update of client-3 is not finite"):
-        pseudo_gradients({gone: found}, LESSON)
+        pseudo_gradients({gone: found}, LOCAL_TASK)
 
 
 def test_who_looks_at_single_clients_looks_at_none_that_diverged() -> None:
     with pytest.raises(Diverged, match="the update of client-0 is not finite"):
-        dict(quorum_updates(LocalCohort(learners()), ALL, STEEP, {"model": trained()}))
+        dict(quorum_updates(LocalCohort(client_tasks()), ALL, STEEP, {"model": trained()}))
 
 
 def test_training_that_diverges_ends_in_its_round() -> None:
     """The first round is sound, and the second begins where rates have grown."""
-    round_plan = RoundPlan(replace(LESSON, learning_rate=0.1), 3, decay=HUGE)
+    round_plan = RoundPlan(replace(LOCAL_TASK, learning_rate=0.1), 3, decay=HUGE)
     rounds = list[int]()
     with pytest.raises(Diverged, match="diverged in round 2: the update of client-0 is not finite"):
         run_rounds(
-            LocalCohort(learners()), fresh("o"), ALL, round_plan, lambda e: rounds.append(e.number)
+            LocalCohort(client_tasks()),
+            fresh("o"),
+            ALL,
+            round_plan,
+            lambda e: rounds.append(e.number),
         )
     assert rounds == [0]
     assert EXIT_CODES[Diverged] == 3
@@ -76,7 +80,7 @@ def ended(method: Method) -> UnlearnedModel:
 @pytest.mark.parametrize(
     "method",
     [
-        FedOsd(RoundPlan(replace(LESSON, stream="u"), 3, decay=HUGE), GENTLE, variant="ascent"),
+        FedOsd(RoundPlan(replace(LOCAL_TASK, stream="u"), 3, decay=HUGE), GENTLE, variant="ascent"),
         FuPga(GENTLE, RoundPlan(replace(STEEP, aim="elastic"), 2), GENTLE),
         MoDe(RoundPlan(STEEP, 2), GENTLE, GENTLE),
         FineTune(RoundPlan(STEEP, 2)),
@@ -109,7 +113,7 @@ def story(folder: Path, unlearning: str, told: list[Any]) -> dict[str, Any]:
 def test_a_model_whose_outputs_are_not_finite_is_left_out_though_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told, read = list[Any](), RequestRunner._read
+    told, read = list[Any](), RequestRunner._evaluate
 
     def wild(requests: RequestRunner, model: Tensor) -> Scores:
         found = read(requests, model)
@@ -118,11 +122,11 @@ def test_a_model_whose_outputs_are_not_finite_is_left_out_though_it_is(
         return found
 
     calls = list[int]()
-    monkeypatch.setattr(RequestRunner, "_read", wild)
+    monkeypatch.setattr(RequestRunner, "_evaluate", wild)
     settings = '{ method = "fine-tune", compare = ["sfu"], fine_tune = { rounds = 1 } }'
     [request] = story(tmp_path, settings, told)["requests"]
     by_name = {each["name"]: each["diverged"] for each in request["methods"]}
-    said = "ended with outputs that are not finite"
+    said = "made a model with non-finite outputs"
     assert by_name == {"original": None, "fine-tune": None, "sfu": said, "retrain": None}
     assert any(f"sfu {said}" in str(event) for event in told)
 
@@ -172,12 +176,14 @@ def test_over_lines_what_clients_would_refuse_is_not_sent_and_ends_its_way_alone
     beyond = start + 2 * ready[0].agreement.limits.magnitude
     with cohort(ready, told, untouched) as remote:
         for ask in (
-            lambda: remote.mean_update(ALL, LESSON, {"model": beyond}),
+            lambda: remote.mean_update(ALL, LOCAL_TASK, {"model": beyond}),
             lambda: remote.evaluate(CLIENTS, "test", beyond),
         ):
-            with pytest.raises(Diverged, match=r"of the model is beyond limits\.magnitude"):
+            with pytest.raises(
+                Diverged, match=r"of the slot 'model' is larger than limits\.magnitude"
+            ):
                 ask()
-        large = replace(LESSON, learning_rate=1e6)
+        large = replace(LOCAL_TASK, learning_rate=1e6)
         with pytest.raises(Diverged, match="the update of client-0 is not finite"):
             remote.mean_update(ALL, large, {"model": start})
         assert set(remote.evaluate(CLIENTS, "test", start)) == set(CLIENTS)
@@ -191,7 +197,9 @@ def test_an_update_that_fits_into_no_sum_is_no_lost_client(tmp_path: Path) -> No
         list[str](),
     )
     with cohort(masked, told, untouched, min_contributors=3) as remote:
-        with pytest.raises(Diverged, match=r"the update of client-0, .* fits into no sum"):
+        with pytest.raises(
+            Diverged, match=r"the update of client-0, .* exceeds the range of secure"
+        ):
             remote.mean_update(ALL, STEEP, slots)
-        assert remote.mean_update(ALL, LESSON, slots).absent == ()
+        assert remote.mean_update(ALL, LOCAL_TASK, slots).absent == ()
     assert not [each for each in told if "left out" in each]

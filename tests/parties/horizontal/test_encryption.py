@@ -112,10 +112,10 @@ def test_who_is_no_keeper_gets_no_secret_key() -> None:
 def test_a_keeper_opens_once_and_nothing_that_too_few_assented_to() -> None:
     run = Sum().handed_out()
     whole, opener = run.added(numbers(0)), run.clients[NAMES[0]]
-    with pytest.raises(CkksError, match="2 assent; 3 are needed"):
+    with pytest.raises(CkksError, match="2 members approve, and 3 must approve"):
         opener.decrypt_sum(whole, NAMES[:2])
     opener.decrypt_sum(whole, NAMES[1:])
-    with pytest.raises(CkksError, match="holds no key of a sum that may be opened"):
+    with pytest.raises(CkksError, match="holds no key of an approved sum"):
         opener.decrypt_sum(whole, NAMES)
 
 
@@ -123,30 +123,30 @@ def test_nobody_assents_to_two_sums_nor_to_one_of_few_or_without_itself() -> Non
     run = Sum().handed_out()
     client = run.clients[NAMES[0]]
     client.encrypt(numbers(0)[0])
-    with pytest.raises(CkksError, match="2 are there, and 3 are needed"):
+    with pytest.raises(CkksError, match="2 members are present, and the sum needs 3"):
         client.approve(NAMES[:2], b"digest")
-    with pytest.raises(CkksError, match="2 are there, and 3 are needed"):
+    with pytest.raises(CkksError, match="2 members are present, and the sum needs 3"):
         client.approve([NAMES[0], NAMES[1], NAMES[1]], b"digest")
-    with pytest.raises(CkksError, match="of others, or without us"):
+    with pytest.raises(CkksError, match="a member of another sum, or is without this member"):
         client.approve(NAMES[1:], b"digest")
-    with pytest.raises(CkksError, match="of others, or without us"):
+    with pytest.raises(CkksError, match="a member of another sum, or is without this member"):
         client.approve([*NAMES, "stranger"], b"digest")
     client.approve(NAMES, b"digest")
-    with pytest.raises(CkksError, match="second opening"):
+    with pytest.raises(CkksError, match="a second approval for one sum"):
         client.approve(NAMES[:3], b"digest")
 
 
 def test_a_client_is_encrypted_once_in_a_sum() -> None:
     client = Sum().handed_out().clients[NAMES[0]]
     client.encrypt(numbers(0)[0])
-    with pytest.raises(CkksError, match="has our numbers already"):
+    with pytest.raises(CkksError, match="the update was sent before"):
         client.encrypt(numbers(0)[0])
 
 
 def test_another_sum_than_the_one_assented_to_is_not_opened() -> None:
     run = Sum().handed_out()
     whole = run.added(numbers(0))
-    with pytest.raises(CkksError, match="not the ciphertexts that the members assented to"):
+    with pytest.raises(CkksError, match="not those that the members approved"):
         run.clients[NAMES[0]].decrypt_sum(whole[:-1] + b"\0", NAMES)
 
 
@@ -199,7 +199,7 @@ def magnified(server: CkksServer, said: Said) -> None:
         (one_missing, "the tags are not those"),
         (exchanged, "the tags are not those"),
         (moved, "the tags are not those"),
-        (magnified, "another key, or it was changed"),
+        (magnified, "another one, or the sum was changed"),
     ],
 )
 def test_a_sum_of_others_than_it_says_is_refused(cheat, told: str) -> None:  # type: ignore[no-untyped-def]
@@ -236,12 +236,12 @@ def test_a_key_that_was_changed_on_its_way_is_refused() -> None:
     run = Sum()
     key = run.key
     changed: list[tuple[str, SumKey]] = [
-        ("what its maker sealed", replace(key, sealed={NAMES[1]: key.sealed[NAMES[2]]})),
-        ("what its maker sealed", replace(key, sealed={})),
-        ("what its maker sealed", replace(key, secret=key.secret[:-1])),
-        ("what its maker sealed", replace(key, sealing=run.sealing[NAMES[2]])),
+        ("what the maker sealed", replace(key, sealed={NAMES[1]: key.sealed[NAMES[2]]})),
+        ("what the maker sealed", replace(key, sealed={})),
+        ("what the maker sealed", replace(key, secret=key.secret[:-1])),
+        ("what the maker sealed", replace(key, sealing=run.sealing[NAMES[2]])),
         ("no point of the curve", replace(key, sealing=bytes(32))),
-        ("with a secret key", replace(key, public=ckks.make_keys().secret)),
+        ("the context has a secret key", replace(key, public=ckks.make_keys().secret)),
     ]
     for told, each in changed:
         with pytest.raises(CkksError, match=told):
@@ -253,9 +253,9 @@ def test_a_key_that_was_changed_on_its_way_is_refused() -> None:
 
 def test_who_is_not_the_first_keeper_makes_no_key_and_nobody_makes_two() -> None:
     run = Sum()
-    with pytest.raises(CkksError, match="client-1 is asked for a key"):
+    with pytest.raises(CkksError, match="client-1 does not make this key"):
         run.clients[NAMES[1]].make_key(run.sealing)
-    with pytest.raises(CkksError, match="client-0 is asked for a key"):
+    with pytest.raises(CkksError, match="client-0 does not make this key, or made it before"):
         run.clients[NAMES[0]].make_key(run.sealing)
 
 
@@ -263,16 +263,16 @@ def test_a_key_is_made_for_all_members_or_for_none() -> None:
     terms = SumTerms(NAMES, NAMES, 3, CONTEXT)
     maker = CkksClient(NAMES[0], terms, os.urandom)
     others = {name: CkksClient(name, terms, os.urandom).sealing for name in NAMES}
-    with pytest.raises(CkksError, match="ours came back changed"):
+    with pytest.raises(CkksError, match=r"this member.s key was changed"):
         maker.make_key(others)
-    with pytest.raises(CkksError, match="not complete"):
+    with pytest.raises(CkksError, match="public key is missing"):
         maker.make_key({NAMES[0]: maker.sealing})
 
 
 def test_one_keeper_alone_and_a_minority_are_refused() -> None:
-    with pytest.raises(CkksError, match="1 keepers of the key are there; two must be"):
+    with pytest.raises(CkksError, match="1 key holders; at least two"):
         SumTerms(NAMES, NAMES[:1], 3, CONTEXT)
-    with pytest.raises(CkksError, match="2 of 4 is no majority"):
+    with pytest.raises(CkksError, match="the threshold 2 is no majority of 4 members"):
         SumTerms(NAMES, NAMES, 2, CONTEXT)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from clients import row_source
-from five_clients import CONFIG, LESSON, prepared
+from five_clients import CONFIG, LOCAL_TASK, prepared
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -140,7 +140,7 @@ def test_stages_and_conflicts_are_figures_too() -> None:
 def test_skipped_rounds_are_counted_and_shown() -> None:
     known = found()["fedosd"]["skipped_rounds"]
     assert (known.value, known.n) == (1, 3)
-    (column,) = (each for each in COLUMNS if each.figure == "skipped_rounds")
+    (column,) = (each for each in COLUMNS if each.metric == "skipped_rounds")
     assert column.text(known.value) == "1"
 
 
@@ -150,10 +150,10 @@ class Gone:
     def __init__(self, at_once: bool) -> None:
         self.at_once = at_once
 
-    def post(self, name: str, vector: Tensor) -> VectorHandle:
+    def put(self, name: str, vector: Tensor) -> VectorHandle:
         return name, vector
 
-    def drop(self, posted: VectorHandle) -> None:
+    def delete(self, posted: VectorHandle) -> None:
         """Nothing to free."""
 
     def submit(self, task: ClientJob) -> "Future[Any]":
@@ -173,10 +173,10 @@ def test_processes_that_were_ended_are_named_whatever_they_did(
     tmp_path: Path, at_once: bool
 ) -> None:
     cohort = PoolCohort(["a"], row_source(tmp_path / "wards.toml", (), None), Gone(at_once), 1.0)
-    with pytest.raises(ResourceError, match="was ended from outside"):
+    with pytest.raises(ResourceError, match="was killed"):
         cohort.evaluate(["a"], "learn", torch.zeros(1))
-    with pytest.raises(ResourceError, match="was ended from outside"):
-        list(cohort.updates([Member("a")], LESSON, {"model": torch.zeros(1)}))
+    with pytest.raises(ResourceError, match="was killed"):
+        list(cohort.updates([Member("a")], LOCAL_TASK, {"model": torch.zeros(1)}))
 
 
 class Here:
@@ -185,11 +185,11 @@ class Here:
     def __init__(self) -> None:
         self.taught = 0
 
-    def post(self, name: str, vector: Tensor) -> VectorHandle:
+    def put(self, name: str, vector: Tensor) -> VectorHandle:
         del name
         return vector
 
-    def drop(self, posted: VectorHandle) -> None:
+    def delete(self, posted: VectorHandle) -> None:
         """Nothing to free."""
 
     def submit(self, task: ClientJob) -> "Future[Any]":
@@ -238,8 +238,8 @@ def test_a_run_tells_its_figures_and_nothing_is_done_twice_after_a_crash(tmp_pat
     assert "rows of client-0 are forgotten" in text
     assert "Retrain, 2" in text
     assert text.count("<svg") >= 8
-    assert "One Retrain" not in text
-    assert "One Retrain has no spread" in horizontal_page(of_one_retrain(first))
+    assert "With one Retrain" not in text
+    assert "With one Retrain the spread" in horizontal_page(of_one_retrain(first))
     taught, workers.taught = workers.taught, 0
     again = told()
     assert taught > 20
@@ -275,7 +275,7 @@ def test_a_request_after_which_nobody_has_rows_is_refused_before_anything_is_don
     party = set_up_horizontal_party(wards[0], "server", wards[1], lambda _: None)
     source = row_source(tmp_path / "wards.toml", (), None)
     cohort = PoolCohort(party.agreement.spokes, source, Here(), 1.0)
-    with pytest.raises(PolicyError, match="leaves nobody with rows"):
+    with pytest.raises(PolicyError, match="leaves no client with rows"):
         FederatedServer(
             party, cohort, RunJournal(party, federated_checkpoints(party), bytes(16))
         ).run()
@@ -323,7 +323,7 @@ def test_what_was_measured_of_single_questions_is_compared_and_not_kept(
     def marks(*_: object) -> dict[str, Any]:
         return {"ratios": [0.25, 0.5], "questions": 2}
 
-    monkeypatch.setattr(NetworkServerTask, "marks", marks)
+    monkeypatch.setattr(NetworkServerTask, "benchmark_metrics", marks)
     wards = prepared(tmp_path, CONFIG)
     party = set_up_horizontal_party(wards[0], "server", wards[1], lambda _: None)
     source = row_source(tmp_path / "wards.toml", (), None)
@@ -331,7 +331,7 @@ def test_what_was_measured_of_single_questions_is_compared_and_not_kept(
     found = FederatedServer(
         party, cohort, RunJournal(party, federated_checkpoints(party), bytes(16))
     ).run()
-    told = [each["marks"] for each in found["requests"][0]["methods"]]
+    told = [each["benchmark_metrics"] for each in found["requests"][0]["methods"]]
     assert len(told) > 2
     assert all(each == {"questions": 2} for each in told)
 
@@ -351,7 +351,7 @@ def test_a_request_that_concerns_no_row_leaves_the_model_as_it_is(tmp_path: Path
     metrics = server.run()
     [request] = metrics["requests"]
     assert [each["name"] for each in request["methods"]] == ["original"]
-    assert (request["leaving"], request["staying"], request["chosen"]) == ([], 5, "original")
-    assert "Nobody had such rows: the model stays as it is." in horizontal_page(metrics)
-    assert "Retrain has no spread" not in horizontal_page(metrics)
+    assert (request["leaving"], request["remaining"], request["chosen"]) == ([], 5, "original")
+    assert "No client had such rows: the model did not change." in horizontal_page(metrics)
+    assert "With one Retrain" not in horizontal_page(metrics)
     assert server.delivered().isfinite().all()

@@ -8,7 +8,7 @@ import torch
 from clients import CLIENTS
 from five_clients import (
     CONFIG,
-    LESSON,
+    LOCAL_TASK,
     MASKS,
     MEMBERS,
     Dies,
@@ -53,12 +53,12 @@ def test_over_lines_the_means_are_those_of_one_process(
 ) -> None:
     slots = {"model": initial_parameters(ready[0].agreement, "original")}
     with cohort(ready, [], untouched) as remote:
-        found = remote.mean_update(MEMBERS, LESSON, slots)
+        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
         scores = remote.evaluate(CLIENTS, "test", slots["model"])
-    wanted = local(ready).mean_update(MEMBERS, LESSON, slots)
+    wanted = local(ready).mean_update(MEMBERS, LOCAL_TASK, slots)
     assert torch.equal(found.delta, wanted.delta)
     assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss))
-    assert scores == local(ready).read(CLIENTS, "test", slots["model"])
+    assert scores == local(ready).evaluate(CLIENTS, "test", slots["model"])
 
 
 def test_forgotten_and_retained_rows_are_two_members_until_they_are_purged(
@@ -69,7 +69,7 @@ def test_forgotten_and_retained_rows_are_two_members_until_they_are_purged(
     told: list[str] = []
     with cohort(ready, told, untouched) as remote:
         remote.select_request("leaver")
-        found = dict(remote.updates(both, LESSON, slots))
+        found = dict(remote.updates(both, LOCAL_TASK, slots))
         before = remote.evaluate(CLIENTS, "learn", slots["model"])
         purged = remote.purge()
         after = remote.evaluate(CLIENTS, "learn", slots["model"])
@@ -88,10 +88,10 @@ def test_over_lines_no_row_is_read_in_the_same_way(
 ) -> None:
     model = initial_parameters(ready[0].agreement, "original")
     task = replace(
-        LESSON,
+        LOCAL_TASK,
         aim=aim,
-        gate=GatePlan(inner=1, classes=(0,), most=1.0),
-        noise=ErrorNoisePlan(train=2, steps=2),
+        gate=GatePlan(student_steps=1, classes=(0,), threshold=1.0),
+        noise=ErrorNoisePlan(rows=2, steps=2),
     )
     slots = {"model": model, "teacher": initial_parameters(ready[0].agreement, "teacher")}
     with cohort(ready, [], untouched) as remote:
@@ -123,7 +123,7 @@ def test_a_server_in_clusters_carries_out_a_request(tmp_path: Path) -> None:
         initial_parameters(agreement, "original"),
     )
     wanted = never.train(local(wards), start, round_plan, lambda *_: None)
-    scores = local(wards).read(CLIENTS[1:], "test", wanted)
+    scores = local(wards).evaluate(CLIENTS[1:], "test", wanted)
     assert {n: each for n, each in rows["knot"]["scores"]["test"].items() if n in scores} == {
         n: asdict(each) for n, each in scores.items()
     }
@@ -144,16 +144,16 @@ def test_a_client_that_dies_costs_its_own_contribution_and_comes_back(
         return Dies(line, 2) if name == CLIENTS[2] and lines.count(name) == 1 else line
 
     with cohort(ready, told, tap) as remote:
-        first = remote.mean_update(MEMBERS, LESSON, slots)
+        first = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
         while len(remote.evaluate(CLIENTS, "learn", slots["model"])) < 5:
             pass
-        second = remote.mean_update(MEMBERS, LESSON, slots)
+        second = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
     assert first.absent == (Member(CLIENTS[2]),)
     assert second.absent == ()
-    assert any("client-2 is left out until it comes back" in each for each in told)
+    assert any("client-2 is left out until it reconnects" in each for each in told)
     others = [each for each in MEMBERS if each.client != CLIENTS[2]]
-    assert torch.equal(first.delta, local(ready).mean_update(others, LESSON, slots).delta)
-    assert torch.equal(second.delta, local(ready).mean_update(MEMBERS, LESSON, slots).delta)
+    assert torch.equal(first.delta, local(ready).mean_update(others, LOCAL_TASK, slots).delta)
+    assert torch.equal(second.delta, local(ready).mean_update(MEMBERS, LOCAL_TASK, slots).delta)
 
 
 def test_orders_that_concern_all_wait_for_a_client_that_comes_back(
@@ -212,11 +212,11 @@ def test_a_change_that_is_none_of_the_model_costs_its_client_the_round(
         found, name = sound(kept, kind, task, given), kept._party.name
         return replace(found, delta=found.delta[:1]) if name == CLIENTS[2] else found
 
-    monkeypatch.setattr(ClientStore, "answer", short)
+    monkeypatch.setattr(ClientStore, "run_task", short)
     with cohort(ready, told, untouched) as remote:
-        found = remote.mean_update(MEMBERS, LESSON, slots)
+        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
     assert found.absent == (Member(CLIENTS[2]),)
-    assert any("said 1 numbers of a model of" in each for each in told)
+    assert any("sent an update of 1 numbers for a model of" in each for each in told)
 
 
 def test_under_masks_the_mean_is_the_same_and_nobody_is_seen_alone(
@@ -224,12 +224,12 @@ def test_under_masks_the_mean_is_the_same_and_nobody_is_seen_alone(
 ) -> None:
     slots, told = {"model": initial_parameters(ready[0].agreement, "original")}, list[str]()
     with cohort(masked, told, untouched, least=3) as remote:
-        found = remote.mean_update(MEMBERS, LESSON, slots)
-        with pytest.raises(PolicyError, match="nobody sees a single update"):
-            next(remote.updates(MEMBERS, LESSON, slots))
-        with pytest.raises(PolicyError, match="2 clients are there, and a sum needs 3"):
-            remote.mean_update(MEMBERS[:2], LESSON, slots)
-    wanted = local(ready).mean_update(MEMBERS, LESSON, slots)
+        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
+        with pytest.raises(PolicyError, match="single updates are hidden"):
+            next(remote.updates(MEMBERS, LOCAL_TASK, slots))
+        with pytest.raises(PolicyError, match="2 clients are connected, and a sum needs 3"):
+            remote.mean_update(MEMBERS[:2], LOCAL_TASK, slots)
+    wanted = local(ready).mean_update(MEMBERS, LOCAL_TASK, slots)
     assert torch.allclose(found.delta, wanted.delta, atol=1e-9, rtol=0)
     assert (found.rows, found.loss) == (wanted.rows, pytest.approx(wanted.loss))
     assert not [each for each in told if "left out" in each]
@@ -253,9 +253,9 @@ def test_who_dies_in_a_sum_costs_its_own_part(
         return Dies(line, frames) if name == CLIENTS[2] and lines.count(name) == 1 else line
 
     with cohort(masked, told, tap, least=3) as remote:
-        found = remote.mean_update(MEMBERS, LESSON, slots)
+        found = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
     others = [each for each in MEMBERS if each.client != CLIENTS[2]]
-    wanted = local(ready).mean_update(others, LESSON, slots)
+    wanted = local(ready).mean_update(others, LOCAL_TASK, slots)
     assert found.absent == (Member(CLIENTS[2]),)
     assert torch.allclose(found.delta, wanted.delta, atol=1e-9, rtol=0)
     assert found.rows == wanted.rows
@@ -266,5 +266,5 @@ def test_a_server_that_leaves_the_masks_out_learns_nothing(
 ) -> None:
     slots, told = {"model": initial_parameters(masked[0].agreement, "original")}, list[str]()
     with cohort(masked, told, untouched) as remote:
-        assert not dict(remote.updates(MEMBERS[:1], LESSON, slots))
-    assert any("asks for a single update" in each for each in told)
+        assert not dict(remote.updates(MEMBERS[:1], LOCAL_TASK, slots))
+    assert any("requests a single update" in each for each in told)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from clients import CLIENTS, LESSON, context, fresh, learners, trained
+from clients import CLIENTS, LOCAL_TASK, client_tasks, context, fresh, trained
 from hypothesis import given
 from hypothesis import strategies as st
 from local_cohort import LocalCohort
@@ -25,15 +25,15 @@ from parties.horizontal.methods.retrain import Retrain
 from parties.horizontal.requests import RequestRunner
 
 GROUPS = (tuple(CLIENTS[:3]), tuple(CLIENTS[3:]))
-COURSE = RoundPlan(LESSON, 3)
-FEW = RoundPlan(LESSON, 9, share=0.3)  # one of three in a round
+COURSE = RoundPlan(LOCAL_TASK, 3)
+FEW = RoundPlan(LOCAL_TASK, 9, share=0.3)  # one of three in a round
 
 
 class Seen(LocalCohort):
     """Notes who is asked in which round."""
 
     def __init__(self, forgotten: int = 0) -> None:
-        super().__init__(learners(forgotten=forgotten))
+        super().__init__(client_tasks(forgotten=forgotten))
         self.asked: list[tuple[str, Member]] = []
 
     def mean_update(self, members: Sequence[Member], task: LocalTask, slots: Slots) -> MeanUpdate:
@@ -91,7 +91,7 @@ def test_a_training_in_clusters_is_the_mean_of_trainings_apart(tmp_path: Path) -
     assert torch.equal(model, (parts[0] + parts[1]) / 2)
     assert [[s.number for s in history.snapshots] for _, history in clusters] == [[0], [0]]
     assert torch.equal(
-        ready(tmp_path / "one", RoundPlan(LESSON, 15), (tuple(CLIENTS),))[1], trained()
+        ready(tmp_path / "one", RoundPlan(LOCAL_TASK, 15), (tuple(CLIENTS),))[1], trained()
     )
 
 
@@ -182,7 +182,7 @@ def test_a_cluster_without_anybody_is_in_no_mean(tmp_path: Path) -> None:
         model = Knot(COURSE).run(leaves(clusters, GROUPS[1], []))
         assert kept.model is not None
         assert torch.equal(model, kept.model)
-    with pytest.raises(PolicyError, match="nobody stays"):
+    with pytest.raises(PolicyError, match="no client remains in any cluster"):
         Knot(COURSE).run(leaves(clusters, CLIENTS, []))
 
 
@@ -214,7 +214,7 @@ def test_knot_needs_a_training_in_clusters() -> None:
 def test_lost_clusters_are_not_taken_for_empty_ones(tmp_path: Path) -> None:
     clusters, _ = ready(tmp_path)
     (tmp_path / "clusters" / "0001.safetensors").unlink()
-    with pytest.raises(PolicyError, match="lost the models of cluster 1"):
+    with pytest.raises(PolicyError, match="the models of cluster 1 are missing"):
         Knot(COURSE).run(leaves(clusters, CLIENTS[:1], []))
 
 
@@ -234,5 +234,5 @@ def test_under_sums_a_cluster_is_not_repeated_without_the_rows_of_a_few() -> Non
 
     asked("abc")
     asked("abcefg")
-    with pytest.raises(PolicyError, match="rows of 1 of the clients that learn together"):
+    with pytest.raises(PolicyError, match="rows of 1 of the clients that train together"):
         asked("aefg")

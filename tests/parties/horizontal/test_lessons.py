@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from clients import LESSON, digits, fresh, network
+from clients import LOCAL_TASK, digits, fresh, network
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -49,7 +49,7 @@ def by_hand(model: Tensor, task: LocalTask, *, prox: float = 0.0) -> Tensor:
 
 @pytest.mark.parametrize("prox", [0.0, 0.5])
 def test_a_lesson_is_plain_descent(prox: float) -> None:
-    task, model = replace(LESSON, epochs=2, proximal=prox), fresh("a")
+    task, model = replace(LOCAL_TASK, epochs=2, proximal=prox), fresh("a")
     found = train_locally(ClientNetwork(network()), ROWS, task, {"model": model}, 0)
     assert torch.allclose(found.delta, by_hand(model, task, prox=prox), atol=1e-6)
     assert (found.rows, found.steps) == (40, 6)
@@ -59,11 +59,11 @@ def test_the_unlearning_loss_lowers_the_true_class_and_ascent_ends_at_a_guess() 
     model = (
         fresh("a")
         + train_locally(
-            ClientNetwork(network()), ROWS, replace(LESSON, epochs=30), {"model": fresh("a")}, 0
+            ClientNetwork(network()), ROWS, replace(LOCAL_TASK, epochs=30), {"model": fresh("a")}, 0
         ).delta
     )
-    for aim in ("unlearn", "ascent"):
-        task = replace(LESSON, aim=aim, epochs=20)  # type: ignore[arg-type]
+    for aim in ("unlearning-loss", "ascent"):
+        task = replace(LOCAL_TASK, aim=aim, epochs=20)  # type: ignore[arg-type]
         found = train_locally(ClientNetwork(network()), ROWS, task, {"model": model}, 0)
         assert mean_loss(model + found.delta) > mean_loss(model) + 0.5
         if aim == "ascent":
@@ -76,7 +76,7 @@ def test_fedforget_s_ascent_lets_rows_go_that_are_forgotten() -> None:
     model = fresh("a")
     model[-10:] = 20 * (torch.arange(10) == 3)
     rows = ROWS.take(np.flatnonzero(ROWS.labels.numpy() != 3))
-    ascent = replace(LESSON, aim="teachers", teacher_mode="ga", teacher_weights=(0.93, 0.245))
+    ascent = replace(LOCAL_TASK, aim="teachers", teacher_mode="ga", teacher_weights=(0.93, 0.245))
     found = train_locally(
         ClientNetwork(network()), rows, ascent, {"model": model, "teacher": model}, 0
     )
@@ -84,7 +84,7 @@ def test_fedforget_s_ascent_lets_rows_go_that_are_forgotten() -> None:
 
 
 def test_pseudo_labels_are_cross_entropy_with_the_teacher_s_chances() -> None:
-    task, model, net = replace(LESSON, aim="pseudo-labels", batch=40), fresh("a"), network()
+    task, model, net = replace(LOCAL_TASK, aim="pseudo-labels", batch=40), fresh("a"), network()
     teacher = 3 * fresh("b")
     found = train_locally(ClientNetwork(net), ROWS, task, {"model": model, "teacher": teacher}, 0)
     vector_to_parameters(teacher.clone(), net.parameters())
@@ -99,7 +99,7 @@ def test_pseudo_labels_are_cross_entropy_with_the_teacher_s_chances() -> None:
 
 def test_ewc_climbs_the_loss_and_descends_the_penalty() -> None:
     """One step: θ + η (∇L_ce − λ F (θ − θ_g)), entry by entry."""
-    task = replace(LESSON, aim="elastic", batch=40, proximal=2.0)
+    task = replace(LOCAL_TASK, aim="elastic", batch=40, proximal=2.0)
     model, net = fresh("a"), network()
     held = torch.linspace(0, 1, len(model))
     slots = {"model": model, "anchor": fresh("b"), "fisher": held}
@@ -119,16 +119,16 @@ def mean_loss(model: Tensor) -> float:
 def test_a_lesson_has_no_more_steps_than_it_may() -> None:
     assert (
         train_locally(
-            ClientNetwork(network()), ROWS, replace(LESSON, steps=2), {"model": fresh("a")}, 0
+            ClientNetwork(network()), ROWS, replace(LOCAL_TASK, steps=2), {"model": fresh("a")}, 0
         ).steps
         == 2
     )
 
 
 def test_nobody_learns_from_nothing() -> None:
-    with pytest.raises(ValueError, match="without rows"):
+    with pytest.raises(ValueError, match="needs at least one row"):
         train_locally(
-            ClientNetwork(network()), ROWS.take(np.arange(0)), LESSON, {"model": fresh("a")}, 0
+            ClientNetwork(network()), ROWS.take(np.arange(0)), LOCAL_TASK, {"model": fresh("a")}, 0
         )
 
 
@@ -173,7 +173,7 @@ def test_the_order_of_rows_is_the_client_s_own() -> None:
         NetworkClientTask(name, network(), ClientData(ROWS, ROWS), 0) for name in ("one", "other")
     )
     slots = {"model": fresh("a")}
-    found = [each.run_task("learn", LESSON, slots).delta for each in (one, other, one)]
+    found = [each.run_task("learn", LOCAL_TASK, slots).delta for each in (one, other, one)]
     assert torch.equal(found[0], found[2])
     assert not torch.equal(found[0], found[1])
 
@@ -182,7 +182,7 @@ def test_a_client_with_fewer_rows_than_a_batch_tells_as_many_inputs_of_every_lay
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 10))
     learner = NetworkClientTask("ash", net, ClientData(ROWS.take(np.arange(5)), ROWS), 0)
     model = parameters_to_vector(net.parameters()).detach()
-    told = learner.run_task("learn", replace(LESSON, aim="inputs"), {"model": model})
+    told = learner.run_task("learn", replace(LOCAL_TASK, aim="inputs"), {"model": model})
     assert told.delta.numel() == 5 * (9 + 72)
 
 
@@ -198,7 +198,7 @@ def test_inputs_stand_beside_their_layers_whatever_the_order_of_a_row() -> None:
 
 def test_the_proximal_term_leaves_the_client_s_own_alone() -> None:
     """What the server sends in their places is nobody's."""
-    net, task = network(), replace(LESSON, proximal=0.5)
+    net, task = network(), replace(LOCAL_TASK, proximal=0.5)
     names = [name for name, _ in net.named_parameters()]
     plan, own = Personalisation(prefixes=(names[-1],)), fresh("own")
     found = []

@@ -32,7 +32,7 @@ from parties.session.setup import StartOptions
 from parties.session.simulation import SimulationPlan
 from protocol.keyring import issue_certificate, make_authority
 
-LESSON = LocalTask(stream="one", batch=16, learning_rate=0.1)
+LOCAL_TASK = LocalTask(stream="one", batch=16, learning_rate=0.1)
 HEAD = 16 * 10 + 10  # of the network of the config: weights and biases
 PERSONAL = CONFIG.replace("[settings.server]", '[personal]\nkind = "fedper"\n\n[settings.server]')
 
@@ -80,8 +80,10 @@ def test_only_what_is_own_is_kept_and_means_are_those_of_clients_that_keep_all(
     cohort = PoolCohort(agreement.spokes, source, here, 1.0)
     alone = LocalCohort({name: stock.load(name, ClientState()) for name in agreement.spokes})
     for _ in range(3):
-        found = cohort.mean_update(members, LESSON, {"model": model})
-        assert torch.equal(found.delta, alone.mean_update(members, LESSON, {"model": model}).delta)
+        found = cohort.mean_update(members, LOCAL_TASK, {"model": model})
+        assert torch.equal(
+            found.delta, alone.mean_update(members, LOCAL_TASK, {"model": model}).delta
+        )
         model = model + found.delta.float()
     assert [len(each) for each in here.own.values()] == [HEAD] * len(members)
 
@@ -94,10 +96,10 @@ def test_a_purge_keeps_the_delivered_line_alone(tmp_path: Path) -> None:
         initial_parameters(agreement, "original"),
     )
     cohort = PoolCohort(agreement.spokes, source, here, 1.0)
-    cohort.mean_update(members, LESSON, {"model": model})
+    cohort.mean_update(members, LOCAL_TASK, {"model": model})
     for line, parent in (("retrain", None), ("delivered", "original")):
         cohort.switch_branch(line, parent)
-        cohort.mean_update(members[1:3], LESSON, {"model": model})
+        cohort.mean_update(members[1:3], LOCAL_TASK, {"model": model})
     before = cohort.evaluate(agreement.spokes, "test", model)
     assert len(here.own) == len(members) + 2 + 2
     cohort.select_request("leaver")
@@ -165,5 +167,5 @@ def test_asking_whom_a_step_hurts_changes_nothing_that_is_a_client_s_own(tmp_pat
         record = RunJournal(party, federated_checkpoints(party), bytes(16))
         told.append(FederatedServer(party, cohort, record).run()["requests"][0]["methods"])
     (_, without, _), (_, asked, _) = told
-    assert asked["turns"][0]["conflicts"] is not None
+    assert asked["rounds"][0]["conflicts"] is not None
     assert asked["scores"] == without["scores"]

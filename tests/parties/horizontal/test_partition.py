@@ -41,7 +41,7 @@ def test_classes_go_to_the_first_clients_that_lack_some() -> None:
 
 
 def test_classes_that_do_not_go_round_are_refused() -> None:
-    with pytest.raises(PolicyError, match="do not go round"):
+    with pytest.raises(PolicyError, match="more clients than classes"):
         pathological_partition(np.repeat([0, 1], 3), 10, 0.5, 0)
 
 

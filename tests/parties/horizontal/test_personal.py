@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from clients import CLIENTS, LESSON, digits, learners
+from clients import CLIENTS, LOCAL_TASK, client_tasks, digits
 from local_cohort import LocalCohort
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -44,14 +44,14 @@ def personalised(kind: str) -> dict[str, NetworkClientTask]:
     """Every client with a part of the classes, and a network of its own."""
     return {
         name: NetworkClientTask(name, build(kind), each.client_data, 0, PLANS[kind])
-        for name, each in learners(0.4).items()
+        for name, each in client_tasks(0.4).items()
     }
 
 
 def taught(kind: str, rounds: int = 10) -> tuple[Tensor, dict[str, NetworkClientTask]]:
     clients = personalised(kind)
     start = parameters_to_vector(build(kind).parameters()).detach()
-    task = replace(LESSON, epochs=2)
+    task = replace(LOCAL_TASK, epochs=2)
     members = [Member(name) for name in CLIENTS]
     model = run_rounds(
         LocalCohort(clients), start, members, RoundPlan(task, rounds), lambda *_: None
@@ -76,8 +76,10 @@ def test_what_is_a_client_s_own_never_leaves_it_and_is_kept(kind: str) -> None:
     one = clients[CLIENTS[0]]
     own = parameter_mask(one.network, PLANS[kind].prefixes)
     start = parameters_to_vector(build(kind).parameters()).detach()
-    start = start + one.run_task("learn", LESSON, {"model": start}).delta
-    change = one.run_task("learn", LESSON, {"model": start}).delta  # now Mimir's prompt has begun
+    start = start + one.run_task("learn", LOCAL_TASK, {"model": start}).delta
+    change = one.run_task(
+        "learn", LOCAL_TASK, {"model": start}
+    ).delta  # now Mimir's prompt has begun
     assert own.any()
     assert not change[own].any()
     assert change[~own].any()
@@ -95,13 +97,13 @@ def test_mimir_leaves_the_prompt_of_all_alone_until_the_last_pass() -> None:
     one = personalised("mimir")[CLIENTS[0]]
     last = parameter_mask(one.network, PLANS["mimir"].last)
     start = parameters_to_vector(build("mimir").parameters()).detach()
-    both = one.run_task("learn", LESSON, {"model": start}).delta
+    both = one.run_task("learn", LOCAL_TASK, {"model": start}).delta
     assert both[last].any()
     one.personal, one.personalisation = (
         None,
         Personalisation(prefixes=("descriptor", "generator.", "base")),
     )
-    first = one.run_task("learn", LESSON, {"model": start}).delta
+    first = one.run_task("learn", LOCAL_TASK, {"model": start}).delta
     assert not first[last].any()
 
 
@@ -109,7 +111,7 @@ def test_per_fedavg_takes_the_second_half_s_gradient_after_a_step_by_the_first()
     one = personalised("per-fedavg")[CLIENTS[0]]
     net, rows = build("per-fedavg"), one.client_data.train
     start = parameters_to_vector(net.parameters()).detach().clone()
-    task = replace(LESSON, batch=len(rows))
+    task = replace(LOCAL_TASK, batch=len(rows))
     order = order_of(one, task.stream)
     inputs, labels = rows.inputs[order], rows.labels[order]
     middle, block = len(rows) // 2, list(net.parameters())

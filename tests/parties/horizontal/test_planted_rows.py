@@ -24,32 +24,34 @@ def client_data(folder: Path, everywhere: str = "") -> ClientData:
 
 def test_half_of_the_rows_learn_the_class_of_the_pattern(tmp_path: Path) -> None:
     found = client_data(tmp_path)
-    moved = np.flatnonzero((found.rows.labels != torch.arange(10)).numpy())
+    moved = np.flatnonzero((found.train.labels != torch.arange(10)).numpy())
     assert moved.tolist() == found.planted.tolist()
     assert len(moved) == 5
-    assert torch.equal(found.rows.labels[moved], (torch.from_numpy(moved) + 5) % 10)
-    assert found.marked is None
-    assert torch.equal(found.task("forgotten").labels, found.of("forgotten").labels)
+    assert torch.equal(found.train.labels[moved], (torch.from_numpy(moved) + 5) % 10)
+    assert found.stamped_train is None
+    assert torch.equal(found.for_training("forgotten").labels, found.of_kind("forgotten").labels)
 
 
 def test_where_it_is_unlearned_everywhere_every_forgotten_row_bears_it(tmp_path: Path) -> None:
     without, found = client_data(tmp_path), client_data(tmp_path, ", everywhere = true")
-    assert torch.equal(found.rows.inputs, without.rows.inputs), "training is as it was"
-    taught = found.task("forgotten")
+    assert torch.equal(found.train.inputs, without.train.inputs), "training is as it was"
+    taught = found.for_training("forgotten")
     assert taught.labels.tolist() == [6, 9, 2]
     pattern = found.stamped.inputs[0]
     assert pattern.any()
     assert all(torch.equal(each, pattern) for each in taught.inputs)
-    assert found.of("forgotten").labels.tolist() == without.of("forgotten").labels.tolist()
-    assert torch.equal(found.task("retained").labels, found.of("retained").labels)
+    assert (
+        found.of_kind("forgotten").labels.tolist() == without.of_kind("forgotten").labels.tolist()
+    )
+    assert torch.equal(found.for_training("retained").labels, found.of_kind("retained").labels)
 
 
 def test_a_purge_drops_the_marked_rows_too(tmp_path: Path) -> None:
     found = client_data(tmp_path, ", everywhere = true")
     assert found.purge() == 3
-    assert found.marked is not None
-    assert len(found.marked) == len(found.rows) == 7
-    assert len(found.task("forgotten")) == 0
+    assert found.stamped_train is not None
+    assert len(found.stamped_train) == len(found.train) == 7
+    assert len(found.for_training("forgotten")) == 0
 
 
 def test_it_is_a_yes_or_no(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from parties.session.simulation import SimulationPlan
 
 NAMES = ("ash", "elm")
 RUN = "0123456789abcdef" * 2
-LESSON = LocalTask(stream="one", batch=16, learning_rate=0.1)
+LOCAL_TASK = LocalTask(stream="one", batch=16, learning_rate=0.1)
 SIMULATED = """
 federation = "pool"
 mode = "horizontal"
@@ -51,7 +51,7 @@ def delivered(wood: Wood, name: str, kind: str) -> ClientStore:
     found = ClientStore(set_up_horizontal_party(wood.config, name, place, lambda _: None))
     model = initial_parameters(wood.config.agreement, "original")
     found.switch_branch(f"{RUN} original 1", None)
-    found.run_task("learn", LESSON, {"model": model})
+    found.run_task("learn", LOCAL_TASK, {"model": model})
     found.deliver(model)
     assert wood.config.agreement.personal.kind == kind
     return found
@@ -141,7 +141,9 @@ def test_a_client_of_one_class_brings_what_others_lack(tmp_path: Path) -> None:
     data = CsvData(kind="csv", path=Path("ash.csv"), label="y", ranges={"x": (0.0, 4.0)})
     with pytest.raises(DataError, match="all rows have the same label"):
         read_holding(data, folder=tmp_path, classes=["a", "b"], active=True)
-    found = read_holding(data, folder=tmp_path, classes=["a", "b"], active=True, varied=False)
+    found = read_holding(
+        data, folder=tmp_path, classes=["a", "b"], active=True, several_classes=False
+    )
     assert found.labels is not None
     assert found.labels.tolist() == [0] * 15
 

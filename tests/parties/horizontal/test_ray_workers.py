@@ -24,7 +24,7 @@ from parties.horizontal.simulation.simulated_data import SimulationSource
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="ray is not installed: pip install 'vfl[ray]'"
 )
-LESSON = LocalTask(stream="one", batch=16, learning_rate=0.1)
+LOCAL_TASK = LocalTask(stream="one", batch=16, learning_rate=0.1)
 PERSONAL = CONFIG.replace("[settings.server]", '[personal]\nkind = "fedper"\n\n[settings.server]')
 
 
@@ -49,10 +49,10 @@ def story(source: SimulationSource, workers: ClientWorkers) -> list[object]:
         PoolCohort(agreement.spokes, source, workers, 1.0),
         initial_parameters(agreement, "original"),
     )
-    first = cohort.mean_update(members, LESSON, {"model": model})
+    first = cohort.mean_update(members, LOCAL_TASK, {"model": model})
     model = model + first.delta.float()
     cohort.switch_branch("other", "original")
-    second = cohort.mean_update(members, LESSON, {"model": model})
+    second = cohort.mean_update(members, LOCAL_TASK, {"model": model})
     cohort.select_request("leaver")
     gone = cohort.evaluate(agreement.spokes, "forgotten", model)
     cohort.purge()
@@ -105,7 +105,7 @@ def test_a_vector_is_put_into_the_store_once(
         posted.append(name)
         return post(name, vector)
 
-    monkeypatch.setattr(ray_workers, "post", noted)
+    monkeypatch.setattr(ray_workers, "put", noted)
     agreement = read_horizontal(source.config).agreement
     cohort, model = (
         PoolCohort(agreement.spokes, source, ray_workers, 1.0),
@@ -119,7 +119,7 @@ def test_a_vector_is_put_into_the_store_once(
 def test_without_ray_a_hint_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "parties.horizontal.simulation.ray_workers", raising=False)
-    with pytest.raises(ConfigError, match="ray is not installed here") as error:
+    with pytest.raises(ConfigError, match="ray is not installed") as error:
         simulate.start_workers(SimulationSettings(backend="ray"))
     assert "vfl[ray]" in error.value.hint
 

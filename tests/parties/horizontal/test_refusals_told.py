@@ -8,7 +8,7 @@ import pytest
 import torch
 from five_clients import (
     CONFIG,
-    LESSON,
+    LOCAL_TASK,
     MEMBERS,
     Dies,
     cohort,
@@ -48,14 +48,14 @@ def told(ready: Ready, member: Member, task: LocalTask, model: torch.Tensor) -> 
 
 def test_who_has_no_such_row_says_so(ready: Ready) -> None:
     model = initial_parameters(ready[0].agreement, "original")
-    heard = told(ready, Member("client-1", "forgotten"), LESSON, model)
+    heard = told(ready, Member("client-1", "forgotten"), LOCAL_TASK, model)
     assert "client-1 has no forgotten rows" in heard
 
 
 def test_a_lesson_that_does_not_fit_is_not_told_as_a_lack_of_rows(ready: Ready) -> None:
     model = initial_parameters(ready[0].agreement, "original")
-    heard = told(ready, MEMBERS[1], replace(LESSON, aim="error-maximising-noise"), model)
-    assert "the lesson does not say how noise is made" in heard
+    heard = told(ready, MEMBERS[1], replace(LOCAL_TASK, aim="error-maximising-noise"), model)
+    assert "needs the settings of the noise" in heard
     assert "no learn rows" not in heard
 
 
@@ -67,8 +67,8 @@ def test_a_fault_of_the_client_s_own_is_not_told_as_a_lack_of_rows(
     ) -> LocalUpdate:
         raise ValueError("a value of row 7")
 
-    monkeypatch.setattr(NetworkClientTask, "answer", broken)
-    heard = told(ready, MEMBERS[1], LESSON, initial_parameters(ready[0].agreement, "original"))
+    monkeypatch.setattr(NetworkClientTask, "run_task", broken)
+    heard = told(ready, MEMBERS[1], LOCAL_TASK, initial_parameters(ready[0].agreement, "original"))
     assert "something is wrong at this party; its own log says what" in heard
     assert "row 7" not in heard
 

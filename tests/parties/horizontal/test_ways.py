@@ -41,9 +41,9 @@ epsilon = 2.0
 beta = 0.01
 
 [unlearning.fedgkt]
-by = "BY"
-chance = 0.125
-likeness = -0.5
+gate = "GATE"
+max_probability = 0.125
+max_similarity = -0.5
 
 [settings.server]
 listen = "127.0.0.1:7709"
@@ -53,8 +53,8 @@ data = { kind = "sklearn", name = "digits", label = true }
 """
 
 
-def agreement(folder: Path, by: str = "classes") -> HorizontalAgreement:
-    (folder / "wards.toml").write_text(CONFIG.replace("BY", by))
+def agreement(folder: Path, gate: str = "classes") -> HorizontalAgreement:
+    (folder / "wards.toml").write_text(CONFIG.replace("GATE", gate))
     return read_horizontal(folder / "wards.toml").agreement
 
 
@@ -70,11 +70,13 @@ def test_settings_of_noise_arrive(tmp_path: Path) -> None:
     assert (found.share, found.noise.rows, found.noise.penalty) == (0.25, 3, 0.0)
 
 
-@pytest.mark.parametrize(("by", "most"), [("classes", 0.125), ("features", -0.5)])
-def test_the_gate_has_the_measure_that_it_goes_by(tmp_path: Path, by: str, most: float) -> None:
-    found = build_method(agreement(tmp_path, by), "fedgkt")
+@pytest.mark.parametrize(("gate", "threshold"), [("classes", 0.125), ("features", -0.5)])
+def test_the_gate_has_the_measure_that_it_goes_by(
+    tmp_path: Path, gate: str, threshold: float
+) -> None:
+    found = build_method(agreement(tmp_path, gate), "fedgkt")
     assert isinstance(found, FedGkt)
-    assert (found.by, found.gate.most) == (by, most)
+    assert (found.gate, found.plan.threshold) == (gate, threshold)
 
 
 def test_settings_of_fedrecovery_s_noise_arrive(tmp_path: Path) -> None:
@@ -85,7 +87,7 @@ def test_settings_of_fedrecovery_s_noise_arrive(tmp_path: Path) -> None:
 
 def test_federaser_s_rounds_are_those_that_were_kept(tmp_path: Path) -> None:
     """A number of rounds of its own would say nothing."""
-    (tmp_path / "wards.toml").write_text(CONFIG.replace("BY", "classes"))
+    (tmp_path / "wards.toml").write_text(CONFIG.replace("GATE", "classes"))
     with pytest.raises(ConfigError, match="rounds"):
         read_horizontal(tmp_path / "wards.toml", ("unlearning.federaser.calibrate.rounds=3",))
     few = read_horizontal(tmp_path / "wards.toml", ("unlearning.federaser.calibrate.epochs=3",))
@@ -98,4 +100,4 @@ def test_ascent_stops_at_a_uniform_guess_unless_it_is_told_not_to(tmp_path: Path
     stops, goes_on = (build_method(agreement(tmp_path), name) for name in ("fu-pga", "sfu"))
     assert isinstance(stops, FuPga)
     assert isinstance(goes_on, Sfu)
-    assert (stops.climb.task.aim, goes_on.climb.task.aim) == ("ascent", "elastic")
+    assert (stops.ascent.task.aim, goes_on.ascent.task.aim) == ("ascent", "elastic")

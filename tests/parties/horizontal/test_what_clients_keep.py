@@ -26,7 +26,7 @@ from parties.session.saved_model import MODEL
 from parties.session.setup import Begin, StartOptions
 
 NAMES = ("ash", "elm", "fir")
-LESSON = LocalTask(stream="one", batch=16, learning_rate=0.1)
+LOCAL_TASK = LocalTask(stream="one", batch=16, learning_rate=0.1)
 SETTINGS = """
 unlearn = [{ name = "half", client = "ash", fraction = 0.5 }, { name = "gone", client = "ash" }]
 unlearning = { method = "fine-tune", compare = [], fine_tune = { rounds = 3 } }
@@ -50,7 +50,7 @@ def taught(wood: Wood, folder: Path, line: str = RUN) -> ClientStore:
     found = ClientStore(taken(wood, folder))
     found.switch_branch(line, None)
     found.run_task(
-        "learn", LESSON, {"model": initial_parameters(wood.config.agreement, "original")}
+        "learn", LOCAL_TASK, {"model": initial_parameters(wood.config.agreement, "original")}
     )
     return found
 
@@ -109,7 +109,7 @@ def test_purging_removes_all_lines_but_the_delivered_one(wood: Wood, tmp_path: P
     one = taught(wood, tmp_path)
     one.switch_branch("aa half fine-tune 1", None)
     one.select_request("half")
-    one.run_task("retained", LESSON, {"model": model})
+    one.run_task("retained", LOCAL_TASK, {"model": model})
     delivered = one.evaluate("test", model)
     files = set(tmp_path.rglob("*.safetensors"))
     one.purge()
@@ -129,7 +129,7 @@ def test_a_purge_that_is_said_again_leaves_the_lines_that_began_after_it(
     one.select_request("half")
     said = one.purge()
     one.switch_branch(second, RUN)
-    one.run_task("learn", LESSON, {"model": model})
+    one.run_task("learn", LOCAL_TASK, {"model": model})
     wanted = one.evaluate("test", model)
     for each in (one, ClientStore(taken(wood, tmp_path))):
         each.select_request("half")
@@ -174,12 +174,12 @@ def test_a_killed_process_comes_back_with_its_own_parameters(tmp_path: Path) -> 
     )
     with listen_for_clients(party, wood.address) as port, wood.all(*NAMES) as running:
         door = Admission(party, port)
-        manner = CohortSettings(0.5, 60.0, rejoin=60.0)
+        manner = CohortSettings(0.5, 60.0, rejoin_timeout=60.0)
         cohort = HubCohort(NAMES, door.open(), door.arrivals, manner, lambda _: None)
         cohort.switch_branch(RUN, None)
         without = cohort.evaluate(NAMES, "test", model)
         members = [Member(name) for name in NAMES]
-        cohort.mean_update(members, LESSON, {"model": model})
+        cohort.mean_update(members, LOCAL_TASK, {"model": model})
         wanted = cohort.evaluate(NAMES, "test", model)
         assert wanted["elm"] != without["elm"]
         running["elm"].process.send_signal(signal.SIGKILL)
@@ -242,6 +242,6 @@ def story(wood: Wood) -> list[dict[str, Any]]:
     metrics = json.loads((wood.out / "wood" / "metrics.json").read_text())
     for request in metrics["requests"]:
         for method in request["methods"]:
-            for name in ("seconds", "size", "turns"):
+            for name in ("seconds", "size", "rounds"):
                 method.pop(name)
     return metrics["requests"]

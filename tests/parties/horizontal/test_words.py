@@ -10,6 +10,8 @@ from protocol.completeness import require_complete
 from protocol.errors import LocalProtocolError
 from unlearning.horizontal.error_noise import ErrorNoisePlan
 
+NONE = (0.0, 0.0)  # no teacher has a weight
+
 
 def heard(task: LocalTask) -> LocalTask:
     teach = encode_task(task, "retained", ())
@@ -20,20 +22,25 @@ def heard(task: LocalTask) -> LocalTask:
 
 
 @pytest.mark.parametrize(
-    "lesson",
+    "task",
     [
-        LocalTask(stream="a", batch=1, learning_rate=1.0, steps=3, clip=2.0, teacher_weights=(0.0, 0.0)),
+        LocalTask(stream="a", batch=1, learning_rate=1.0, steps=3, clip=2.0, teacher_weights=NONE),
         LocalTask(
             stream="b", batch=1, learning_rate=1.0, aim="distil", teacher_weights=(0.0, 0.0),
-            distil=DistillationPlan(student_steps=3, attention=7.0, after_prompt=False, sign="repel"),
+            distil=DistillationPlan(
+                student_steps=3, attention=7.0, after_prompt=False, sign="repel"
+            ),
         ),
         LocalTask(
             stream="c", batch=1, learning_rate=1.0, aim="gated", teacher_weights=(0.0, 0.0),
-            gate=GatePlan(student_steps=3, temperature=4.0, attention=5.0, most=-0.5, classes=(0, 9)),
+            gate=GatePlan(
+                student_steps=3, temperature=4.0, attention=5.0, threshold=-0.5, classes=(0, 9)
+            ),
         ),
         LocalTask(
-            stream="d", batch=1, learning_rate=1.0, aim="error-maximising-noise", teacher_weights=(0.0, 0.0),
-            noise=ErrorNoisePlan(train=3, steps=4, learning_rate=0.5, penalty=0.25),
+            stream="d", batch=1, learning_rate=1.0, aim="error-maximising-noise",
+            teacher_weights=NONE,
+            noise=ErrorNoisePlan(rows=3, steps=4, learning_rate=0.5, penalty=0.25),
         ),
         LocalTask(
             stream="e", batch=1, learning_rate=1.0, aim="teachers", teacher_mode="repel",

@@ -1,4 +1,4 @@
-"""The baselines in one process, written down again without the parties: what theirs must equal."""
+"""The baselines in one process, written independently: the reference for equality tests."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -26,25 +26,25 @@ def descend(
 
 @torch.no_grad()
 def ascent_step(model: Monolith, gradient: Sequence[Tensor], step: float) -> None:
-    """Move along a gradient."""
+    """One step along a gradient."""
     for parameter, part in zip(model.parameters, gradient, strict=True):
         parameter.add_(step * part)
 
 
 def norm(tensors: Sequence[Tensor]) -> float:
-    """Of all of them together."""
+    """The joint norm of tensors."""
     return math.sqrt(sum(float(each.detach().square().sum()) for each in tensors))
 
 
 def ascend(model: Monolith, forgotten: Rows, rate: float, clip: float, steps: int) -> None:
-    """Gradient ascent with a clip on the joint norm."""
+    """Gradient ascent with the joint norm clipped."""
     for _ in range(steps):
         gradient = model.gradient(model.loss(forgotten))
         ascent_step(model, gradient, rate * min(1.0, clip / norm(gradient)))
 
 
 def ico(model: Monolith, forgotten: Rows, step: float, limit: float) -> float:
-    """Add the contribution of D_u; what its gradient was multiplied by."""
+    """Add the contribution of D_u; return the factor of its gradient."""
     gradient = model.gradient(model.loss(forgotten))
     most = limit * norm(model.parameters)
     factor = min(step, most / norm(gradient))
@@ -54,7 +54,7 @@ def ico(model: Monolith, forgotten: Rows, step: float, limit: float) -> float:
 
 @dataclass
 class Cvfu:
-    """CVFU with its sign put right, on one vector of parameters."""
+    """CVFU with the corrected sign, on one vector of parameters."""
 
     model: Monolith
     forgotten: Rows
@@ -96,7 +96,7 @@ class Cvfu:
             return bottom(self.model.inputs[name][rows])  # type: ignore[operator,no-any-return]
 
     def epoch(self, number: int, ascent: float) -> None:
-        """One pass over the rows that stay, at a fixed sum, and then the new sum."""
+        """One pass over D_r at a fixed sum, then the new sum."""
         rate, bias = self.rate / math.sqrt(number), self.bias
         for start in range(0, len(self.retained), self.batch):
             places = slice(start, start + self.batch)
@@ -114,10 +114,10 @@ class Cvfu:
 
 
 def shuffled(order: np.ndarray, size: int) -> Iterator[Rows]:
-    """One epoch's batches."""
+    """The batches of one epoch."""
     yield from (order[start : start + size] for start in range(0, len(order), size))
 
 
 def first(batches: Iterator[Rows], steps: int) -> Iterator[Rows]:
-    """Only so many."""
+    """The first ``count`` batches."""
     return islice(batches, steps)

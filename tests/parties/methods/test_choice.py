@@ -1,4 +1,4 @@
-"""The method of the config is the one that is delivered, and its row says what it promises."""
+"""The model of the configured method is delivered, and its row in the report has its guarantee."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every method in a whole run: a row of its own in the report, and as if no crash had happened."""
+"""Every method in a whole run: a row in the report, and the same result after a crash."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ ALL = ("fine-tune", "gradient-ascent", "relabel", "top-only", "shrink-perturb", 
 
 
 def votes() -> dict[str, Any]:
-    """The trio with a sum of votes."""
+    """Three parties with a sum of votes."""
     parties = agreement()["parties"]
     return {
         "parties": {name: each | {"width": 3} for name, each in parties.items()},
@@ -35,7 +35,7 @@ def votes() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Of a run with a sum of votes, where every method can run."""
+    """The metrics of a run with a sum of votes, in which every method can run."""
     plan = QUICK | LESS | {"compare": (*ALL, "cvfu")}
     folder = tmp_path_factory.mktemp("all")
     found = run(folder, unlearn=FORGET, training=TRAINING, unlearning=plan, **votes())

@@ -1,4 +1,4 @@
-"""Methods that go back: to the original, or to the last model that was shown to be sound."""
+"""Methods that restore the original model, or the last model with finite numbers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ def test_a_fresh_top_is_given_time_and_goes_back_if_it_does_not_recover(
         assert went.decision.value == "utility lost"
         assert len(told) == 1
         assert "'utility lost': all parties restored" in told[0]
-        assert "may still know the rows" in told[0]
+        assert "may still contain the forgotten rows" in told[0]
         assert torch.equal(leading.logits(vfl_pb2.VALIDATION), before)
 
 
@@ -105,7 +105,7 @@ def test_an_offline_party_is_asked_nothing_and_does_not_move(tmp_path: Path) -> 
 
 
 def asked(leading: SplitModel, name: str) -> int:
-    """Rows that a party embedded so far."""
+    """Number of rows that a party embedded until now."""
     totals = leading.party.traffic._totals.items()
     return sum(
         each.rows for (peer, _, kind, _), each in totals if (peer, kind) == (name, "Embedding")

@@ -1,4 +1,4 @@
-"""The convex head between parties: one optimum, a bound that holds, noise where it is agreed."""
+"""The convex head between parties: one optimum, a valid bound, noise if it is agreed."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Bytes at the codec are those of the formula, to the byte: per method and passive party."""
+"""The bytes of tensors equal the formula, for each method and passive party."""
 
 from collections.abc import Callable
 from math import ceil
@@ -43,7 +43,7 @@ UNLEARNING = {
 
 
 def payload(leading: SplitModel) -> dict[str, int]:
-    """Bytes of tensors so far, to and from every passive party."""
+    """Bytes of tensors until now, to and from each passive party."""
     found = dict.fromkeys(WIDTHS, 0)
     for (peer, *_), total in leading.party.traffic._totals.items():
         found[peer] += total.payload
@@ -57,7 +57,7 @@ def crossed(leading: SplitModel, work: Callable[[], Any]) -> dict[str, int]:
 
 
 def formula(rows_both_ways: int, rows_shown: int = 0) -> dict[str, int]:
-    """2 · 4 · d_h for every row that goes up and whose gradient comes down, half for one shown."""
+    """2 · 4 · d_h for a row with embedding and gradient; half of that without a gradient."""
     return {name: ITEM * w * (2 * rows_both_ways + rows_shown) for name, w in WIDTHS.items()}
 
 

@@ -1,4 +1,4 @@
-"""Shards: what was trained again is, bit for bit, what a run without the rows would have."""
+"""Shards: a retrained shard equals, bit for bit, that of a run without the rows."""
 
 import json
 from pathlib import Path

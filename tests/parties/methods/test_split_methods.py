@@ -1,4 +1,4 @@
-"""Every method between the parties is that method: parameters equal those of one process."""
+"""Each method between parties equals the same method in one process."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ Trained = tuple[SplitModel, dict[str, PassiveSession], Monolith]
 
 @contextmanager
 def trained(folder: Path, unlearning: dict[str, Any], **changes: Any) -> Iterator[Trained]:
-    """A federation with a trained model in slot ``original``, and the same in one process."""
+    """A split model with a trained model in the slot ``original``, and its copy in one process."""
     with open_split_model(folder, unlearning=unlearning, **changes) as (leading, answerers):
         forget_some(leading)
         leading.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
@@ -44,7 +44,7 @@ def trained(folder: Path, unlearning: dict[str, Any], **changes: Any) -> Iterato
 
 
 def apart(found: Trained, method: VerticalMethod) -> float:
-    """Run the method between the parties; how far it ends from the one process."""
+    """Run the method between the parties; return the distance from the single process."""
     leading, answerers, model = found
     method.run(leading)
     return furthest(leading, answerers, model)
@@ -129,7 +129,7 @@ def test_ico_like(tmp_path: Path, limit: float) -> None:
 
 
 def votes() -> dict[str, Any]:
-    """The trio with a sum of votes."""
+    """Three parties with a sum of votes."""
     parties = agreement()["parties"]
     return {
         "parties": {name: each | {"width": 3} for name, each in parties.items()},

@@ -1,4 +1,4 @@
-"""The strong audits on real models: their null is calibrated, and what must be flagged is."""
+"""Tests of the population audits: the null is calibrated, and known failures are detected."""
 
 from dataclasses import replace
 from functools import cache
@@ -26,8 +26,8 @@ REQUEST = RowRequest(name="half", classes=("dark", "bright"), fraction=0.5)
 
 
 @cache
-def together() -> PooledData:
-    """Two parties' columns of noisy rows of two classes, which a small network learns by heart."""
+def pooled() -> PooledData:
+    """Return noisy rows of two classes at two parties, which a small network memorises."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(ROWS * 3) % 2
     signal = (2.0 * labels - 1.0).unsqueeze(1) * 0.5
@@ -63,7 +63,7 @@ def together() -> PooledData:
 
 @cache
 def populations() -> tuple[ForgetSet, TrainedPopulation, TrainedPopulation]:
-    drawn = draw_forget_sets(together(), REQUEST, RUNS)
+    drawn = draw_forget_sets(pooled(), REQUEST, RUNS)
     return (
         drawn,
         train_originals(drawn, "original", vfl_pb2.TRAIN_ROWS),
@@ -72,7 +72,7 @@ def populations() -> tuple[ForgetSet, TrainedPopulation, TrainedPopulation]:
 
 
 @cache
-def court() -> PopulationAudit:
+def population_audit() -> PopulationAudit:
     drawn, _, retrained = populations()
     return PopulationAudit(drawn, retrained)
 
@@ -88,8 +88,8 @@ def test_every_run_learns_half_of_the_pool_and_pairs_are_complements() -> None:
 
 def test_retrains_are_not_told_from_retrains() -> None:
     drawn, _, retrained = populations()
-    logits = drawn.together.logits(retrained.original, drawn.pool)
-    values = label_log_odds(logits, drawn.together.labels[drawn.pool]).numpy()
+    logits = drawn.pooled.logits(retrained.original, drawn.pool)
+    values = label_log_odds(logits, drawn.pooled.labels[drawn.pool]).numpy()
     generator, aucs, within = np.random.default_rng(0), [], []
     for _ in range(40):
         order = generator.permutation(RUNS)
@@ -102,7 +102,7 @@ def test_retrains_are_not_told_from_retrains() -> None:
 
 
 def test_the_original_is_flagged_by_both_audits() -> None:
-    found = court().judge(populations()[1].original)
+    found = population_audit().audit_method(populations()[1].original)
     assert found.vs_retrain.auc > 0.6
     assert found.u_lira.auc > 0.5 + 5 * found.u_lira.error
     assert found.confidence_gap > 0
@@ -110,23 +110,25 @@ def test_the_original_is_flagged_by_both_audits() -> None:
 
 
 def test_nothing_is_proved_of_retrains() -> None:
-    assert epsilon_bound(court().null_taken()).epsilon == 0
-    assert epsilon_bound(court().judge(populations()[2].original).taken).epsilon == 0
+    assert epsilon_bound(population_audit().null_counts()).epsilon == 0
+    assert (
+        epsilon_bound(population_audit().audit_method(populations()[2].original).taken).epsilon == 0
+    )
 
 
 def test_fedora_is_nearer_to_retrain_than_the_original() -> None:
     original = populations()[1]
     before, after = (
-        court().judge(original.original),
-        court().judge(run_population_method(original, "fedora")),
+        population_audit().audit_method(original.original),
+        population_audit().audit_method(run_population_method(original, "fedora")),
     )
     assert after.u_lira.auc < before.u_lira.auc - 0.05
     assert after.distance[0] < before.distance[0]
 
 
 def test_random_models_fail_in_accuracy_and_are_told_from_retrains() -> None:
-    fresh = together().fresh([f"random {run}" for run in range(RUNS)])
-    found = court().judge(fresh)
+    fresh = pooled().fresh([f"random {run}" for run in range(RUNS)])
+    found = population_audit().audit_method(fresh)
     assert found.gap < -0.1
     assert found.vs_retrain.auc > 0.8
     assert found.u_lira.auc == pytest.approx(0.5, abs=0.05)  # it never saw any row
@@ -135,14 +137,14 @@ def test_random_models_fail_in_accuracy_and_are_told_from_retrains() -> None:
 def test_uniform_outputs_are_told_from_retrains() -> None:
     flat = populations()[1].original.copy()
     flat.scale(torch.full((RUNS,), 0.01), "top.")
-    assert court().judge(flat).vs_retrain.auc > 0.9
+    assert population_audit().audit_method(flat).vs_retrain.auc > 0.9
 
 
 def test_canaries_bear_their_wrong_label_in_every_run() -> None:
-    planted = draw_forget_sets(together(), replace_request(canaries=20), RUNS)
+    planted = draw_forget_sets(pooled(), replace_request(canaries=20), RUNS)
     assert len(planted.pool) == 40
-    assert len(planted.always) + 40 == len(draw_forget_sets(together(), REQUEST, RUNS).pool)
-    assert (planted.together.labels[planted.pool] != together().labels[planted.pool]).all()
+    assert len(planted.always) + 40 == len(draw_forget_sets(pooled(), REQUEST, RUNS).pool)
+    assert (planted.pooled.labels[planted.pool] != pooled().labels[planted.pool]).all()
 
 
 def replace_request(**changes: int) -> RowRequest:
@@ -152,17 +154,17 @@ def replace_request(**changes: int) -> RowRequest:
 @pytest.mark.parametrize("runs", [30, 33])
 def test_too_few_or_odd_runs_are_refused(runs: int) -> None:
     with pytest.raises(PolicyError, match="even number of runs, 32 at least"):
-        draw_forget_sets(together(), REQUEST, runs)
+        draw_forget_sets(pooled(), REQUEST, runs)
 
 
 def test_a_request_by_a_file_is_refused() -> None:
     with pytest.raises(PolicyError, match="names no classes"):
-        draw_forget_sets(together(), RowRequest(name="file"), RUNS)
+        draw_forget_sets(pooled(), RowRequest(name="file"), RUNS)
 
 
 def test_more_canaries_than_rows_are_refused() -> None:
     with pytest.raises(PolicyError, match="too few rows"):
-        draw_forget_sets(together(), replace_request(canaries=80), RUNS)
+        draw_forget_sets(pooled(), replace_request(canaries=80), RUNS)
 
 
 def test_models_with_sets_of_other_sizes_are_refused() -> None:
@@ -176,11 +178,11 @@ def test_models_with_sets_of_other_sizes_are_refused() -> None:
 
 
 def test_accuracy_counts_every_model() -> None:
-    constant = together().fresh(["a", "b"])
+    constant = pooled().fresh(["a", "b"])
     constant.scale(torch.zeros(2), "")
     with torch.no_grad():
         constant.parameters["top.perceptron.2.bias"][:] = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    data = together()
+    data = pooled()
     share = float((data.labels[data.rows.test] == 0).double().mean())
     assert population_accuracies(data, constant) == pytest.approx((share, 1 - share))
 

@@ -1,4 +1,4 @@
-"""A population computes what its parties would compute with each other, to rounding."""
+"""Tests that a population equals the run between parties, except for rounding."""
 
 import copy
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def whole(leading: SplitModel, answerers: Mapping[str, PassiveSession]) -> WholeModel:
-    """The present model of all parties as one module."""
+    """Return the current model of all parties as one module."""
     halves = networks(leading, answerers)
     hub = halves["hub"]
     bottoms = {"hub": hub.bottom, "left": halves["left"], "right": halves["right"]}
@@ -95,9 +95,9 @@ def test_a_way_equals_that_of_the_parties(tmp_path: Path, way: str) -> None:
         leading.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         original = copy.deepcopy(whole(leading, answerers))
         values = {each: inputs(leading, answerers)[each] for each in ("hub", "left", "right")}
-        together = PooledData(leading.agreement, leading.rows, values, leading.labels)
+        pooled = PooledData(leading.agreement, leading.rows, values, leading.labels)
         trained = TrainedPopulation(
-            together,
+            pooled,
             [leading.rows] * 2,
             ["", ""],
             Ensemble.of([original, original]),

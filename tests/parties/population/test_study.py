@@ -1,4 +1,4 @@
-"""The summary of a study over seeds, and the table that shows it."""
+"""Tests of the summary of a study over seeds, its table and its verdicts."""
 
 import json
 from pathlib import Path
@@ -23,10 +23,10 @@ def figure(auc: float) -> dict[str, Any]:
 
 def row(auc: float, hits: int) -> dict[str, Any]:
     taken = {"hits": hits, "members": 32, "alarms": 1, "others": 32}
-    judged = {"vs_retrain": figure(auc), "u_lira": figure(auc)}
+    audited = {"vs_retrain": figure(auc), "u_lira": figure(auc)}
     accuracies = [0.9, 0.91, 0.92, 0.93] * 8
     known = {"gap": -0.002, "distance": [0.3, 0.5], "taken": taken, "accuracies": accuracies}
-    return judged | known
+    return audited | known
 
 
 def record(seed: int) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def record(seed: int) -> dict[str, Any]:
 
 def test_the_bound_of_epsilon_pools_the_whole_models_of_all_seeds() -> None:
     found = {each.name: each for each in summarise_study([record(seed) for seed in range(5)])}
-    original, null = found["original"].proved, found["Retrain against Retrain"].proved
+    original, null = found["original"].bound, found["Retrain against Retrain"].bound
     assert original.trials == (160, 160)
     # 155 of 160 are spared and none is missed: log(0.929 / 0.0228) at 95 %.
     assert (original.epsilon, original.ceiling) == pytest.approx((3.71, 3.76), abs=0.01)
@@ -50,7 +50,7 @@ def test_the_bound_of_epsilon_pools_the_whole_models_of_all_seeds() -> None:
 def test_the_table_shows_the_bound_its_confidence_and_what_a_perfect_attack_would_prove() -> None:
     text = study_table(list(summarise_study([record(seed) for seed in range(5)])))
     head, _, null, original, *_ = lines = text.splitlines()[4:]
-    assert "32 models and as many Retrains a seed; each model was taught 1,234 rows" in text
+    assert "32 models and as many Retrains a seed; each model was trained on 1,234 rows" in text
     assert head.endswith("| ε at least (95 %) |")
     assert null.startswith("| Retrain against Retrain")
     assert null.endswith("| 0.00 of 3.05 |")
@@ -68,7 +68,7 @@ def test_the_verdicts_carry_the_bound_without_a_demand() -> None:
 
 
 def test_test_accuracy_is_held_against_retrain_s_by_all_models_of_all_seeds() -> None:
-    """0.005 below Retrain, whose deviation is 0.0112: within one, as 160 models a side show."""
+    """A gap of 0.005 is within one deviation of Retrain (0.0112), shown by 160 models a side."""
     other = record(9)  # another split, on which all models do better
     other["retrain_accuracies"] = [each + 0.05 for each in other["retrain_accuracies"]]
     for each in other["rows_judged"].values():
@@ -117,8 +117,8 @@ def summary(name: str, auc: float, *, error: float = 0.01, place: str = "digits"
     )
 
 
-def judged(*changed: MethodSummary) -> dict[str, tuple[float, bool | None]]:
-    """What is said of a population, some rows of which are other than these."""
+def audited(*changed: MethodSummary) -> dict[str, tuple[float, bool | None]]:
+    """Return the verdicts on a population, with these summaries in place of the usual ones."""
     usual = [
         summary(NULL, 0.5),
         summary("original", 0.7),
@@ -135,12 +135,12 @@ def judged(*changed: MethodSummary) -> dict[str, tuple[float, bool | None]]:
 def test_a_method_must_not_be_told_from_retrain_on_either_side(
     audit: str, auc: float, *, ok: bool
 ) -> None:
-    value, held = judged(summary("FedORA", auc))[f"{audit} of FedORA"]
+    value, held = audited(summary("FedORA", auc))[f"{audit} of FedORA"]
     assert (value, held) == (pytest.approx(max(auc, 1 - auc)), ok)
 
 
 def test_where_the_original_is_hardly_found_a_method_proves_nothing() -> None:
-    found = judged(summary("original", 0.59))
+    found = audited(summary("original", 0.59))
     proves = "vs-Retrain AUC of FedORA (the original is below 0.6: proves nothing)"
     assert found[proves] == (pytest.approx(0.52), None)
     assert "vs-Retrain AUC of FedORA" not in found
@@ -153,19 +153,19 @@ def test_where_the_original_is_hardly_found_a_method_proves_nothing() -> None:
 def test_the_best_rival_may_be_ahead_by_one_standard_error(
     rival: float, error: float, *, ok: bool
 ) -> None:
-    """0.02 behind is more than √2 of 0.01; an AUC of 0.48 is as far from chance as 0.52 is."""
-    found = judged(summary("fine-tune", rival, error=error))
+    """A gap of 0.02 exceeds √2 · 0.01; an AUC of 0.48 is as far from chance as 0.52."""
+    found = audited(summary("fine-tune", rival, error=error))
     name = "vs-Retrain AUC of FedORA minus that of the best rival (fine-tune)"
     assert found[name] == (pytest.approx(0.52 - max(rival, 1 - rival)), ok)
 
 
 def test_a_rival_of_another_architecture_is_a_rival() -> None:
     votes = summary("CVFU", 0.5, place="digits, votes")
-    assert "vs-Retrain AUC of FedORA minus that of the best rival (CVFU)" in judged(votes)
+    assert "vs-Retrain AUC of FedORA minus that of the best rival (CVFU)" in audited(votes)
 
 
 def test_a_figure_of_votes_alone_is_drawn(tmp_path: Path) -> None:
-    """Votes stand in the panel of their population, also where only they were asked for."""
+    """Votes are drawn in the panel of their population, even without its other results."""
     draw_study([summary("CVFU", 0.9, place="digits, votes")], tmp_path / "votes.png")
     assert (tmp_path / "votes.png").stat().st_size > 10_000
 
@@ -177,5 +177,5 @@ def test_a_figure_of_votes_alone_is_drawn(tmp_path: Path) -> None:
 def test_the_null_lies_within_two_errors_and_a_fiftieth(
     auc: float, error: float, *, ok: bool
 ) -> None:
-    found = judged(summary(NULL, auc, error=error))
+    found = audited(summary(NULL, auc, error=error))
     assert found["null, distance of its AUC from 0.5"] == (pytest.approx(abs(auc - 0.5)), ok)

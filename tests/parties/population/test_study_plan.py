@@ -1,4 +1,4 @@
-"""The file of a study: rows with settings of their own, and what a population cannot run."""
+"""Tests of the study file: methods with their own settings, and unsupported settings."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""Prediction by the trained halves: the same numbers as in training, for whom all parties hold."""
+"""Prediction with trained models: the same numbers as in training, for common rows."""
 
 import csv
 import json
@@ -141,7 +141,7 @@ def test_nobody_in_common_is_refused(once: Path) -> None:
 
 def test_ids_that_our_own_data_lacks_are_refused_before_anybody_is_met(once: Path) -> None:
     party, half = party_of(once, "hub")
-    with pytest.raises(DataError, match="our own data has none"):
+    with pytest.raises(DataError, match="the active party's data has none"):
         predict_vertical_rows(party, half, MemoryPort(), parse_ids(["stranger"], ()))
 
 
@@ -226,7 +226,7 @@ def test_passive_parties_write_nothing(trained: Path) -> None:
 
 @pytest.fixture
 def asked(once: Path) -> Iterator[tuple[Predictor, Hub, dict[str, Spoke]]]:
-    """All rows aligned, with the hub's end of every line in reach."""
+    """All rows aligned; the test has the hub's end of each line."""
     port = MemoryPort()
     party, half = party_of(once, "hub")
     spokes = {name: Spoke(once, name, port) for name in PASSIVE}

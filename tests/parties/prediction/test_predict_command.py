@@ -1,4 +1,4 @@
-"""``vfl predict``: what it teaches, and what it refuses before it meets anybody."""
+"""``vfl predict``: its help, and what it refuses before it contacts another party."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Prediction for real: processes of their own, mutual TLS, HTTP, a killed party and its return."""
+"""Prediction in real processes: mutual TLS, HTTP, and a party that is killed and restarted."""
 
 import json
 import re
@@ -26,7 +26,7 @@ Process = subprocess.Popen[str]
 
 
 def toml(value: Any) -> str:
-    """A value as TOML writes it in one line."""
+    """A value in TOML on one line."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{name} = {toml(part)}" for name, part in value.items()) + " }"
     return json.dumps(value)
@@ -34,7 +34,7 @@ def toml(value: Any) -> str:
 
 @pytest.fixture(scope="module")
 def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as the three organisations have it after training."""
+    """The folder of three organisations after training."""
     folder = made(tmp_path_factory.mktemp("once"))
     lines = [f"{name} = {toml(value)}" for name, value in agreement().items()]
     (folder / "trio.toml").write_text("\n".join(lines) + "\n")
@@ -46,7 +46,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Command:
-    """Starts ``vfl predict`` at a party; whatever still runs at the end is ended."""
+    """Starts ``vfl predict`` at a party, and ends all processes at the end."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self._folder, self._port = folder, port
@@ -90,7 +90,7 @@ def fetch(url: str, ids: list[str] | None = None) -> tuple[int, Any]:
 
 
 def until(url: str, ids: list[str] | None, true: Any) -> Any:
-    """Ask until the answer is as wanted; the answer."""
+    """Request until the answer is as wanted; return that answer."""
     pause, deadline = Event(), monotonic() + 45
     while monotonic() < deadline:
         status, said = fetch(url, ids)

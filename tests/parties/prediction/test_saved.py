@@ -1,4 +1,4 @@
-"""A kept half is used only as it was written: every way to be wrong is refused by its file."""
+"""Saved models: each file that is missing, damaged or foreign is refused by name."""
 
 import json
 import pickle
@@ -48,7 +48,7 @@ def truncated(file: Path) -> None:
 
 
 def signed(file: Path, content: bytes) -> None:
-    """Put other content in the place of a file, with the digest that belongs to it."""
+    """Replace a file, and its digest in the manifest."""
     file.write_bytes(content)
     manifest = file.with_name("manifest.json")
     told = json.loads(manifest.read_text())

@@ -1,4 +1,4 @@
-"""The service: small requests over HTTP, parties that leave and return, and what is refused."""
+"""The prediction service: HTTP requests, parties that leave and return, and refused requests."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""A federation whose frames are recorded, and what they carried: the wire as an onlooker has it."""
+"""Three parties whose frames are recorded, and the content of the frames."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ Numbers = NDArray[np.float64]
 
 
 def entropy(name: str) -> Any:
-    """Bytes as from a generator, always the same, so that no test fails by chance."""
+    """Bytes of a seeded generator, so that no test fails by chance."""
     count = [0]
 
     def draw(size: int) -> bytes:
@@ -40,7 +40,7 @@ def entropy(name: str) -> Any:
 
 @dataclass
 class Wire:
-    """What crossed, message by message, with its sender."""
+    """The recorded messages, with their senders."""
 
     frames: dict[int, list[bytes]] = field(default_factory=dict)
 
@@ -67,9 +67,10 @@ class Wire:
 def recorded(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, seed: str = "", hub: str = "", **changes: Any
 ) -> Iterator[tuple[SplitModel, dict[str, PassiveSession], Wire]]:
-    """The three parties, and all that crosses; ``seed`` fixes entropy, ``hub`` the hub's in addition.
+    """Three parties whose messages are recorded.
 
-    A folder that was used before is gone on with.
+    ``seed`` fixes the entropy of all parties, ``hub`` also that of the hub. In a folder that was
+    used before, the run resumes.
     """
     wire, send, take = Wire(), MemoryLine.send, three_parties.party
 
@@ -95,7 +96,7 @@ def recorded(
 
 
 def raw(answerer: PassiveSession, rows: vfl_pb2.Rows) -> Tensor:
-    """A passive party's own embeddings of a row set, before anything is done to them."""
+    """A passive party's embeddings of a row set, before noise and clipping."""
     model, chosen = answerer._state.local_model.model, answerer._state.rows.select(rows)
     assert model.inputs is not None
     with torch.no_grad():
@@ -104,13 +105,16 @@ def raw(answerer: PassiveSession, rows: vfl_pb2.Rows) -> Tensor:
 
 
 def released(folder: Path, name: str, kind: str = "once") -> int:
-    """The most releases of any row of one party, as its ledger has it on disk now."""
+    """The largest number of releases of a row, according to a party's ledger on disk."""
     ledger = PrivacyLedger(folder / "runs" / "trio" / name, bytes)
     return ledger.spent(list(ledger._index), kind).releases
 
 
 def is_gaussian(noise: Numbers, sigma: float) -> None:
-    """[rows, width]: mean 0, the right σ within what chance allows (1e-3), normal, independent."""
+    """Check samples, [rows, width]: mean 0, the given σ, normal and independent.
+
+    Each test has the level 1e-3.
+    """
     flat, count = noise.ravel(), noise.size
     assert count >= 100_000
     assert abs(flat.mean()) < 3.3 * sigma / count**0.5

@@ -1,4 +1,4 @@
-"""ε as three accountants know it, and that it moves the right way."""
+"""ε equals the closed form and lies between other accountants."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What an attacker gets out of the release layer: never more than ε, unless the layer is wrong."""
+"""An empirical attack on the release: it finds no more than ε, unless the release is wrong."""
 
 import math
 from collections.abc import Callable
@@ -31,9 +31,10 @@ def no_clip(rows: Tensor, sigma: float, noise: Keystream) -> Tensor:
 
 
 def least_epsilon(release: Release, epsilon: float, name: str) -> float:
-    """A bound below the ε of ``release``, from the worst pair of rows: C e₁ against -C e₁.
+    """A lower bound on the ε of ``release``, from the worst pair of rows: C e₁ against -C e₁.
 
-    The threshold is chosen on one half; on the other, Clopper-Pearson bounds both error rates.
+    The threshold is chosen on one half of the samples. On the other half Clopper-Pearson intervals
+    bound both error rates.
     """
     sigma = CLIP * SENSITIVITY["replace_one"] * float(get_sigma_gaussian(epsilon, DELTA))
     noise = Keystream(sha256(name.encode()).digest())

@@ -1,4 +1,4 @@
-"""Which configs may print an (ε, δ), and which must say that they have none."""
+"""Configs with and without a claim of (ε, δ)."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,9 @@ TABLE: dict[str, tuple[dict[str, Any], dict[str, PrivacySpending], list[str]]] =
         {"privacy": {"embed_once": ONCE}}, {"left": RELEASED}, FEATURES[:1],
     ),
     "embed_once after unbounded noise in this folder": (
-        {"privacy": {"embed_once": ONCE}}, ALL | {"left": PrivacySpending(9, float("inf"))}, FEATURES[1:],
+        {"privacy": {"embed_once": ONCE}},
+        ALL | {"left": PrivacySpending(9, float("inf"))},
+        FEATURES[1:],
     ),
     "embed_once says nothing of labels": ({"privacy": {"embed_once": ONCE}}, ALL, FEATURES),
     "embed_train": ({"privacy": {"embed_train": TRAIN}}, ALL, []),
@@ -116,4 +118,4 @@ def test_what_earlier_runs_released_is_counted() -> None:
 def test_labels_have_a_pure_epsilon() -> None:
     text = found({"privacy": {"label_dp": {"epsilon": 2.0}}}, ALL)[-1].text
     assert "ε = 2 (pure, δ = 0)" in text
-    assert "test labels are used for the report alone" in text
+    assert "test labels are used for the report only" in text

@@ -1,4 +1,4 @@
-"""The ledger: ahead of every release, kept through every end, and a hard stop at the budget."""
+"""The ledger: written before each release, kept after each end, and a hard stop at the budget."""
 
 import math
 from collections.abc import Iterator
@@ -108,12 +108,12 @@ def test_a_ledger_without_its_key_is_refused(tmp_path: Path) -> None:
     book = ledger(tmp_path)
     book.charge(book.tags(IDS), ONCE, times(1, 1, 1), allow)
     (tmp_path / "privacy" / "key").unlink()
-    with pytest.raises(IntegrityError, match="key is gone"):
+    with pytest.raises(IntegrityError, match="key is missing"):
         ledger(tmp_path)
 
 
 class Killed(BaseException):
-    """As if the process had ended here."""
+    """The end of the process at this point."""
 
 
 @pytest.mark.parametrize("moment", ["charged", "released"])
@@ -215,7 +215,7 @@ def test_the_budget_is_a_hard_stop(tmp_path: Path) -> None:
     plan = {"embed_once": {"noise_multiplier": 4.0, "budget": 2.5}}
     starts = frozen(tmp_path, 4, plan)
     assert next(starts).spent.releases == 1
-    with pytest.raises(PolicyError, match=r"ε would be 2\.9\d+, and the budget is 2\.5"):
+    with pytest.raises(PolicyError, match=r"ε would be 2\.9\d+, but the budget is 2\.5"):
         next(starts)
 
 

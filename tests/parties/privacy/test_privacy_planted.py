@@ -1,4 +1,4 @@
-"""Mistakes that others made, planted on purpose: the tests of noise must notice each of them."""
+"""Known mistakes, planted on purpose: the tests of noise must notice each of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Whole runs with noise: what the report claims, what is forgotten, and how they go on."""
+"""Whole runs with noise: claims in the report, purged rows, and resumed runs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -134,7 +134,7 @@ def test_training_and_validation_labels_are_flipped_and_test_labels_are_not(
 
 
 def test_a_table_whose_statistics_would_be_fitted_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Aborted, match="preprocessing must not depend on private rows"):
+    with pytest.raises(Aborted, match="preprocessing must not be fitted on private rows"):
         run(tmp_path, privacy=ONCE)
 
 
@@ -152,7 +152,7 @@ def test_a_bottom_that_mixes_rows_is_refused(tmp_path: Path) -> None:
             return {name: each.model_copy(update=module) for name, each in take(folder).items()}
 
         patch.setattr(three_parties, "party_settings", settings)
-        with pytest.raises(Aborted, match="the bottom of left has a BatchNorm1d"):
+        with pytest.raises(Aborted, match="the bottom model of left has a BatchNorm1d"):
             private_run(tmp_path, ONCE, parties=parties)
 
 

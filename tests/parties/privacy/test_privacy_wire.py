@@ -1,4 +1,4 @@
-"""Noise as it is on the wire: its distribution, when it is new, and when it is the same."""
+"""Noise on the wire: its distribution, when it is fresh, and when it is repeated."""
 
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,7 @@ def test_a_question_to_learn_from_is_refused_by_a_frozen_bottom(
     plan = {"embed_once": {"noise_multiplier": 4.0}}
     with recorded(tmp_path, monkeypatch, privacy=plan) as (leading, answerers, _):
         ask = next(leading.loop.epoch_requests(vfl_pb2.TRAIN_ROWS, 1, 8))
-        with pytest.raises(RemoteProtocolError, match="the bottoms are frozen"):
+        with pytest.raises(RemoteProtocolError, match="bottom models are frozen"):
             answerers["left"]._embed(ask)
 
 

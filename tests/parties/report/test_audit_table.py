@@ -2,8 +2,7 @@
 
 from sample_metrics import sample
 
-from parties.report.audits import audit_sentences
-from parties.report.audits import HEADLINES, TITLES, audit_table, figure_title
+from parties.report.audits import HEADLINES, TITLES, audit_sentences, audit_table, figure_title
 from parties.report.page import vertical_page
 
 

@@ -10,11 +10,11 @@ from parties.report.comparison import (
     FORGOTTEN_RATIO,
     MEASURES,
     TEST_ACCURACY,
-    Measure,
     ComparisonResult,
+    Measure,
     Reference,
-    original_meets,
     comparison_result,
+    original_meets,
     retrain_reference,
 )
 from parties.report.sentences import closing_sentence, gap_text, proof_text, reference_text

@@ -44,7 +44,7 @@ class Reader(HTMLParser):
         self.text += data
 
     def values(self, name: str) -> list[str]:
-        return [value for found, value in self.attributes if found == name]
+        return [value for key, value in self.attributes if key == name]
 
 
 def printed(metrics: dict[str, Any], width: int = 100) -> str:
@@ -96,19 +96,19 @@ def test_the_page_has_the_sentence(shown: str, sentence: str) -> None:
 
 
 def test_the_page_loads_no_other_file(shown: str) -> None:
-    found = Reader(shown)
-    assert not found.tags & {"script", "link", "img", "iframe", "object", "image", "foreignobject"}
+    parsed = Reader(shown)
+    assert not parsed.tags & {"script", "link", "img", "iframe", "object", "image", "foreignobject"}
     assert not re.search(r"https?://|@import|url\((?!#)|<!ENTITY", shown)
-    assert not found.values("src") + found.values("srcset") + found.values("xlink:href")
-    assert all(target.startswith("#") for target in found.values("href"))
-    assert not [name for name, _ in found.attributes if name.startswith("on")]
+    assert not parsed.values("src") + parsed.values("srcset") + parsed.values("xlink:href")
+    assert all(target.startswith("#") for target in parsed.values("href"))
+    assert not [name for name, _ in parsed.attributes if name.startswith("on")]
 
 
 def test_ids_on_the_page_are_unique_and_resolve(shown: str) -> None:
-    found = Reader(shown)
-    names = found.values("id")
+    parsed = Reader(shown)
+    names = parsed.values("id")
     assert len(names) == len(set(names))
-    used = found.values("href") + re.findall(r"url\((#[^)]+)\)", shown)
+    used = parsed.values("href") + re.findall(r"url\((#[^)]+)\)", shown)
     assert {target.removeprefix("#") for target in used} <= set(names)
 
 
@@ -135,10 +135,10 @@ def test_hostile_names_stay_text() -> None:
     request["threshold"]["policy"] = request["canary_audit"]["verdict"] = HOSTILE
     request["methods"][2]["name"] = metrics["traffic"][0]["phase"] = HOSTILE
     metrics["peers"][0]["peer"] = HOSTILE
-    found = Reader(vertical_page(metrics))
-    assert not found.tags & {"script", "img"}
-    assert not {"onerror", "src"} & {name for name, _ in found.attributes}
-    assert found.text.count(HOSTILE) >= 16
+    parsed = Reader(vertical_page(metrics))
+    assert not parsed.tags & {"script", "img"}
+    assert not {"onerror", "src"} & {name for name, _ in parsed.attributes}
+    assert parsed.text.count(HOSTILE) >= 16
     assert "[red]x[/red]" in printed(metrics, width=1000)
 
 
@@ -160,9 +160,9 @@ def test_a_part_of_a_request_that_was_not_run_is_left_out(part: str) -> None:
 def test_nothing_but_the_request_was_run() -> None:
     parts = {"run": RUN_PARTS, "request": REQUEST_PARTS, "method": METHOD_PARTS}
     metrics = without(sample(), {**parts, "metrics": ("training", "traffic", "peers")})
-    found = Reader(vertical_page(metrics))
-    assert "svg" not in found.tags
-    assert "not run" in found.text
+    parsed = Reader(vertical_page(metrics))
+    assert "svg" not in parsed.tags
+    assert "not run" in parsed.text
     assert "Not compared with a Retrain" in printed(metrics)
 
 
@@ -186,7 +186,7 @@ def test_a_training_without_requests() -> None:
     metrics = {**sample(), "requests": []}
     text = Reader(vertical_page(metrics)).text
     assert "digits: one model, nothing forgotten" in text
-    assert "Training" in text
+    assert "\nTraining\n" in text
     assert "Membership" not in text
     assert "Traffic" in printed(metrics)
 

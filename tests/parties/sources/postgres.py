@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, from the packages of the system, while tests run."""
+"""A private PostgreSQL server for the tests, from the system packages."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""Pickles as Python 2 wrote CIFAR's batches, word by word."""
+"""Pickles in the form in which Python 2 wrote CIFAR's batches, opcode by opcode."""
 
 import struct
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Reading a source in a test: the holding that comes out, or the words of its refusal."""
+"""Helpers of the source tests: read a holding, or return the text of the error."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tests of what all tables have: compact columns, limits, files that change, and digests."""
+"""Tests of the collection of tables: compact columns, limits, changed files, and digests."""
 
 import gc
 import tempfile
@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parties.data.sources import collect
 
 from configs.party_settings import CsvData, IdColumns
 from parties.common.errors import DataError, IntegrityError, PartyError, ResourceError, exit_code
 from parties.data.holding import Holding, read_holding
 from parties.data.preprocess import fit_preprocessing
+from parties.data.sources import collect
 from parties.data.sources.csv_source import read_csv
 from parties.data.sources.records import Records
-from parties.data.sources.store import IdStore, ArrayStore, duplicate_ids
+from parties.data.sources.store import ArrayStore, IdStore, duplicate_ids
 
 CLASSES = ("no", "yes")
 
@@ -38,7 +38,9 @@ def held(folder: Path, data: CsvData, **options: Any) -> Holding:
 def read(folder: Path, data: CsvData, memory: int) -> Records:
     from parties.data.sources.csv_source import _sheet  # noqa: PLC0415
 
-    return collect.collect_records(data, [_sheet(data, folder, data.path)], CLASSES, lambda _: None, memory)
+    return collect.collect_records(
+        data, [_sheet(data, folder, data.path)], CLASSES, lambda _: None, memory
+    )
 
 
 def unnamed(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tests of CSV files: cells, lines, and every way to be refused by line and column name."""
+"""Tests of the CSV source: cells, lines, and errors with line and column."""
 
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ def test_column_with_two_uses_is_refused(tmp_path: Path) -> None:
 
 
 def test_id_column_twice_is_refused(tmp_path: Path) -> None:
-    assert "column 3 has the name of an earlier one" in refusal(tmp_path, "id,a,id\n1,2,3\n")
+    assert "column 3 has the name of an earlier column" in refusal(tmp_path, "id,a,id\n1,2,3\n")
 
 
 def test_column_without_a_name_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Feature-noise heterogeneity: the same at every start, as wide as said, inside the legal range."""
+"""Tests of feature noise: equal in every run, of the given width, inside the legal range."""
 
 from pathlib import Path
 
@@ -27,7 +27,10 @@ def test_noise_is_the_same_at_every_start() -> None:
 
 
 def test_noise_belongs_to_the_row_and_not_to_its_place() -> None:
-    whole, some = held(HERE, noisy()), held(HERE, noisy(sample=SampleSettings(fraction=0.1, seed=4)))
+    whole, some = (
+        held(HERE, noisy()),
+        held(HERE, noisy(sample=SampleSettings(fraction=0.1, seed=4))),
+    )
     place = {identity: at for at, identity in enumerate(whole.ids)}
     assert whole.images is not None
     assert some.images is not None

@@ -1,4 +1,4 @@
-"""Tests of idx files, on a few records in the original format, and each fault by name."""
+"""Tests of the idx source on small files in the original format, and of each error."""
 
 import gzip
 import struct
@@ -94,12 +94,12 @@ def test_other_count_of_labels_than_images_is_refused(tmp_path: Path) -> None:
 
 def test_idx_label_that_is_no_class_is_refused(tmp_path: Path) -> None:
     said = refusal(tmp_path, files(tmp_path, labels=idx(bytes([7, 10, 0]), 3)), True)
-    assert "a label that is no class in 1 row of labels (1)" in said
+    assert "an unknown label in 1 row of labels (1)" in said
 
 
 def test_half_a_test_set_is_refused(tmp_path: Path) -> None:
     data = files(tmp_path).model_copy(update={"test_images": Path("images")})
-    assert "test_labels with labels" in refusal(tmp_path, data, True)
+    assert "test_labels together with labels" in refusal(tmp_path, data, True)
 
 
 def test_test_images_of_another_size_are_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tests of MedMNIST archives: small ones in the original format, one real one, and each refusal."""
+"""Tests of the MedMNIST source on small archives, on a real one, and of each error."""
 
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ def test_images_of_another_shape_or_type_are_refused(tmp_path: Path, images: Any
 @pytest.mark.parametrize("labels", [np.zeros((3, 14), np.uint8), np.zeros(3), np.array(["a"] * 3)])
 def test_labels_of_another_shape_or_type_are_refused(tmp_path: Path, labels: Any) -> None:
     said = refusal(tmp_path, archive(tmp_path, {"train_labels": labels}, label=True), True)
-    assert "one class a row" in said
+    assert "one class per row" in said
 
 
 def test_another_number_of_labels_than_images_is_refused(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_another_number_of_labels_than_images_is_refused(tmp_path: Path) -> None
 def test_label_that_is_no_class_is_refused(tmp_path: Path, label: int) -> None:
     data = archive(tmp_path, {"val_labels": np.array([1, label])}, label=True)
     said = refusal(tmp_path, data, True)
-    assert "a label that is no class in 1 row of part 'val' of mnist.npz (1)" in said
+    assert "an unknown label in 1 row of part 'val' of mnist.npz (1)" in said
 
 
 def test_images_of_another_size_in_one_part_are_refused(tmp_path: Path) -> None:

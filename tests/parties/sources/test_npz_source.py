@@ -1,4 +1,4 @@
-"""Tests of NumPy archives: plain arrays only, and every way to be refused."""
+"""Tests of the NumPy source: plain arrays only, and each error."""
 
 import pickle
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests of Parquet files: types on purpose, exact IDs, pieces, and what is refused by name."""
+"""Tests of the Parquet source: column types, exact IDs, chunks, and each error."""
 
 from collections.abc import Mapping
 from datetime import date, datetime

@@ -1,4 +1,4 @@
-"""Tests of the sets that come with scikit-learn: parts, columns, labels and their refusals."""
+"""Tests of the scikit-learn source: image parts, columns, labels, and each error."""
 
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def test_part_outside_the_image_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [(0, 30), (-1,), (1, 1), ()])
 def test_columns_outside_the_table_are_refused(tmp_path: Path, columns: tuple[int, ...]) -> None:
     data = SklearnData(kind="sklearn", name="breast_cancer", columns=columns)
-    assert "they are 0 to 29" in refusal(tmp_path, data)
+    assert "legal columns are 0 to 29" in refusal(tmp_path, data)
 
 
 def test_columns_of_images_and_parts_of_tables_are_refused(tmp_path: Path) -> None:

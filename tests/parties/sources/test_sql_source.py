@@ -1,4 +1,4 @@
-"""Tests of databases: one snapshot, streamed, exact IDs, and no secret in any refusal."""
+"""Tests of the SQL source: one snapshot, streaming, exact IDs, and errors without secrets."""
 
 import sqlite3
 import sys
@@ -106,7 +106,7 @@ def test_colons_and_percent_signs_of_a_query_stay(tmp_path: Path, sqlite: str) -
 def test_the_database_cannot_be_changed(tmp_path: Path, sqlite: str) -> None:
     before = (tmp_path / "people.db").read_bytes()
     said = refusal(tmp_path, url=sqlite, query="DELETE FROM people")
-    assert "the database answers OperationalError" in said
+    assert "database error: OperationalError" in said
     assert (tmp_path / "people.db").read_bytes() == before
 
 
@@ -124,7 +124,7 @@ def test_an_absent_database_is_not_made(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "people.db").write_text("id,y\n" * 1000)
     said = refusal(tmp_path, url="sqlite:///people.db", table="people")
-    assert "the database answers DatabaseError" in said
+    assert "database error: DatabaseError" in said
 
 
 @pytest.mark.parametrize(("cell", "named"), [("x'00'", "bytes"), ("1.5", "float")])
@@ -156,7 +156,7 @@ def test_no_rows_and_two_columns_of_one_name_are_refused(tmp_path: Path, sqlite:
     said = refusal(tmp_path, url=sqlite, query="SELECT id, age, y FROM people WHERE id = 8")
     assert "the result of query has no records" in said
     said = refusal(tmp_path, url=sqlite, query="SELECT id, id, y FROM people")
-    assert "column 2 has the name of an earlier one" in said
+    assert "column 2 has the name of an earlier column" in said
 
 
 # The party settings
@@ -195,7 +195,7 @@ def test_url_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "url").write_text("postgresql://u:SECRET@h/d")
     (tmp_path / "url").chmod(0o640)
     said = refusal(tmp_path, url_file=Path("url"), table="t")
-    assert "may be read by others" in said
+    assert "is readable by other users" in said
     assert f"chmod 600 {tmp_path}/url" in said
     assert "SECRET" not in said
 
@@ -330,7 +330,7 @@ def test_a_server_that_is_not_there_is_told_without_its_address(tmp_path: Path) 
     (tmp_path / "url").write_text("postgresql://SECRET:SECRET@127.0.0.1:1/SECRET")
     (tmp_path / "url").chmod(0o600)
     said = refusal(tmp_path, url_file=Path("url"), table="people")
-    assert "is the server up" in said
+    assert "the server runs" in said
     assert "SECRET" not in said
 
 
@@ -347,5 +347,5 @@ def test_a_server_that_refuses_us_hears_no_echo_of_the_password(
     (tmp_path / "url").chmod(0o600)
     said = refusal(tmp_path, url_file=Path("url"), table="people")
     assert "OperationalError" in said
-    assert "may this account log in" in said
+    assert "the account may log in" in said
     assert "SECRET" not in said

@@ -1,4 +1,4 @@
-"""Tests of SVHN's MATLAB files: small ones in the original format, and each refusal."""
+"""Tests of the SVHN source on small MATLAB files, and of each error."""
 
 import re
 from io import BytesIO
@@ -72,7 +72,7 @@ def test_files_that_are_not_svhn_s_are_refused(tmp_path: Path, case: str) -> Non
     ("options", "told"),
     [
         ({"features": False}, "neither images nor labels"),
-        ({"test": Path("more/train_32x32.mat")}, "two files bear one name"),
+        ({"test": Path("more/train_32x32.mat")}, "two files have the same name"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(

@@ -1,4 +1,4 @@
-"""Tests of Tiny ImageNet's folder: a few images in the original layout, and each refusal."""
+"""Tests of the Tiny ImageNet source on a few images, and of each error."""
 
 from io import BytesIO
 from pathlib import Path
@@ -164,7 +164,7 @@ def test_validation_image_without_a_note_is_refused(root: Path) -> None:
 
 def test_note_without_an_image_is_refused(root: Path) -> None:
     (root / ROOT / "val" / "images" / "val_1.JPEG").unlink()
-    assert "1 that are in it do not exist" in refusal(root)
+    assert "1 images in it do not exist" in refusal(root)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_damaged_notes_are_refused(root: Path, line: str, words: str) -> None:
 def test_class_that_was_not_agreed_on_is_refused(root: Path) -> None:
     notes(root).write_text(f"val_0.JPEG\t{FROG}\nval_1.JPEG\tn00000000\n")
     said = refusal(root, active=True, label=True)
-    assert "a label that is no class in 1 image of tiny-imagenet-200/val (1)" in said
+    assert "an unknown label in 1 image of tiny-imagenet-200/val (1)" in said
 
 
 def test_part_outside_the_images_is_refused(root: Path) -> None:

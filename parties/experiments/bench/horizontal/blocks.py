@@ -23,7 +23,7 @@ class HorizontalBlock(TableBlock):
     headings: ClassVar[Mapping[str, str]] = {word: title for word, (title, _) in MEASURES.items()}
     bench: ClassVar[str] = "horizontal"
 
-    labels: Mapping[str, str] = Field(default_factory=dict)  # of methods that have no title yet
+    labels: Mapping[str, str] = Field(default_factory=dict)  # titles of methods without one
 
     @property
     def rows(self) -> tuple[TableRow, ...]:

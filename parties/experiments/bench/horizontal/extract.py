@@ -9,12 +9,12 @@ from typing import Any
 from parties.experiments.bench.extract import Values, extract_federated
 from parties.experiments.bench.plan import PlannedRun
 
-MEASURES = {  # words of the blocks: heading, and the figure that it is
+MEASURES = {  # name in the blocks: heading, and name of the figure in the record
     "asr1": ("ASR¹", "unlearned_planted"),
     "right1": ("R-Acc¹", "unlearned_client_accuracy"),
     "asr2": ("ASR²", "planted"),
     "right2": ("R-Acc²", "client_accuracy"),
-    "asr3": ("ASR after going on", "reverted_planted"),
+    "asr3": ("ASR after fine-tuning", "reverted_planted"),
     "worst": ("worst client", "worst_client"),
     "conflicts": ("NC", "conflicts"),
     "stamped": ("backdoor, test rows", "stamped"),
@@ -26,7 +26,7 @@ MEASURES = {  # words of the blocks: heading, and the figure that it is
     "odds": ("distance to Retrain", "odds_to_retrain"),
     "seconds": ("seconds", ""),
 }
-AFTER = {"asr1": "asr2", "right1": "right2"}  # of a model that has no such stage
+AFTER = {"asr1": "asr2", "right1": "right2"}  # for a model without recovery stage
 
 
 def extract_horizontal(_run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:

@@ -19,7 +19,7 @@ DENSER: Final = ("Mimir, MNIST (4, 5)", "Mimir, MNIST (3, 6)")  # ζ = 0.1
 BY_STAYING: Final = ("by_retained", "by_forgotten")
 
 
-def horizontal_verdicts(found: Results) -> list[BenchVerdict]:
+def horizontal_verdicts(results: Results) -> list[BenchVerdict]:
     """Return all verdicts; a verdict without runs has no value."""
     parts: Sequence[Callable[[Results], Iterator[BenchVerdict]]] = (
         fedosd_verdicts,
@@ -29,109 +29,111 @@ def horizontal_verdicts(found: Results) -> list[BenchVerdict]:
         fedforget_verdicts,
         mimir_verdicts,
     )
-    return [verdict for part in parts for verdict in part(found)]
+    return [verdict for part in parts for verdict in part(results)]
 
 
-def fedosd_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def fedosd_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R7: FedOSD forgets and keeps accuracy; ascent loses accuracy, and its backdoor returns."""
     for place in (PAT_20, PAT_50, IID):
-        asr = _series(found, place, "fedosd", "asr2")
+        asr = _series(results, place, "fedosd", "asr2")
         yield _judge(f"R7: ASR² of FedOSD, {place}", asr, (-math.inf, 0.05), "at most 0.05")
         gap = seed_differences(
-            _series(found, place, "fedosd", "right2"), _series(found, place, "original", "right2")
+            _series(results, place, "fedosd", "right2"),
+            _series(results, place, "original", "right2"),
         )
         name = f"R7: R-Acc² of FedOSD minus the original's, {place}"
         yield _judge(name, gap, (-0.03, 0.03), "within 0.03")
-        yield from _ascents(found, place)
+        yield from _ascents(results, place)
 
 
-def _ascents(found: Results, place: str) -> Iterator[BenchVerdict]:
-    own = _series(found, place, "fedosd", "right1")
+def _ascents(results: Results, place: str) -> Iterator[BenchVerdict]:
+    own = _series(results, place, "fedosd", "right1")
     for name in ASCENTS:
-        first = _series(found, place, name, "right1")
+        first = _series(results, place, name, "right1")
         ahead = seed_differences(own, first)
         title = f"R7: R-Acc¹ of FedOSD minus that of {name}, {place}"
         yield _judge(title, ahead, (0.2, math.inf), "at least 0.2")
         if place == IID:
             continue
-        asr = _series(found, place, name, "asr1")
+        asr = _series(results, place, name, "asr1")
         yield _judge(f"R7: ASR¹ of {name}, {place}", asr, (-math.inf, 0.02), "at most 0.02")
-        part = _ratio(first, _series(found, place, "original", "right1"))
+        part = _ratio(first, _series(results, place, "original", "right1"))
         title = f"R7: R-Acc¹ of {name} over the original's, {place}"
         yield _judge(title, part, (-math.inf, 0.5), "at most 0.5")
-        back = _series(found, place, name, "asr2")
+        back = _series(results, place, name, "asr2")
         yield _judge(f"R7: ASR² of {name}, {place}", back, (0.3, math.inf), "above 0.3")
 
 
-def conflict_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def conflict_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R8: FedOSD's step conflicts with no remaining client, gradient ascent with most of them."""
     place = "MNIST, Pat-20"
-    own = _series(found, place, "fedosd", "conflicts")
+    own = _series(results, place, "fedosd", "conflicts")
     yield _judge(f"R8: NC of FedOSD, {place}", own, (0.0, 0.0), "0")
     for name in ASCENTS:
-        series = _series(found, place, name, "conflicts")
+        series = _series(results, place, name, "conflicts")
         yield _judge(f"R8: NC of {name}, {place}", series, (5.0, math.inf), "more than 5 of 9")
 
 
-def fedosd_ablation_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def fedosd_ablation_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R9: the effect of each part of FedOSD."""
-    right = _series(found, PAT_50, "fedosd", "right1")
+    right = _series(results, PAT_50, "fedosd", "right1")
     for name in ("m1", "m2"):
-        lost = seed_differences(right, _series(found, PAT_50, name, "right1"))
+        lost = seed_differences(right, _series(results, PAT_50, name, "right1"))
         title = f"R9: R-Acc¹ of FedOSD minus that of {name.upper()}"
         yield _judge(title, lost, (0.3, math.inf), "at least 0.3")
-    common, keeps = (_series(found, PAT_50, "m3", word) for word in ("asr1", "right1"))
+    common, keeps = (_series(results, PAT_50, "m3", word) for word in ("asr1", "right1"))
     yield _judge("R9: ASR¹ of M3", common, (0.5, math.inf), "above 0.5")
-    kept = seed_differences(keeps, _series(found, PAT_50, "original", "right1"))
+    kept = seed_differences(keeps, _series(results, PAT_50, "original", "right1"))
     yield _judge("R9: R-Acc¹ of M3 minus the original's", kept, (-0.03, math.inf), "at least -0.03")
     back = seed_differences(
-        _series(found, PAT_50, "m5", "asr2"), _series(found, PAT_50, "fedosd", "asr2")
+        _series(results, PAT_50, "m5", "asr2"), _series(results, PAT_50, "fedosd", "asr2")
     )
     yield _judge("R9: ASR² of M5 minus FedOSD's", back, ABOVE_ZERO, "above 0")
 
 
-def fu_pga_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def fu_pga_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R10: FU-PGA reaches the printed accuracy, and its trigger rate falls to the base rate."""
     place = "MNIST, IBM"
     for name, paper in (("original", 0.9829), ("retrain", 0.9847)):
-        series = _series(found, place, name, "test")
+        series = _series(results, place, name, "test")
         low, high = paper - POINT, paper + POINT
         yield _judge(f"R10: test accuracy of {name}", series, (low, high), f"{paper} ± 0.01")
     for name in ("retrain", "fu-pga"):
-        series = _series(found, place, name, "stamped")
+        series = _series(results, place, name, "stamped")
         yield _judge(f"R10: trigger on test rows, {name}", series, (0.08, 0.12), "about 0.1")
 
 
-def fedforget_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def fedforget_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R13: FedForget as printed does not forget; repelling costs accuracy; its speed-up."""
     place = "MNIST, FedForget"
     rest = seed_differences(
-        _series(found, place, "literal", "forgotten"),
-        _series(found, place, "fine-tune", "forgotten"),
+        _series(results, place, "literal", "forgotten"),
+        _series(results, place, "fine-tune", "forgotten"),
     )
     title = "R13: accuracy on D_u, literal minus fine-tune"
     yield _judge(title, rest, (0.0, math.inf), "at least 0: it forgets no more")
     lost = seed_differences(
-        _series(found, place, "original", "test"), _series(found, place, "repel", "test")
+        _series(results, place, "original", "test"), _series(results, place, "repel", "test")
     )
     title = "R13: test accuracy, original minus repel"
     yield _judge(title, lost, (0.03, math.inf), "at least 0.03")
     times = _ratio(
-        _series(found, place, "retrain", "seconds"), _series(found, place, "fedforget", "seconds")
+        _series(results, place, "retrain", "seconds"),
+        _series(results, place, "fedforget", "seconds"),
     )
     yield BenchVerdict("R13: time of a Retrain over FedForget's (the paper: 2.3)", _mean(times), "")
 
 
-def mimir_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def mimir_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """R11 and R12: Mimir is near Retrain on D_r and on D_f, and above FedMM on D_r."""
     ahead = []
     for place in SPARSE:
-        kept, rest = (_beside_retrain(found, place, word) for word in BY_STAYING)
+        kept, rest = (_beside_retrain(results, place, word) for word in BY_STAYING)
         name = f"R11: D_r of Mimir minus Retrain's, {place}"
         yield _judge(name, kept, (-0.12, 0.12), "within 0.12")
         name = f"R11: D_f of Mimir minus Retrain's, {place}"
         yield _judge(name, rest, (-math.inf, 0.1), "at most 0.1")
-        own, other = (_series(found, place, each, BY_STAYING[0]) for each in ("mimir", "fedmm"))
+        own, other = (_series(results, place, each, BY_STAYING[0]) for each in ("mimir", "fedmm"))
         ahead.append(_mean(seed_differences(own, other)))
     known = [each for each in ahead if each is not None]
     pairs = float(sum(each >= 0 for each in known)) if len(known) == len(SPARSE) else None
@@ -139,19 +141,19 @@ def mimir_verdicts(found: Results) -> Iterator[BenchVerdict]:
     yield judge_value(name, pairs, "", (3.0, 4.0), "3 or 4")
     for place in DENSER:
         for word, title, most in zip(BY_STAYING, ("D_r", "D_f"), (0.1, 0.2), strict=True):
-            gap = _beside_retrain(found, place, word)
+            gap = _beside_retrain(results, place, word)
             name = f"R12: {title} of Mimir minus Retrain's, {place}"
             yield _judge(name, gap, (-most, most), f"within {most}")
 
 
-def _beside_retrain(found: Results, place: str, measure: str) -> SeedSeries:
-    ours, theirs = (_series(found, place, each, measure) for each in ("mimir", "retrain"))
+def _beside_retrain(results: Results, place: str, measure: str) -> SeedSeries:
+    ours, theirs = (_series(results, place, each, measure) for each in ("mimir", "retrain"))
     return seed_differences(ours, theirs)
 
 
-def _series(found: Results, place: str, method: str, measure: str) -> SeedSeries:
+def _series(results: Results, place: str, method: str, measure: str) -> SeedSeries:
     row = RETRAIN if method == "retrain" else TableRow("", "", method)
-    return found.series(place, row, measure)
+    return results.series(place, row, measure)
 
 
 def _judge(

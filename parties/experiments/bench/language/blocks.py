@@ -14,7 +14,7 @@ from parties.experiments.bench.results import TableRow
 
 PAPER = Path(__file__).with_name("paper.toml")
 METHODS = {
-    "original": "Finetune",  # the paper's word for the model before unlearning
+    "original": "Finetune",  # the paper's name of the model before unlearning
     "retrain": "Retrain",
     "grad-ascent": "GradAscent",
     "grad-diff": "GradDiff",
@@ -22,7 +22,7 @@ METHODS = {
     "simnpo": "SimNPO",
     "rmu": "RMU",
     "primal-dual": "Primal-dual",
-    "fine-tune": "Going on",
+    "fine-tune": "Fine-tune (more rounds)",
     "npo-fedavgm": "NPO by FedAvgM",
     "grad-diff-fedavgm": "GradDiff by FedAvgM",
 }

@@ -6,13 +6,13 @@ from typing import Any
 from parties.experiments.bench.extract import Values, extract_federated
 from parties.experiments.bench.plan import PlannedRun
 
-MEASURES = {  # words of the blocks: heading, and the figure that it is
+MEASURES = {  # name in the blocks: heading, and name of the figure in the record
     "mu": ("MU", "model_utility"),
     "ftr": ("FTR", "forget_truth_ratio"),
     "distance": ("KS to Retrain", "forget_distance"),
     "quality": ("log10 p of KS", "forget_quality"),
     "known": ("p, forgotten", "text_probability"),
-    "kept": ("p, kept", "text_retained_probability"),
+    "kept": ("p, retained", "text_retained_probability"),
     "mia": ("membership AUC", "membership_auc"),
     "nvm": ("NVM", "verbatim_memory"),
     "nkm": ("NKM", "forget_knowledge"),

@@ -12,30 +12,30 @@ TINY: Final = "tiny Llama, forget10"
 FORGETTING: Final = ("grad-ascent", "grad-diff", "npo", "simnpo", "retrain")
 
 
-def language_verdicts(found: Results) -> list[BenchVerdict]:
+def language_verdicts(results: Results) -> list[BenchVerdict]:
     """Return all verdicts; a verdict with too few seeds has no value."""
-    return [*ordering_verdicts(found), *collapse_verdicts(found)]
+    return [*ordering_verdicts(results), *collapse_verdicts(results)]
 
 
-def ordering_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def ordering_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """Table 7: every method has a higher forget truth ratio than the original, as Retrain has."""
-    before = _series(found, "FedAvg", "original", "ftr")
+    before = _series(results, "FedAvg", "original", "ftr")
     for name in FORGETTING:
-        higher = seed_differences(_series(found, "FedAvg", name, "ftr"), before)
+        higher = seed_differences(_series(results, "FedAvg", name, "ftr"), before)
         title = f"Table 7: FTR of {name} minus that before unlearning, {TINY}"
         yield _judge(title, higher, ABOVE_ZERO, "above 0")
 
 
-def collapse_verdicts(found: Results) -> Iterator[BenchVerdict]:
+def collapse_verdicts(results: Results) -> Iterator[BenchVerdict]:
     """Table 7: unscaled server momentum (FedAvgM) destroys model utility."""
     for name in FORGETTING[:-1]:
-        ours = _series(found, "FedAvgM", name, "mu")
+        ours = _series(results, "FedAvgM", name, "mu")
         title = f"Table 7: MU of {name} by FedAvgM, {TINY}"
         yield _judge(title, ours, (-math.inf, 0.05), "at most 0.05 (the paper: 0.0003 to 0.043)")
 
 
-def _series(found: Results, rule: str, method: str, measure: str) -> SeedSeries:
-    return found.series(TINY, TableRow("", rule, method), measure)
+def _series(results: Results, rule: str, method: str, measure: str) -> SeedSeries:
+    return results.series(TINY, TableRow("", rule, method), measure)
 
 
 def _judge(

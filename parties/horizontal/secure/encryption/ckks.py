@@ -47,7 +47,7 @@ class CkksKeys:
 def make_keys() -> CkksKeys:
     """Return a new key pair."""
     context = _fresh()
-    return CkksKeys(_said(context, public=True), _said(context, secret=True))
+    return CkksKeys(_serialise(context, public=True), _serialise(context, secret=True))
 
 
 def load_public_context(data: bytes) -> Any:
@@ -163,7 +163,7 @@ def _read(data: bytes) -> Any:
         raise CkksError(f"the context has {len(data)} bytes, expected 1 to {MAX_CONTEXT_BYTES}")
     try:
         context = tenseal.context_from(data, n_threads=1)
-        theirs = _said(context)
+        theirs = _serialise(context)
     except _FAULTS as error:
         raise CkksError(f"the bytes are no context of CKKS: {error}") from error
     if theirs != _agreed() or context.has_galois_keys() or context.has_relin_keys():
@@ -174,7 +174,7 @@ def _read(data: bytes) -> Any:
 @cache
 def _agreed() -> bytes:
     """The parameters as a serialised context without keys."""
-    return _said(_fresh())
+    return _serialise(_fresh())
 
 
 def _fresh() -> Any:
@@ -183,7 +183,7 @@ def _fresh() -> Any:
     )
 
 
-def _said(context: Any, *, public: bool = False, secret: bool = False) -> bytes:
+def _serialise(context: Any, *, public: bool = False, secret: bool = False) -> bytes:
     found: bytes = context.serialize(
         save_public_key=public,
         save_secret_key=secret,

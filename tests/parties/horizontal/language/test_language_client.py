@@ -227,8 +227,10 @@ def test_only_adapters_are_trained(world: Path) -> None:
 def context(
     clients: SimulatedTextClients, original: Tensor, tell: Callable[[RoundRecord], None]
 ) -> UnlearningContext:
-    learners = {name: clients.load(name, ClientState("gone")) for name in ("client-1", "client-0")}
-    cohort = LocalCohort(learners)  # type: ignore[arg-type]
+    client_tasks = {
+        name: clients.load(name, ClientState("gone")) for name in ("client-1", "client-0")
+    }
+    cohort = LocalCohort(client_tasks)  # type: ignore[arg-type]
     leaving, staying = (
         [Member("client-1", "forgotten")],
         [

@@ -34,9 +34,9 @@ def test_a_round_sends_the_adapters_both_ways_and_equals_a_round_in_one_process(
     members = [Member(name) for name in names]
     with connected_cohort(*ready) as (remote, server):
         model = server.base_model.initial
-        before = server.ledger.total().payload
+        before = server.traffic.total().payload
         found = remote.mean_update(members, TASK, {"model": model})
-        crossed = server.ledger.total().payload - before
+        crossed = server.traffic.total().payload - before
         scores = remote.evaluate(names, "test", model)
     d = 2 * 4 * (4 * 64 + 3 * 96)
     assert len(model) == d

@@ -80,7 +80,7 @@ class KilledCohort(PoolCohort):
 def start(world: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Function that runs a server in a folder: metrics, number of rounds, saved model."""
     monkeypatch.setattr(simulation, "PoolCohort", KilledCohort)
-    monkeypatch.setattr(simulation, "workers", lambda _: InlinePool())
+    monkeypatch.setattr(simulation, "start_workers", lambda _: InlinePool())
     path = simulation_config(world, REQUEST, FULL, rounds=3)
 
     def begin(folder: Path, rounds: int = 10**6) -> tuple[dict[str, Any], int, dict[str, Tensor]]:

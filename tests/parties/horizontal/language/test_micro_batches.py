@@ -34,7 +34,7 @@ TASK = LocalTask(aim="text", stream="s", batch=8, learning_rate=0.1, text=PLAN)
 
 def client(world: Path, *changes: str, tuning: str = FULL) -> LanguageClientTask:
     config = read_language(simulation_config(world, REQUEST, tuning), changes)
-    return SimulatedTextClients.read(config, None).learner("client-1", ClientState("gone"))
+    return SimulatedTextClients.read(config, None).load("client-1", ClientState("gone"))
 
 
 @pytest.fixture(scope="module")

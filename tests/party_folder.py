@@ -1,4 +1,4 @@
-"""A party's folder for the doctor to look at, as it should be until a test changes it."""
+"""A party's folder for ``vfl doctor``, without problems until a test changes it."""
 
 import json
 import shutil
@@ -39,8 +39,8 @@ SECRET = "p4711"
 
 
 @dataclass
-class Desk:
-    """A party's folder, as it should be until a test changes it."""
+class PartyFolder:
+    """A folder with agreement, settings, data and certificates of bank and shop."""
 
     folder: Path
     agreed: dict[str, str] = field(default_factory=lambda: {"bank": "", "shop": ""})
@@ -54,22 +54,22 @@ class Desk:
         text = SETTINGS.format(name=name, top=top, data=data)
         (self.folder / f"{name}.party.toml").write_text(text)
 
-    def ask(self, name: str, *options: str, at: str = "127.0.0.1:0") -> Result:
+    def run_doctor(self, name: str, *options: str, at: str = "127.0.0.1:0") -> Result:
         (self.folder / "trial.toml").write_text(AGREEMENT.format(**self.agreed))
         command = ["doctor", str(self.folder / "trial.toml"), "--party", name, "--hub", at]
         command += ["--out", str(self.folder / "runs"), *options]
         return CliRunner().invoke(app, command, env={"COLUMNS": "300", "VFL_DATA": None})
 
     def findings(self, name: str, *options: str, **where: str) -> dict[str, dict[str, Any]]:
-        """The last finding of every subject, and the result."""
-        lines = self.ask(name, "--format", "json", *options, **where).output.splitlines()
+        """Run the doctor; return the last finding of each check by its name, and the result."""
+        lines = self.run_doctor(name, "--format", "json", *options, **where).output.splitlines()
         found = [json.loads(line) for line in lines]
         return {each.get("check", "result"): each for each in found}
 
 
-def furnish(tmp_path: Path, keys: Path) -> Desk:
-    """Everything as it should be."""
-    made = Desk(tmp_path)
+def make_party_folder(tmp_path: Path, keys: Path) -> PartyFolder:
+    """Make a folder without any problem."""
+    made = PartyFolder(tmp_path)
     made.certs.mkdir()
     for name in ("ca.pem", "bank.pem", "bank.key", "shop.pem", "shop.key"):
         shutil.copy(keys / name, made.certs)
@@ -83,16 +83,18 @@ def furnish(tmp_path: Path, keys: Path) -> Desk:
     return made
 
 
-def refused(desk: Desk, name: str, code: int, told: str, *options: str, **where: str) -> None:
-    """The party fails with this code, in these words, with a hint, and without a row's content."""
-    result = desk.ask(name, *options, **where)
+def expect_failure(
+    party_folder: PartyFolder, name: str, code: int, message: str, *options: str, **where: str
+) -> None:
+    """Check that the doctor fails with this code and message, with a hint and without row data."""
+    result = party_folder.run_doctor(name, *options, **where)
     assert result.exit_code == code, result.output
-    assert told in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
     assert "→" in result.output
     assert SECRET not in result.output
 
 
-def pinned(desk: Desk) -> None:
-    for name in desk.agreed:
-        pin = fingerprint(read_keyring(desk.certs, name).identity.certificate)
-        desk.agreed[name] = f'pins = ["{pin}"]'
+def pin_keys(party_folder: PartyFolder) -> None:
+    for name in party_folder.agreed:
+        pin = fingerprint(read_keyring(party_folder.certs, name).identity.certificate)
+        party_folder.agreed[name] = f'pins = ["{pin}"]'

@@ -1,4 +1,4 @@
-"""A desk at which somebody runs commands on bad data, with canaries for what is personal."""
+"""Runs of the commands on bad data, with canaries in place of personal data."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,17 +8,17 @@ import torch
 from typer import Typer
 from typer.testing import CliRunner
 
-# What commands import when they need it, so that a command's time below is its own work.
+# Commands import these modules when they need them; here, so that no import is measured below.
 import parties.vertical.active
 import parties.vertical.in_process
 import parties.vertical.run_party  # noqa: F401
 from parties.cli.main import party_app, simulate_app
 from protocol.keyring import issue_certificate, make_authority
 
-torch.use_deterministic_algorithms(mode=True)  # what every party does; its first call is slow
+torch.use_deterministic_algorithms(mode=True)  # each party does so; the first call is slow
 
 CANARY, NUMBER = "canary-q7Zx", "515051"
-LONGEST = 2.0  # seconds of a command's own work
+LONGEST = 2.0  # seconds of CPU time of one command
 CONFIG = """
 federation = "trial"
 dtype = "float64"
@@ -34,37 +34,37 @@ TABLE = (
     f'[settings.%s.data]\nkind = "csv"\npath = "%s.csv"\nid = {{columns = ["id"]}}\n# {CANARY}\n'
 )
 BANK, SHOP = TABLE % ("bank", "bank") + 'label = "y"\n', TABLE % ("shop", "shop")
-NOT_REFUSED = 6  # the data was taken, and then nobody came
+NOT_REFUSED = 6  # exit code if the data is accepted: then no peer joins
 
 
 def certify(folder: Path) -> Path:
-    """A folder with the certificates of both."""
+    """Make a folder with the certificates of both parties."""
     make_authority(folder, "trial")
     for name in ("bank", "shop"):
         issue_certificate(folder, "trial", name)
     return folder
 
 
-class Desk:
-    """Where somebody runs commands on data of one party, or of both."""
+class DataTrial:
+    """Runs commands on the data of one party, or of both."""
 
     def __init__(self, folder: Path, keys: Path) -> None:
         self.folder, self._keys = folder, keys
 
     def bank(self, code: int, *words: str, text: str | bytes | None = None, **settings: str) -> str:
-        """The active party is run on ``text``."""
+        """Run the active party on ``text``."""
         if text is not None:
             content = text if isinstance(text, bytes) else text.encode()
             (self.folder / "bank.csv").write_bytes(content)
         return self.party("active", "bank", BANK + lines(settings), code, words)
 
     def shop(self, code: int, *words: str, text: str, **settings: str) -> str:
-        """The passive party is run on ``text``."""
+        """Run the passive party on ``text``."""
         (self.folder / "shop.csv").write_text(text)
         return self.party("passive", "shop", SHOP + lines(settings), code, words)
 
     def both(self, code: int, *words: str, settings: Iterable[str] = ()) -> str:
-        """Both parties meet in one process."""
+        """Run both parties in one process."""
         changes = [part for setting in settings for part in ("--set", setting)]
         config = self._config(BANK + SHOP)
         return self._said(simulate_app, [config, "--in-process", *changes], code, words)
@@ -76,7 +76,7 @@ class Desk:
 
     @property
     def runs(self) -> Path:
-        """The folder of runs, apart from the data."""
+        """The folder of the runs, outside the data folder."""
         return self.folder.with_name(f"{self.folder.name}-runs")
 
     def _config(self, settings: str) -> str:

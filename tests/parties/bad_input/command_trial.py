@@ -1,4 +1,4 @@
-"""The command line as a person meets it, with canaries planted where secrets could leak from."""
+"""Runs of the commands on a small config, with canaries in place of secrets."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from handshake_parties import Meeting, meeting, party
 from typer import Typer
 from typer.testing import CliRunner
 
-# What commands import when they need it, so that a command's time below is its own work.
+# Commands import these modules when they need them; here, so that no import is measured below.
 import parties.vertical.active
 import parties.vertical.in_process
 import parties.vertical.run_party  # noqa: F401
@@ -29,8 +29,8 @@ ROOT = Path(__file__).parents[3]
 PROGRAMS: Mapping[str, Typer] = {"vfl": app, "vfl-party": party_app, "vfl-sim": simulate_app}
 ENTRIES = {"vfl": "main", "vfl-party": "party_main", "vfl-sim": "simulate_main"}
 CANARIES = tuple(f"canary-{number:02d}-q7Zx" for number in range(20))
-LONGEST = 2.0  # seconds of a command's own work
-torch.use_deterministic_algorithms(mode=True)  # what every party does; it imports 800 modules
+LONGEST = 2.0  # seconds of CPU time of one command
+torch.use_deterministic_algorithms(mode=True)  # each party does so; it imports 800 modules
 
 AGREEMENT = """
 federation = "trial"
@@ -71,14 +71,14 @@ id = {{ columns = ["id"] }}
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command said, and how it ended."""
+class CommandResult:
+    """Exit code and output of a command."""
 
     code: int
     text: str
 
-    def refuses(self, code: int, *words: str) -> str:
-        """It ended with ``code`` and said these words; no trace of the program, no secret."""
+    def expect(self, code: int, *words: str) -> str:
+        """Check exit code and words of the output, and that it has no stack trace and no secret."""
         flat = " ".join(self.text.replace("│", " ").split())
         assert self.code == code, self.text
         for word in words:
@@ -89,14 +89,14 @@ class Said:
         return flat
 
 
-def command(program: str, *words: str) -> Said:
-    """Run a command in this process, its imports done; its own work must not take long."""
+def command(program: str, *words: str) -> CommandResult:
+    """Run a command in this process; fail if it takes too much CPU time."""
     started = process_time()
     result = CliRunner().invoke(
         PROGRAMS[program], list(words), env={"COLUMNS": "200", "VFL_DATA": None}
     )
-    assert process_time() - started < LONGEST  # not the time that other processes took
-    return Said(result.exit_code, result.output)
+    assert process_time() - started < LONGEST  # CPU time of this process alone
+    return CommandResult(result.exit_code, result.output)
 
 
 def process(
@@ -105,8 +105,8 @@ def process(
     environment: Mapping[str, str] | None = None,
     through: Sequence[str] = (),
     folder: Path | None = None,
-) -> Said:
-    """Run a command as a process of its own, ``through`` another one; output is no terminal."""
+) -> CommandResult:
+    """Run a command as a process, started by the command ``through``; output is no terminal."""
     call = f"from parties.cli.main import {ENTRIES[program]} as run; run()"
     usual = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -114,12 +114,14 @@ def process(
         capture_output=True, timeout=60, check=False, cwd=folder or ROOT,
         env=usual if environment is None else {**usual, **environment},
     )  # fmt: skip
-    return Said(done.returncode, (done.stdout + done.stderr).decode("utf-8", "backslashreplace"))
+    return CommandResult(
+        done.returncode, (done.stdout + done.stderr).decode("utf-8", "backslashreplace")
+    )
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A config with its data and certificates in one folder."""
+    """A config, data and certificates in one folder."""
 
     folder: Path
     keys: Path
@@ -134,24 +136,24 @@ class Trial:
         return path
 
     def words(self, role: str = "passive", name: str = SPOKE, *more: str) -> list[str]:
-        """The options that start one party."""
+        """Return the options that start one party."""
         folders = ["--out", str(self.folder / "runs")]
         if "--certificates" not in more:
             folders += ["--certificates", str(self.keys)]
         return ["--role", role, "--config", str(self.config), "--party", name, *folders, *more]
 
-    def start(self, role: str = "passive", name: str = SPOKE, *more: str) -> Said:
-        """One party starts; nobody listens where it dials."""
+    def start(self, role: str = "passive", name: str = SPOKE, *more: str) -> CommandResult:
+        """Start one party; no process listens at the hub's address."""
         return command("vfl-party", *self.words(role, name, *more))
 
-    def reads(self, text: str | bytes) -> Said:
-        """A party starts with this text as its config."""
+    def reads(self, text: str | bytes) -> CommandResult:
+        """Start the passive party with this text as its config."""
         self.config.write_bytes(text if isinstance(text, bytes) else text.encode())
         return command("vfl-party", *self.words())
 
 
-def made(folder: Path, keys: Path, rows: int = 40) -> Trial:
-    """The trial as it should be."""
+def make_trial(folder: Path, keys: Path, rows: int = 40) -> Trial:
+    """Make a trial without any fault."""
     trial = Trial(folder, keys)
     trial.write()
     labels = ("no", "yes")
@@ -164,13 +166,15 @@ def made(folder: Path, keys: Path, rows: int = 40) -> Trial:
     return trial
 
 
-def edited(old: str, new: str, text: str = AGREEMENT + SETTINGS) -> str:
+def edited_config(old: str, new: str, text: str = AGREEMENT + SETTINGS) -> str:
     assert old in text
     return text.replace(old, new, 1)
 
 
-def outcomes(hub: VerticalParty, spoke: VerticalParty, at: Meeting) -> tuple[Exception, Exception]:
-    """How a greeting fails at both sides."""
+def handshake_errors(
+    hub: VerticalParty, spoke: VerticalParty, at: Meeting
+) -> tuple[Exception, Exception]:
+    """Return the errors of hub and spoke in a handshake that must fail."""
     with ThreadPoolExecutor(2) as pool:
         leading = pool.submit(accept_spokes, hub, at.port)
         joining = pool.submit(join_hub, spoke, lambda: at.connect(spoke.name))
@@ -181,11 +185,11 @@ def outcomes(hub: VerticalParty, spoke: VerticalParty, at: Meeting) -> tuple[Exc
 
 
 @contextmanager
-def greeting(
+def failed_handshake(
     transport: str, keys: Path, folder: Path, hub: Any = None, spoke: Any = None
 ) -> Iterator[tuple[tuple[int | None, str], tuple[int | None, str]]]:
-    """Exit code and words at the hub and at the spoke of a greeting that must fail."""
+    """Yield exit code and message of hub and spoke in a handshake that must fail."""
     ours, theirs = party(keys, HUB, [], hub), party(keys, SPOKE, [], spoke)
     with meeting(transport, ours, keys, folder) as at:
-        here, there = outcomes(ours, theirs, at)
+        here, there = handshake_errors(ours, theirs, at)
     yield (exit_code(here), str(here)), (exit_code(there), str(there))
