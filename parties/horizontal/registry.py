@@ -93,11 +93,8 @@ def build_method(agreement: HorizontalAgreement, name: ClientMethod) -> Method: 
             return FineTune(round_plan(plan.fine_tune, "recover"))
         case "fedosd":
             osd = plan.fedosd
-            unlearn, recover = (
-                round_plan(osd.unlearn, "unlearn"),
-                round_plan(osd.recover, "recover"),
-            )
-            return FedOsd(unlearn, recover, osd.project, osd.variant)
+            unlearn = round_plan(osd.unlearn, "unlearn")
+            return FedOsd(unlearn, round_plan(osd.recover, "recover"), osd.project, osd.variant)
         case "fedforget":
             two = plan.fedforget
             return FedForget(

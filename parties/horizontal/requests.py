@@ -104,19 +104,27 @@ class RequestRunner:
             unlearned.append(model)
         delivered = unlearned[0].model if unlearned else original
         self._branches.adopt(unlearned[0].branch if unlearned else self._branches.current)
-        metrics = self._task.metrics(outcomes, [each.client for each in leaving])
+        record = self._record(request, leaving, remaining, outcomes)
         self._journal.flush()  # after the purge, no model can be evaluated on the forgotten rows
         purged = self._cohort.purge()
         self._history().forget([each.client for each in leaving])
-        record = {
-            "name": name,
-            "chosen": methods[0].name if methods else ORIGINAL,
+        chosen = methods[0].name if methods else ORIGINAL
+        return delivered, remaining, {**record, "chosen": chosen, "purged": purged}
+
+    def _record(
+        self,
+        request: RequestBase,
+        leaving: Sequence[Member],
+        remaining: Sequence[Member],
+        outcomes: Sequence[ModelOutcome],
+    ) -> dict[str, Any]:
+        metrics = self._task.metrics(outcomes, [each.client for each in leaving])
+        return {
+            "name": request.name,
             "leaving": [str(each) for each in leaving],
             "remaining": len({each.client for each in remaining}),
             "methods": [_outcome_record(each, metrics[each.name]) for each in outcomes],
-            "purged": purged,
         }
-        return delivered, remaining, record
 
     def _require_feasible(
         self,
