@@ -1,4 +1,4 @@
-"""Admission of clients: the server accepts clients at the start and lost clients during the run."""
+"""Admission: the server accepts clients at the start, and lost clients again during the run."""
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -25,13 +25,13 @@ class Admission:
 
     @property
     def session(self) -> bytes:
-        """16 bytes that name the session."""
+        """The session's ID, 16 bytes."""
         return self._session
 
     def open(self) -> Mapping[str, Channel]:
-        """Wait for all clients; after the time limit, continue with the quorum.
+        """Wait for all clients; after the time limit, continue if a quorum of clients has joined.
 
-        If it fails, clients that are connected already receive the reason.
+        If admission fails, the clients that have joined receive the reason.
 
         Raises:
             PeerSilent: fewer clients joined than the quorum.
@@ -86,7 +86,7 @@ class Admission:
         return True
 
     def _waiting(self) -> list[Line]:
-        """Connections that wait; of a client that connected several times only the last one."""
+        """Waiting connections; if a client connected several times, only its last connection."""
         found: dict[str, Line] = {}
         while True:
             try:

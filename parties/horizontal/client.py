@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
-    """Join the server and carry out its messages until the run is over; reconnect after a loss."""
+    """Join the server and carry out its messages until the run is over; reconnect if needed."""
     store, done = ClientStore(party), ReplyCount()
     reconnect = Reconnect(party, lambda: done.replies)
     busy = party.agreement.limits.idle_seconds  # the server accepts clients between rounds only
@@ -51,7 +51,7 @@ def run_client(party: FederatedParty, connect: Callable[[], Line]) -> None:
 
 @dataclass(slots=True)
 class ReplyCount:
-    """Number of messages that the client carried out, in all connections."""
+    """Number of messages that the client has carried out, over all connections."""
 
     replies: int = 0
 
@@ -80,10 +80,10 @@ class ClientConversation:
         self._incomplete: dict[str, VectorAssembler] = {}
 
     def handle(self, message: Message) -> bool:
-        """Carry out a message; return whether the run goes on.
+        """Carry out a message; return whether the run continues.
 
         Raises:
-            RemoteProtocolError: the message does not fit the agreement.
+            RemoteProtocolError: the message does not match the agreement.
         """
         self._party.progress.follow(self._channel.place)
         match message.body:
@@ -116,7 +116,7 @@ class ClientConversation:
             return
         if len(vector) != self._store.size:
             raise RemoteProtocolError(
-                f"sent a model of {len(vector)} numbers; the agreed model has {self._store.size}"
+                f"the server sent a model of {len(vector)} elements; expected {self._store.size}"
             )
         self._slots[load.slot] = vector
         del self._incomplete[load.slot]
@@ -128,7 +128,7 @@ class ClientConversation:
             found = self._store.run_task(kind, task, slots)
         except LocalTaskError as error:
             raise RemoteProtocolError(
-                f"sent a local task that this client cannot carry out: {error}",
+                f"the server sent a local task that this client cannot carry out: {error}",
                 "use the same version of vfl and the same agreement at both parties",
             ) from error
         vector, update = self._sums.protect(found)
@@ -139,7 +139,7 @@ class ClientConversation:
     def _evaluate(self, message: vfl_pb2.EvaluateRows) -> None:
         if message.rows not in KINDS:
             raise RemoteProtocolError(
-                f"asked for rows of kind {message.rows}, which a client does not have"
+                f"the server requested metrics on rows of kind {message.rows}, which no client has"
             )
         parameters: ParameterSource = "sent" if message.as_sent else "personal"
         found = self._store.evaluate(KINDS[message.rows], self._slot("model"), parameters)
@@ -156,7 +156,7 @@ class ClientConversation:
     def _select_request(self, name: str) -> None:
         if not self._store.select_request(name):
             raise RemoteProtocolError(
-                f"selected the request {name!r}, which the agreement does not have"
+                f"the server selected the request {name!r}, which is not in the agreement"
             )
         self._channel.send(vfl_pb2.Done())
 
@@ -167,12 +167,14 @@ class ClientConversation:
 
     def _slot(self, name: str) -> Tensor:
         if name not in self._slots:
-            raise RemoteProtocolError(f"named the slot {name!r} before sending its vector")
+            raise RemoteProtocolError(
+                f"the server used the slot {name!r} before sending a vector for this slot"
+            )
         return self._slots[name]
 
 
 def _sums(party: FederatedParty, channel: Channel) -> "MaskedSumClient | EncryptedSumClient":
-    """The client's side of secure aggregation; TenSEAL is loaded only if it is agreed on."""
+    """The client's side of secure aggregation; TenSEAL is loaded only for the kind ``ckks``."""
     if party.agreement.aggregation.kind != "ckks":
         return MaskedSumClient(party, channel)
     from parties.horizontal.secure.encrypted_client import EncryptedSumClient

@@ -1,10 +1,10 @@
-"""A client's stored state: personal parameters per branch, and purged rows.
+"""A client's stored state: personal parameters per branch, and a record of purged rows.
 
-The state is written before a reply is sent, so the server never counts an update that the client
-loses. A client that restarts resumes from the state: purged rows stay purged although the data
-still has them. A branch's name begins with the name of its run. The state of another run is
-deleted, unless rows were purged in that run: then the client fails, because it would train on these
-rows again.
+The state is written before a reply is sent, so a crash cannot lose an update that the server has
+counted. A restarted client resumes from the state, so purged rows stay purged even if the client's
+data still contains them. A branch's name begins with the ID of the run. The state of another run is
+deleted. If rows were purged in that run, the client fails instead, because otherwise the client
+would train on these rows again.
 """
 
 import re
@@ -63,7 +63,7 @@ class ClientStore:
         """Use the personal parameters of a branch from now on.
 
         Raises:
-            StorageError: the branch is of a new run, and rows were purged in an unfinished run.
+            StorageError: the branch is of a new run, but rows were purged in an unfinished run.
         """
         run = branch.partition(" ")[0]
         if self._run not in ("", run):
@@ -74,7 +74,7 @@ class ClientStore:
             self._write()
 
     def select_request(self, name: str) -> bool:
-        """Select the rows that a request names; return whether the agreement has such a request."""
+        """Select the rows that a request names; return whether the agreement has this request."""
         if not self._task.select_request(name):
             return False
         self._request = name
@@ -83,14 +83,15 @@ class ClientStore:
         return True
 
     def purge(self) -> list[str]:
-        """Delete the forgotten rows and stored state about them.
+        """Delete the forgotten rows and the stored state that depends on them.
 
-        A second call for the same request changes nothing. Only the personal parameters of the
-        current branch, of the delivered model, are kept; a client without rows keeps none. A server
-        that restarts repeats its purges, and branches that are newer than the purge are kept.
+        A second call for the same request deletes nothing more. Of the personal parameters, only
+        those of the current branch, which belongs to the delivered model, are kept. A client
+        without remaining training rows keeps no personal parameters. If a restarted server repeats
+        a purge, branches that are newer than the purge are kept.
 
         Returns:
-            What was deleted.
+            A description of each deletion, for example ``12 rows``.
         """
         if not self._request:
             return []
@@ -112,14 +113,16 @@ class ClientStore:
         """Save the run's final model, ``[d]``, with the client's personal parameters.
 
         Raises:
-            RemoteProtocolError: the server named no branch, so the model's run is unknown.
+            RemoteProtocolError: the server has not named a branch, so the model's run is unknown.
         """
         if not _RUN.fullmatch(self._run):
-            raise RemoteProtocolError("sent the final model before it named a branch of the run")
+            raise RemoteProtocolError(
+                "the server sent the final model before naming a branch of the run"
+            )
         save_model(self._party, self._task.named_tensors(model), bytes.fromhex(self._run))
 
     def clear(self) -> None:
-        """Delete the stored state: the run is over."""
+        """Delete the stored state at the end of the run."""
         self._files.clear()
 
     def _take(self) -> None:
@@ -167,9 +170,9 @@ class ClientStore:
         """Delete the state of another run; raises ``StorageError`` if rows were purged in it."""
         if self._purged:
             raise StorageError(
-                f"{self._party.name} has purged rows in an unfinished run, and the server started "
-                "a new run",
-                "start this client with --begin fresh if it may train on the purged rows again",
+                f"{self._party.name} has purged rows in an unfinished run, but the server has "
+                "started a new run",
+                "if this client may train on the purged rows again, start it with --begin fresh",
             )
         self._files.clear()
         self._number, self._task.personal, self._task.branches = BEFORE_TRAINING, None, {}

@@ -18,7 +18,7 @@ from parties.horizontal.local.rows import ClientData
 from parties.horizontal.network_task import network_client_task, network_server_task
 from parties.horizontal.party import FederatedMode, HorizontalParty, no_client_data
 from parties.horizontal.simulation.simulated_rows import read_row_clients
-from parties.session.identity import load_identity
+from parties.session.identity import open_identity
 from parties.session.setup import StartOptions
 
 
@@ -37,9 +37,7 @@ def set_up_horizontal_party(
         raise ConfigError(f"config {config.path}: mode must be 'horizontal'")
     agreement, settings = config.agreement, config.settings(name)
     progress = ProgressReporter(name, listener)
-    identity = load_identity(config, name, options.certificates, datetime.now(UTC))
-    for warning in identity.warnings:
-        progress.warn(warning)
+    identity = open_identity(config, name, options.certificates, progress)
     torch.set_num_threads(settings.threads)
     state = options.out / agreement.federation / name
     return HorizontalParty(

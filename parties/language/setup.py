@@ -28,7 +28,7 @@ from parties.language.engine.truncation import warn_of_truncated_texts
 from parties.language.language_task import language_client_task, language_server_task
 from parties.language.memory_check import memory_roles, report_memory
 from parties.language.simulated_data import read_text_clients
-from parties.session.identity import load_identity
+from parties.session.identity import open_identity
 from parties.session.setup import StartOptions
 
 
@@ -50,9 +50,7 @@ def set_up_language_party(
     if not isinstance(settings, LanguageServerSettings | LanguageClientSettings):
         raise ConfigError(f"{config.path}: the settings of {name} name no base model", "base = DIR")
     progress = ProgressReporter(name, listener)
-    identity = load_identity(config, name, options.certificates, datetime.now(UTC))
-    for warning in identity.warnings:
-        progress.warn(warning)
+    identity = open_identity(config, name, options.certificates, progress)
     torch.set_num_threads(settings.threads)
     state = options.out / agreement.federation / name
     folder = options.data or config.path.parent / (settings.folder or Path())

@@ -1,4 +1,4 @@
-"""Report of a run in any mode: HTML page, terminal tables, and version of the metrics."""
+"""Report of a run in any mode: HTML page, terminal tables, and version of the metrics format."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def report_tables(metrics: dict[str, Any], width: int) -> RenderableType:
 
 
 def supported_version(metrics: dict[str, Any]) -> int:
-    """Return the version of the metrics that this program reads, for the mode of the run."""
+    """Return the version of the metrics format that the report of this run's mode can read."""
     return HORIZONTAL_VERSION if _federated(metrics) else VERSION
 
 

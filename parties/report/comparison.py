@@ -1,7 +1,8 @@
 """Comparison of a request's figures with Retrain: reference, spread and result.
 
-The reference is the mean over the independent Retrains. Its spread is the standard deviation over
-their seeds and the unit of every gap. A figure is to be near the reference, not as low as possible.
+The reference of a figure is its mean over the independent Retrains. The spread is the standard
+deviation over the Retrains' seeds; gaps to the reference are also given in multiples of the spread.
+The target of a figure is the reference, not the lowest possible value.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ METHODS = {
 
 
 class MeasureKind(Enum):
-    """The unit of a measure."""
+    """Kind of a measure: share of rows, attack score or JS ratio."""
 
     SHARE = "share"  # share of rows; gaps are in percentage points
     SCORE = "score"  # score of an attack; 0.5 is chance
@@ -47,9 +48,9 @@ class Measure:
 
     Attributes:
         group: heading over several columns.
-        short: heading on a terminal.
-        path: keys of the figure in the record of a method.
-        of_forgetting: whether the figure measures forgetting, and not utility.
+        short: short heading, for the terminal.
+        path: nested keys that lead to the figure in the record of a method.
+        of_forgetting: whether the figure measures forgetting rather than utility.
     """
 
     group: str
@@ -113,7 +114,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Mean and standard deviation of a figure over the Retrains; no spread for one seed."""
+    """Mean and standard deviation of a figure over the Retrains; one seed has no ``spread``."""
 
     mean: float
     spread: float | None
@@ -121,7 +122,7 @@ class Reference:
 
 
 class ComparisonResult(Enum):
-    """Result of a request: how near the delivered model is to Retrain on the forgotten rows."""
+    """Result of a request: how close the delivered model is to Retrain on the forgotten rows."""
 
     REACHED = "On the forgotten rows as near to a Retrain as another Retrain"
     NEARER = "Nearer to a Retrain than the original, but farther than another Retrain"
@@ -132,9 +133,9 @@ class ComparisonResult(Enum):
 
 
 def table_measures(request: Record) -> list[Measure]:
-    """Return the measures of the table.
+    """Return the measures that are columns of the method table.
 
-    The accuracy on remaining classes is among them only if a whole class was forgotten.
+    The accuracy on the remaining classes is included only if a whole class was forgotten.
     """
     some = any(
         nested_value(method, *REMAINING_CLASSES.path) is not None for method in request["methods"]
@@ -143,7 +144,7 @@ def table_measures(request: Record) -> list[Measure]:
 
 
 def nested_value(record: Record | None, *path: str) -> Any:
-    """Return the value at the nested keys ``path``; None where a key or its record is absent."""
+    """Return the value at the nested keys ``path``; None if a key of the path is absent."""
     value: Any = record
     for key in path:
         value = None if value is None else value.get(key)
@@ -151,7 +152,7 @@ def nested_value(record: Record | None, *path: str) -> Any:
 
 
 def method_title(name: str) -> str:
-    """Return the title of a method; an unknown name is returned unchanged."""
+    """Return the title of the method ``name``; an unknown name is returned unchanged."""
     return METHODS.get(name, (name, ""))[0]
 
 
@@ -181,7 +182,7 @@ def delivered_method(request: Record) -> str:
 
 
 def retrain_reference(request: Record, path: tuple[str, ...]) -> Reference | None:
-    """Return the mean and spread of a figure over the Retrains; None if no Retrain has it."""
+    """Return mean and spread of a figure over the Retrains; None if no Retrain has the figure."""
     values = _at_retrains(request, path)
     if not values:
         return None
@@ -189,7 +190,7 @@ def retrain_reference(request: Record, path: tuple[str, ...]) -> Reference | Non
 
 
 def largest_retrain_ratio(request: Record) -> float:
-    """Return the largest JS ratio of a Retrain on the forgotten rows, at least 1."""
+    """Return the largest JS ratio of any Retrain on the forgotten rows, but at least 1."""
     return max([1.0, *_at_retrains(request, FORGOTTEN_RATIO.path)])
 
 
@@ -202,7 +203,7 @@ def _at_retrains(request: Record, path: tuple[str, ...]) -> list[float]:
 
 
 def comparison_result(request: Record) -> ComparisonResult:
-    """Return the result of a request, by JS ratios on the forgotten rows rounded to one decimal."""
+    """Return the result of a request; JS ratios are compared after rounding to one decimal."""
     before = method_figure(request, "original", *FORGOTTEN_RATIO.path)
     after = method_figure(request, delivered_method(request), *FORGOTTEN_RATIO.path)
     if _is_guaranteed(request):
@@ -230,11 +231,12 @@ def _is_guaranteed(request: Record) -> bool:
 
 
 def original_meets(request: Record, measure: Measure) -> bool | None:
-    """Return whether the original is already as near to Retrain as required; None if unknown.
+    """Return whether the original is already close to Retrain in this measure; None if unknown.
 
-    A figure is near within two standard deviations of Retrain. A JS ratio is near if it is at most
-    the largest ratio of a Retrain, both rounded to one decimal. An attack score is also near if
-    the interval of the original's AUC contains the AUC of Retrain.
+    A figure is close if it differs from the mean of the Retrains by at most two standard deviations
+    of the Retrains. A JS ratio is close if it is at most the largest ratio of any Retrain, after
+    both ratios are rounded to one decimal. An attack score is also close if the confidence interval
+    of the original's AUC contains the mean AUC of the Retrains.
     """
     before = method_figure(request, "original", *measure.path)
     if measure.kind is MeasureKind.RATIO:

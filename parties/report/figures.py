@@ -1,4 +1,4 @@
-"""Figures of a vertical report: training, iterations, methods beside Retrain, and traffic."""
+"""Charts of a vertical report: training, iterations, methods compared with Retrain, and traffic."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ PHASES = {"psi": "alignment (PSI)"}
 
 
 def training_panels(training: Record | None) -> list[Panel]:
-    """Return loss and accuracy over the epochs of the training, with the kept epoch."""
+    """Return the charts of loss and accuracy per training epoch; a line marks the kept epoch."""
     epochs = nested_value(training, "epochs") or []
     axis = CurveAxis(
         "epoch", [epoch["epoch"] for epoch in epochs], nested_value(training, "best_epoch")
@@ -63,7 +63,7 @@ def training_panels(training: Record | None) -> list[Panel]:
 
 
 def iteration_panels(request: Record) -> list[Panel]:
-    """Return the values over the iterations of FedORA: score, dual, step sizes, loss and change."""
+    """Return the charts over FedORA's iterations: score, dual, step sizes, loss, and changes."""
     steps = request["iterations"] or []
     axis = CurveAxis("iteration", [step["iteration"] for step in steps])
 
@@ -120,7 +120,7 @@ def _score(request: Record) -> list[Curve]:
 
 
 def comparison_panels(request: Record) -> list[Panel]:
-    """Return all methods beside Retrain: distances, attack, accuracies and effort."""
+    """Return the charts that compare methods with Retrain: distance, attack, accuracy, effort."""
     return _present(
         _distances(request, "forgotten", "Distance to Retrain, forgotten rows"),
         _distances(request, "retained", "Distance to Retrain, remaining rows"),
@@ -184,7 +184,7 @@ def _effort(request: Record) -> Panel | None:
 
 
 def entropy_panels(request: Record) -> list[Panel]:
-    """Return histograms of prediction entropy: original, delivered model and a Retrain."""
+    """Return histograms of the prediction entropy of original, delivered model and a Retrain."""
     entropy = request["entropy"] or {}
     names = ("original", delivered_method(request), "retrain")
     sides = {name: _sides(entropy[name]) for name in names if entropy.get(name)}
@@ -207,7 +207,7 @@ def _overlap(sides: HistogramPair) -> str:
 
 
 def traffic_panels(traffic: Sequence[Record] | None) -> list[Panel]:
-    """Return seconds and bytes by phase."""
+    """Return the charts of time and of transferred bytes per phase."""
 
     def by_phase(key: str) -> dict[str, float]:
         known = [row for row in traffic or [] if row[key] is not None]

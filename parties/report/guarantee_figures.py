@@ -11,7 +11,7 @@ DIGEST_DIGITS = 16  # leading hexadecimal digits that the report shows
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeBlock:
-    """One block of the report: the guarantee in sentences, and a table of its figures."""
+    """One block of the report: sentences on the guarantee, and a table of figures."""
 
     title: str
     sentences: Sequence[str]
@@ -20,7 +20,7 @@ class GuaranteeBlock:
 
 
 def guarantee_blocks(request: Record) -> list[GuaranteeBlock]:
-    """Return the guarantee figures of the delivered method; empty for most methods."""
+    """Return the guarantee blocks of the delivered method; most methods have none."""
     facts = method_figure(request, delivered_method(request), "facts")
     blocks = []
     if certificate := nested_value(facts, "certificate"):

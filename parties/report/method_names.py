@@ -1,13 +1,13 @@
-"""Names of the models in a run's record, and the tests for Retrain among them."""
+"""Functions that recognise a Retrain by the name of the model in a run's record."""
 
 RETRAIN = "retrain"
 
 
 def is_independent_retrain(name: str) -> bool:
-    """Return whether ``name`` is a Retrain with a random start of its own."""
+    """Return whether ``name`` is a Retrain with its own random initialisation."""
     return name == RETRAIN or name.removeprefix(f"{RETRAIN}-").isdigit()
 
 
 def is_retrain(name: str) -> bool:
-    """Return whether a model of this name never saw the forgotten rows, in any horizontal mode."""
+    """Return whether ``name`` is any Retrain: a model that never saw the forgotten rows."""
     return name == RETRAIN or name.startswith(f"{RETRAIN}-")

@@ -1,4 +1,4 @@
-"""Table of all methods of a request, with gaps to Retrain and a row on what a column can show."""
+"""Table of all methods of a request: gaps to Retrain, and which columns can show forgetting."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class MethodLine:
-    """One line: a method, or the mean of Retrain over its seeds."""
+    """One line of the table: a method, or the mean over the independent Retrains."""
 
     name: str
     meaning: str
@@ -53,7 +53,7 @@ class MethodLine:
 
 @dataclass(frozen=True, slots=True)
 class MethodTable:
-    """The table of one request as texts."""
+    """The method table of one request, formatted as text."""
 
     groups: Sequence[tuple[str, int]]  # title, and the number of its columns
     titles: Sequence[str]
@@ -64,7 +64,7 @@ class MethodTable:
 
 
 def method_table(request: Record) -> MethodTable:
-    """Return the table of a request."""
+    """Return the method table of a request."""
     measures = table_measures(request)
     groups = [(title, len(list(some))) for title, some in groupby(m.group for m in measures)]
     return MethodTable(

@@ -1,7 +1,7 @@
 """HTML report of a vertical run: one self-contained page with tables and figures.
 
-This module prepares the contents of ``page.html``. Jinja escapes every text from the metrics in
-the page, and Matplotlib escapes every text in the figures.
+This module prepares the contents of ``page.html``. Jinja escapes every text from the metrics in the
+page, and Matplotlib escapes every text in the charts.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ class VerticalRequestView:
 
 
 def vertical_page(metrics: Record) -> str:
-    """Return the report of a run as HTML without scripts and without other files."""
+    """Return the report of a run as one HTML page without scripts or external files."""
     return (
         _templates()
         .get_template("page.html")

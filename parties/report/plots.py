@@ -1,7 +1,7 @@
 """Plots of the report as inline SVG: curves, histograms, bars and marks of methods.
 
-The page sets the colours with CSS variables, for light, dark and printed pages. No information is
-in a colour alone: curves differ by their dashes, sets of rows by their side of the axis.
+The page sets the colours with CSS variables, for light, dark and printed pages. Colour alone never
+carries information: curves also differ by dash pattern, and sets of rows by their side of the axis.
 """
 
 import hashlib
@@ -69,8 +69,9 @@ def draw_svg(
 ) -> str:
     """Call ``draw`` with new axes and return the plot as an ``<svg>`` element.
 
-    ``description`` is its text for screen readers. ``left`` and ``right`` are margins, as shares
-    of the width. The style is set for this call only: Matplotlib has process-wide settings.
+    ``description`` is the text of the plot for screen readers. ``left`` and ``right`` are margins,
+    as shares of the width. The style is set only during this call, because the settings of
+    Matplotlib are process-wide.
     """
     text = io.StringIO()
     with rc_context(STYLE):
@@ -118,7 +119,7 @@ ROOM_FOR_NAMES, ROOM_FOR_TEXT = 0.34, 0.15  # of the width
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One figure of the page: an inline SVG between its title and its caption."""
+    """One chart of the page: an inline SVG with a title and a caption."""
 
     title: str
     caption: str
@@ -137,7 +138,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class CurveAxis:
-    """The x axis of curves: epochs, rounds or iterations, and the kept one."""
+    """The x axis of curves: epochs, rounds or iterations; a line marks the ``kept`` one."""
 
     unit: str
     at: Sequence[int]
@@ -147,7 +148,7 @@ class CurveAxis:
 def draw_curves(
     title: str, caption: str, axis: CurveAxis, lines: Sequence[Curve], *, log: bool = False
 ) -> Panel | None:
-    """Draw curves over a common axis; None if no curve has a value."""
+    """Draw curves over a common x axis; return None if no curve has a value."""
     shown = [line for line in lines if _points(axis, line.values, log)]
     if not shown:
         return None
@@ -205,8 +206,9 @@ def draw_histograms(
 ) -> Panel:
     """Draw two histograms: forgotten rows above the axis, held-out rows below.
 
-    ``sides`` are shares of rows, ``[bins]`` each; ``goal`` is a pair ``[bins]`` drawn in outline.
-    Heights are square roots, so that small shares are visible.
+    ``sides`` are the two histograms as shares of rows, ``[bins]`` each; ``goal`` is a pair of the
+    same form, drawn as outlines. The vertical axis has a square-root scale, so that small shares
+    are visible.
     """
 
     def draw(axes: Axes) -> None:
@@ -243,7 +245,7 @@ def _square(height: Heights) -> Heights:
 def draw_bars(
     title: str, caption: str, lengths: Mapping[str, float], show: ValueFormat
 ) -> Panel | None:
-    """Draw one bar per name, with its length as text at its end; None without bars."""
+    """Draw one bar per name, labelled with its length; return None if there are no bars."""
     if not lengths:
         return None
 
@@ -285,7 +287,7 @@ LINE_GAP = 0.24  # of the height of a row
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One value in a row, with its interval if it has one."""
+    """One value in a row, with an optional interval around the value."""
 
     value: float
     colour: str = FAINT
@@ -296,7 +298,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class MarkRow:
-    """A method and its marks; ``text`` is shown at the right."""
+    """The row of one method: name, marks, and a ``text`` at the right."""
 
     name: str
     marks: Sequence[Mark]
@@ -309,7 +311,8 @@ class MarkScale:
 
     Attributes:
         goal: target value, drawn as a dashed line through all rows.
-        start: value at which the line to each mark begins; None joins the marks of a row.
+        start: value from which a line is drawn to each mark; if None, a line joins the marks of a
+            row.
     """
 
     label: str
@@ -320,7 +323,7 @@ class MarkScale:
 
 
 def draw_marks(title: str, caption: str, rows: Sequence[MarkRow], scale: MarkScale) -> Panel | None:
-    """Draw one row per method; None if no row has a mark; rows without marks are left out."""
+    """Draw each method that has a mark as one row; return None if no method has a mark."""
     shown = [row for row in rows if row.marks]
     if not shown:
         return None

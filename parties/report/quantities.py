@@ -1,4 +1,4 @@
-"""Formatting of quantities: percentages, counts, ratios, seconds, bytes; None is "not run"."""
+"""Formatting of percentages, counts, ratios, seconds and bytes; None is shown as "not run"."""
 
 NOT_RUN = "not run"
 NARROW = "\N{NARROW NO-BREAK SPACE}"  # keeps a number and its unit on one line
@@ -22,17 +22,17 @@ def format_percent(value: float | None, digits: int = 1) -> str:
 
 
 def format_count(value: float | None) -> str:
-    """Return a count with separated thousands."""
+    """Return a count with a comma as thousands separator."""
     return NOT_RUN if value is None else f"{value:,.0f}"
 
 
 def format_ratio(value: float | None) -> str:
-    """Return a ratio with one decimal; a few seeds do not support more."""
+    """Return a ratio with one decimal, because a few seeds do not justify more precision."""
     return NOT_RUN if value is None else f"{format_number(value, 1)}{NARROW}×"
 
 
 def format_seconds(value: float | None) -> str:
-    """Return a duration; from two minutes on in minutes and seconds."""
+    """Return a duration in seconds; from two minutes, in minutes and seconds."""
     if value is None:
         return NOT_RUN
     if value >= 120:
@@ -53,5 +53,5 @@ def format_size(value: float | None) -> str:
 
 
 def join_words(words: list[str]) -> str:
-    """Return words joined as in a sentence: a, b and c."""
+    """Return words joined as in a sentence, such as "a, b and c"."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

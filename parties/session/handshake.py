@@ -98,13 +98,19 @@ def join_hub(
         except ProtocolError:
             channel.close()
             raise
+    _accept_or_refuse(party, channel, nonce, welcome)
+    return channel
+
+
+def _accept_or_refuse(
+    party: PartyContext, channel: Channel, nonce: bytes, welcome: Message
+) -> None:
     try:
         _accept(party, channel, nonce, welcome)
     except Exception as error:
         _refuse(error, channel.abort)
         channel.close()
         raise
-    return channel
 
 
 def _refuse(error: Exception, abort: Callable[[str, str], None]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from cryptography import x509
 
 from configs.party_settings import PartySettingsBase
 from configs.shared import AnyAgreement
+from parties.common.progress import ProgressReporter
 from protocol.credentials import Trust
 from protocol.errors import IdentityError
 from protocol.keyring import Keyring, certificate_days_left, make_trust, read_keyring
@@ -75,6 +76,20 @@ def load_identity(
     return PartyIdentity(
         keyring, trusted, tuple(f"{warning}: {hint}" for warning, hint in warnings)
     )
+
+
+def open_identity(
+    config: AnyConfig, name: str, certificates: Path | None, progress: ProgressReporter
+) -> PartyIdentity:
+    """Load the identity of the party ``name``, and report its warnings as progress events.
+
+    Raises:
+        IdentityError: a certificate breaks a rule.
+    """
+    identity = load_identity(config, name, certificates, datetime.now(UTC))
+    for warning in identity.warnings:
+        progress.warn(warning)
+    return identity
 
 
 def _warnings(

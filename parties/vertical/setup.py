@@ -7,6 +7,8 @@ from pathlib import Path
 
 import torch
 
+from configs.agreement import VerticalAgreement
+from configs.party_settings import VerticalPartySettings
 from configs.schema import VerticalConfig
 from parties.common.device import prepare_device
 from parties.common.errors import DataError
@@ -15,7 +17,7 @@ from parties.common.progress import ProgressListener, ProgressReporter
 from parties.common.traffic import TrafficCounter
 from parties.data.holding import Holding, read_holding
 from parties.data.preprocess import declared_preprocessing
-from parties.session.identity import load_identity
+from parties.session.identity import open_identity
 from parties.session.setup import StartOptions
 from parties.vertical.engine.party import VerticalParty
 from protocol.errors import IdentityError
@@ -28,14 +30,9 @@ def set_up_party(
     listener: ProgressListener,
     read: Callable[..., Holding] | None = None,
 ) -> VerticalParty:
-    """Read the settings, the data and the certificates of a party.
+    """Read the settings, the data and the certificates of the party ``name``.
 
-    Args:
-        config: the config.
-        name: the party.
-        options: options of the start.
-        listener: receives progress events.
-        read: reads the data in place of ``read_holding``, for other purposes than training.
+    With ``read``, which replaces ``read_holding``, the data is not checked for training.
 
     Raises:
         ConfigError: the settings cannot be used.
@@ -45,25 +42,19 @@ def set_up_party(
     """
     agreement, settings = config.agreement, config.settings(name)
     progress = ProgressReporter(name, listener)
-    identity = load_identity(config, name, options.certificates, datetime.now(UTC))
-    for warning in identity.warnings:
-        progress.warn(warning)
+    identity = open_identity(config, name, options.certificates, progress)
     progress.phase("reading data")
     torch.set_num_threads(settings.threads)
     prepare_device(settings.device)
-    folder = options.data or config.path.parent / (settings.folder or Path())
     holding = (read or read_holding)(
         settings.data,
-        folder=folder,
+        folder=options.data or config.path.parent / (settings.folder or Path()),
         classes=agreement.labels.classes,
         active=agreement.parties[name].role == "active",
         progress=progress.step,
     )
     if read is None:
-        _enough(holding, agreement.training.batch)
-        _refuse_other_columns(holding, agreement.parties[name].columns)
-        if agreement.preprocessing == "declared":
-            declared_preprocessing(holding, settings.data)  # fails before any party is contacted
+        _check_holding(holding, agreement, name, settings)
     state = options.out / agreement.federation / name
     return VerticalParty(
         name=name,
@@ -81,7 +72,17 @@ def set_up_party(
     )
 
 
-def _enough(holding: Holding, batch: int) -> None:
+def _check_holding(
+    holding: Holding, agreement: VerticalAgreement, name: str, settings: VerticalPartySettings
+) -> None:
+    """Check the data before any other party is contacted."""
+    _refuse_large_batch(holding, agreement.training.batch)
+    _refuse_other_columns(holding, agreement.parties[name].columns)
+    if agreement.preprocessing == "declared":
+        declared_preprocessing(holding, settings.data)
+
+
+def _refuse_large_batch(holding: Holding, batch: int) -> None:
     """Refuse a batch that the party's own rows cannot fill; common rows are even fewer."""
     if batch > len(holding):
         raise DataError(

@@ -44,7 +44,7 @@ def test_a_table_cannot_feed_a_network_for_images(bottom) -> None:
 
 
 def test_a_strip_too_narrow_for_a_densenet_is_refused() -> None:
-    with pytest.raises(ConfigError, match="8 pixels a side") as caught:
+    with pytest.raises(ConfigError, match="8 or more pixels per side") as caught:
         build_bottom(plan(BackboneBottom(kind="densenet121")), None, (3, 32, 4))
     assert "larger part" in caught.value.hint
 

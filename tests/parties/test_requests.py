@@ -83,7 +83,7 @@ def test_no_row_in_training_is_a_no_op_that_still_drops_and_reports(tmp_path: Pa
     assert sum(found["dropped"].values()) == 5
     assert all("row map" in " ".join(gone) for gone in found["purged"].values())
     assert erased_rows(tmp_path) == [5, 5, 5]
-    assert "There was nothing to forget" in vertical_page(metrics)
+    assert "Nothing was to be forgotten" in vertical_page(metrics)
     Console(file=StringIO()).print(vertical_tables(metrics))
 
 

@@ -1,1 +1,1 @@
-"""Audits: whether a model forgot, what utility it kept, and what the unlearning itself leaks."""
+"""Audits: whether a model forgot, how much utility is left, and what unlearning itself leaks."""

@@ -1,7 +1,8 @@
 """Backdoor audit: success rate of a trigger that only forgotten rows had.
 
-It is measured on test rows that are not of the target class, once with the trigger and once
-without. The metric is the excess of the first over the second.
+The success rate is measured on the test rows of all classes except the target class, once with the
+trigger and once without. The metric is the rate with the trigger minus the rate without the
+trigger.
 """
 
 from dataclasses import dataclass
@@ -21,25 +22,25 @@ class BackdoorSuccess:
 
     @property
     def excess(self) -> float:
-        """Success rate with the trigger minus the rate without it."""
+        """Success rate with the trigger minus the rate without the trigger."""
         return self.success - self.base
 
 
 def backdoor_success(
     triggered: Tensor, plain: Tensor, labels: Tensor, target: int
 ) -> BackdoorSuccess:
-    """Measure the success of the trigger on the same test rows with and without it.
+    """Measure the success rate on the same test rows with and without the trigger.
 
     ``triggered`` and ``plain`` are logits, ``[rows, classes]``; ``labels`` are ``[rows]``.
 
     Raises:
-        ValueError: every row is of the target class.
+        ValueError: every row belongs to the target class.
     """
     others = labels != target
     if not others.any():
         raise ValueError(
-            f"every test row is of the target class {target}: a success of the trigger cannot be "
-            "distinguished from a correct prediction; name another target class"
+            f"every test row belongs to the target class {target}, so a success of the trigger "
+            "looks like a correct prediction; choose another target class"
         )
     success, base = (
         (logits[others].argmax(dim=1) == target).double() for logits in (triggered, plain)
@@ -48,5 +49,5 @@ def backdoor_success(
 
 
 def learned_trigger(original: BackdoorSuccess) -> bool:
-    """Return whether the trained model learned the trigger; if not, it has nothing to forget."""
+    """Return whether the trained model learned the trigger; if not, the audit is invalid."""
     return original.success > MIN_ORIGINAL_SUCCESS

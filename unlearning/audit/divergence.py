@@ -1,7 +1,7 @@
 """Divergence of predictions, the JS ratio to Retrain, and similarity of embeddings.
 
 Predictions are log-probabilities, ``[rows, classes]``. All logarithms are natural. The
-Jensen-Shannon divergence is the divergence, not its square root.
+Jensen-Shannon divergence is used as it is, not its square root, the Jensen-Shannon distance.
 """
 
 import math
@@ -52,14 +52,14 @@ def prediction_agreement(log_p: Tensor, log_q: Tensor) -> float:
 
 @dataclass(frozen=True, slots=True)
 class JsRatio:
-    """JS divergence of a model to the Retrains, and of the Retrains to each other."""
+    """JS divergence of a model from the Retrains, and of the Retrains from each other."""
 
     to_retrain: float  # mean over the independent Retrains
     between_retrains: float  # mean over their pairs
 
     @property
     def value(self) -> float:
-        """The ratio of both; at 1 the model is as near to Retrain as another Retrain."""
+        """Ratio of the divergences; at 1 the model is as close to Retrain as another Retrain."""
         return self.to_retrain / self.between_retrains if self.between_retrains else math.inf
 
 
@@ -69,7 +69,8 @@ def js_ratio(log_p: Tensor, retrains: Sequence[Tensor]) -> JsRatio:
     ``log_p`` and each of ``retrains`` are log-probabilities, ``[rows, classes]``.
 
     Raises:
-        ValueError: there are fewer than two Retrains, whose mutual distance is the unit.
+        ValueError: there are fewer than two Retrains, so that the divergence between Retrains is
+            undefined.
     """
     if len(retrains) < 2:
         raise ValueError(f"a JS ratio needs 2 or more independent Retrains, got {len(retrains)}")

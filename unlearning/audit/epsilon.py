@@ -1,8 +1,9 @@
-"""Empirical privacy: a lower bound of ε from an attack's hits and false alarms, at 95 % confidence.
+"""Empirical privacy: lower bound of ε from an attack's true and false positives (95 % confidence).
 
-An (ε, δ) release limits every membership test: its true and false positive rates obey
-TPR ≤ e^ε FPR + δ, and so do those of its complement. Clopper-Pearson bounds of both rates give a
-lower bound of ε. A certified ε must lie above this bound.
+An (ε, δ)-private release limits every membership test: the true and false positive rates of a test
+satisfy TPR ≤ e^ε FPR + δ, and so do the rates of the complementary test. Clopper-Pearson bounds of
+the two rates give a lower bound of ε. A certified ε must not be smaller than this empirical lower
+bound.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class AttackCounts:
-    """Results of an attack at a threshold that was fixed in advance; trials are independent."""
+    """Counts of an attack at a threshold that was fixed in advance; the trials are independent."""
 
     hits: int
     members: int
@@ -43,7 +44,7 @@ class AttackCounts:
 
 @dataclass(frozen=True, slots=True)
 class EpsilonBound:
-    """A lower bound of ε, and the trials behind it."""
+    """A lower bound of ε, and the numbers of trials from which the bound was computed."""
 
     epsilon: float
     trials: tuple[int, int]  # members and others that were counted
@@ -75,8 +76,8 @@ def best_threshold(
 ) -> float:
     """Return the threshold at which these scores give the largest lower bound of ε.
 
-    ``members`` and ``others`` are scores, ``[trials]`` of each group. The bound itself must be
-    counted on other trials.
+    ``members`` and ``others`` are scores, ``[trials]`` of each group. The bound itself must then be
+    computed from other trials.
     """
     found = np.unique(np.concatenate([members, others]))
     # Between two scores, not on one: the scores of other trials may be near.
@@ -88,7 +89,7 @@ def best_threshold(
 
 
 def count_above(members: Floats, others: Floats, threshold: float) -> AttackCounts:
-    """Return the counts of scores above ``threshold``.
+    """Return the number of scores above ``threshold`` in each group.
 
     ``members`` and ``others`` are scores, ``[trials]`` of each group.
     """

@@ -1,8 +1,8 @@
 """Equivalence test: two one-sided tests that a method's metric is within a margin of Retrain's.
 
-It is the only test here whose result can support a method; the other tests can only reject one. The
-unit is the standard deviation between Retrains, and n is the number of independent runs, not of
-rows.
+Only this audit can support a method; all other tests of the audit package can only reject one. The
+margin is in standard deviations of the Retrains, and the sample size is the number of independent
+runs, not of rows.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ class Equivalence:
 
     @property
     def shown(self) -> bool:
-        """Whether equivalence is shown at 5 %; False does not mean that there is a difference."""
+        """Whether equivalence is shown at the 5 % level; False does not prove a difference."""
         return self.p < LEVEL
 
 
 def needed_runs(margin: float) -> int:
-    """Return the number of runs per arm that shows equivalence with a power of 80 %.
+    """Return the number of runs per arm that the test needs for a power of 80 %.
 
     ``margin`` is in standard deviations of the Retrains.
     """
@@ -51,11 +51,14 @@ def equivalence_test(
     Retrains.
 
     Raises:
-        ValueError: an arm has fewer than two runs, or the Retrains are all equal, so that there is
-            no unit.
+        ValueError: an arm has fewer than two runs, or all Retrains have the same value, so that
+            their standard deviation is zero.
     """
     if min(len(ours), len(retrains)) < 2 or not stdev(retrains):
-        raise ValueError("equivalence needs 2 or more runs in each arm, and Retrains that differ")
+        raise ValueError(
+            "an equivalence test needs 2 or more runs in each arm, and Retrains with different "
+            f"values (got {len(ours)} runs and {len(retrains)} Retrains)"
+        )
     # TOST (Schuirmann 1987) with the t statistic and the degrees of freedom of Welch 1947.
     bound, difference = margin * stdev(retrains), fmean(ours) - fmean(retrains)
     a, b = variance(ours) / len(ours), variance(retrains) / len(retrains)

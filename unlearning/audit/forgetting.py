@@ -1,11 +1,11 @@
-"""Simple forgetting metrics: confidence and entropy on D_u, and the way covered towards Retrain.
+"""Simple forgetting metrics: confidence and entropy on D_u, and progress towards Retrain.
 
-All of them are read as gaps to Retrain; none is better because it is small.
+Every metric is interpreted by its gap to Retrain; a small value is not good in itself.
 
-Low entropy on D_u means that the model remembers, and very high entropy is detectable as well: a
-model with uniform outputs on D_u passes one-sided membership tests, but its forgotten rows stand
-out (Streisand effect). So the Streisand check uses a signed gap to Retrain and an AUC against rows
-that no model saw.
+Low entropy on D_u means that the model remembers the rows of D_u. Very high entropy is detectable
+as well: a model with uniform outputs on D_u passes one-sided membership tests, but its forgotten
+rows stand out (Streisand effect). Therefore the Streisand check uses the signed gap in entropy to
+Retrain, and an AUC of D_u against rows that no model saw.
 """
 
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ def predicted_confidence(logits: Tensor) -> Tensor:
 def label_log_odds(logits: Tensor, labels: Tensor) -> Tensor:
     """Return φ, the log-odds of the label of each row, ``[..., rows]``.
 
-    ``logits`` are ``[..., rows, classes]`` and ``labels`` are ``[rows]``. φ is finite also where
-    the model is certain, because log(1 − p_y) is summed over the other classes.
+    ``logits`` are ``[..., rows, classes]`` and ``labels`` are ``[rows]``. φ is finite even where
+    the model is certain, because log(1 − p_y) is computed as a sum over the other classes.
     """
     # LiRA (Carlini et al. 2022, §IV): φ = log p_y − log(1 − p_y).
     exact = logits.detach().double()
@@ -44,11 +44,12 @@ def label_log_odds(logits: Tensor, labels: Tensor) -> Tensor:
 def retrain_relative_score(
     unlearned: float, retrain: float, original: float, spread: float
 ) -> float | None:
-    """Return 1 − |m_u − m_R| / |m_o − m_R|: 1 at Retrain, 0 at the trained model's distance.
+    """Return 1 − |m_u − m_R| / |m_o − m_R|: 1 at Retrain's value, 0 at the trained model's.
 
-    The arguments are one metric of the unlearned model, of Retrain and of the trained model
-    (``original``), and the standard deviation of the Retrains (``spread``). The result is None if
-    the trained model lies within two standard deviations of Retrain: such a metric shows nothing.
+    ``unlearned``, ``retrain`` and ``original`` are the values m_u, m_R and m_o of one metric for
+    the unlearned model, Retrain and the trained model; ``spread`` is the standard deviation of the
+    Retrains. The result is None if m_o lies within two standard deviations of m_R, because the
+    metric then cannot show forgetting.
     """
     way = abs(original - retrain)
     return 1 - abs(unlearned - retrain) / way if way and way >= 2 * spread else None
@@ -59,8 +60,8 @@ class StreisandCheck:
     """Entropy on D_u compared with Retrain and with rows that no model saw."""
 
     mean: float  # nats, on D_u
-    gap: float  # ΔH in nats: minus the Retrains' mean on D_u; positive is over-forgotten
-    auc: float  # of "less entropy: forgotten, not unseen"; below 0.5 the rows stand out
+    gap: float  # in nats: mean − the Retrains' mean on D_u; positive: over-forgotten
+    auc: float  # of ``entropy_auc``; well below 0.5 the rows stand out
     flagged: bool
 
 
@@ -73,7 +74,7 @@ def predictive_entropy(logits: Tensor) -> Tensor:
 
 
 def entropy_auc(forgotten: Tensor, never_seen: Tensor) -> float:
-    """Return the AUC of the attack "less entropy: forgotten, not unseen".
+    """Return the AUC of the attack that takes rows of low entropy for forgotten rows.
 
     ``forgotten`` and ``never_seen`` are logits, ``[rows, classes]``; their numbers of rows may
     differ.
@@ -84,15 +85,16 @@ def entropy_auc(forgotten: Tensor, never_seen: Tensor) -> float:
 def streisand_check(
     forgotten: Tensor, never_seen: Tensor, retrains: Sequence[Tensor]
 ) -> StreisandCheck:
-    """Check whether D_u stands out by too much entropy.
+    """Check whether the rows of D_u stand out by too high an entropy.
 
     ``forgotten`` are logits on D_u, ``never_seen`` logits on class-matched held-out rows and
-    ``retrains`` the logits of each Retrain on D_u, all ``[rows, classes]``. The check is flagged if
-    D_u has more entropy than unseen rows beyond chance (AUC < ½ − 2 SE), or exceeds the Retrains'
-    mean by more than two of their standard deviations.
+    ``retrains`` the logits of each Retrain on D_u, all ``[rows, classes]``. The result is flagged
+    if the entropy on D_u is significantly higher than on unseen rows (AUC < ½ − 2 SE), or exceeds
+    the mean of the Retrains by more than two standard deviations of the Retrains.
 
     Raises:
-        ValueError: there are fewer than two Retrains, whose spread is the unit.
+        ValueError: there are fewer than two Retrains, so that their standard deviation is
+            undefined.
     """
     if len(retrains) < 2:
         raise ValueError(f"a Streisand check needs 2 or more Retrains, got {len(retrains)}")

@@ -1,8 +1,8 @@
 """Label leakage: attacks on labels from the gradients that a passive party receives.
 
-Both attacks score every row and need no model. Their AUC over the rows measures the leakage: 0.5 is
-none, and below 0.5 the attack works with its sign reversed. The AUC is measured and reported; it is
-never claimed to be 0.5.
+The cosine attack and the norm attack score every row, and neither attack needs a model. The AUC of
+an attack over the rows measures the leakage: 0.5 means no leakage, and below 0.5 the attack works
+with its sign reversed. The AUC is always measured and reported, never assumed to be 0.5.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from torch.nn.functional import cosine_similarity
 
 @dataclass(frozen=True, slots=True)
 class LabelLeakage:
-    """AUC of separating rows of one label from the others, by the received gradients."""
+    """AUC of each attack that separates rows of one label from all others by received gradients."""
 
     cosine: float
     norm: float
@@ -29,14 +29,14 @@ def label_leakage(gradients: Tensor, labels: Tensor, known: int) -> LabelLeakage
     ``gradients`` are ``[rows, width]`` and ``labels`` are ``[rows]``.
 
     Raises:
-        ValueError: all other rows have that label, or none of them has it.
+        ValueError: all other rows have the label of row ``known``, or none of them has this label.
     """
     others = np.arange(len(labels)) != known
     truth = (labels == labels[known]).numpy()[others]
     if truth.all() or not truth.any():
         raise ValueError(
-            f"no AUC can be computed: of the rows other than row {known}, all or none have its "
-            "label; attack rows of more than one label"
+            f"no AUC can be computed because all or none of the other rows have the label of row "
+            f"{known}; pass other rows both with and without this label"
         )
     scores = cosine_scores(gradients, known), norm_scores(gradients)
     cosine, norm = (float(roc_auc_score(truth, score[others])) for score in scores)
@@ -56,8 +56,8 @@ def cosine_scores(gradients: Tensor, known: int) -> NDArray[np.float64]:
 def norm_scores(gradients: Tensor) -> NDArray[np.float64]:
     """Return the norm of each row's gradient, ``[rows]``.
 
-    ``gradients`` are ``[rows, width]``. Rows of rarer labels are fitted worse and so have longer
-    gradients.
+    ``gradients`` are ``[rows, width]``. Rows of rarer labels are fitted worse and therefore have
+    larger gradients.
     """
     scores: NDArray[np.float64] = gradients.double().norm(dim=1).numpy()
     return scores

@@ -1,11 +1,12 @@
-"""Likelihood-ratio audits per example (LiRA): was an example unlearned, or never seen.
+"""Likelihood-ratio audits (LiRA), which decide whether an example was unlearned or never seen.
 
-Many models are trained, half of them with example x, and each of these unlearns x. For each x a
-Gaussian is fitted to the models' confidences φ(x) in either arm, and held-out models are scored by
-the logarithm of the likelihood ratio. "Unlearned" against "never seen" is U-LiRA (Hayes et al.,
-arXiv 2403.01218); "unlearned" against "retrained without x" tests the definition of unlearning. An
-AUC of 0.5 is no difference; below 0.5 the audit works with its sign reversed. Examples of one model
-are not independent trials, so a bound of ε counts whole models, one trial each.
+Many models are trained; half of the models are trained with example x and then unlearn x. For each
+x and for each arm (group of models) a Gaussian is fitted to the models' confidences φ(x), and
+held-out models are scored by the logarithm of the likelihood ratio. The comparison of "unlearned"
+with "never seen" is U-LiRA (Hayes et al., arXiv 2403.01218); the comparison of "unlearned" with
+"retrained without x" tests the definition of unlearning. An AUC of 0.5 means no difference; below
+0.5 the audit works with its sign reversed. Examples of one model are not independent trials, so a
+bound of ε uses each whole model as one trial.
 
 Shapes: ``values`` are φ, ``[runs, rows]``; ``taken`` marks the entries that belong to the arm.
 """
@@ -23,13 +24,13 @@ Mask = NDArray[np.bool_]
 Runs = NDArray[np.int64]
 
 FOLDS = 4  # models are scored by Gaussians that were fitted to the other folds of both arms
-MIN_RUNS = 16  # of an arm for each example
+MIN_RUNS = 16  # per arm, for each example
 MIN_VARIANCE = 1e-3  # in squared units of φ
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """Confidences of one kind of model, ``[runs, rows]``; ``taken`` marks those that count.
+    """Confidences of one group of models, ``[runs, rows]``; ``taken`` marks the entries that count.
 
     Raises:
         ValueError: a confidence is not finite, because a model diverged.
@@ -47,7 +48,9 @@ class Arm:
         runs = len(self.values)
         bad = runs - int(np.isfinite(self.values).all(axis=1).sum())
         if bad:
-            raise ValueError(f"{bad} of {runs} models diverged: φ is not finite")
+            raise ValueError(
+                f"{bad} of {runs} models diverged (φ is not finite); leave out these models"
+            )
 
     @classmethod
     def whole(cls, values: Floats) -> "Arm":
@@ -56,11 +59,11 @@ class Arm:
 
     @property
     def least(self) -> int:
-        """Number of runs for the example that has the fewest."""
+        """Smallest number of runs that an example has."""
         return int(self.taken.sum(axis=0).min())
 
     def of(self, runs: Runs) -> "Arm":
-        """Return the arm of some runs; ``runs`` are their positions, ``[chosen]``."""
+        """Return the arm restricted to some runs, whose positions are ``runs``, ``[chosen]``."""
         return Arm(self.values[runs], self.taken[runs])
 
     def gaussians(self) -> tuple[Floats, Floats]:
@@ -76,12 +79,12 @@ class LiraResult:
     """Result of a likelihood-ratio audit.
 
     Attributes:
-        auc: of separating the first arm from the second.
-        error: its standard error, by bootstrap over models.
-        balanced_accuracy: at the threshold 0 of the log ratio.
+        auc: AUC of separating the first arm from the second.
+        error: standard error of the AUC, by bootstrap over models.
+        balanced_accuracy: balanced accuracy at the threshold 0 of the log ratio.
         tpr: true positive rate at each of the false positive rates ``rates``.
-        worst: AUC at the 90th percentile of examples, by distance from 0.5.
-        runs: number of runs for the example that has the fewest, in either arm.
+        worst: 0.5 plus the 90th percentile, over examples, of the distance between AUC and 0.5.
+        runs: smallest number of runs that an example has in either arm.
         rows: number of examples.
     """
 
@@ -115,7 +118,7 @@ def likelihood_ratio_audit(
         raise ValueError("the two arms of a likelihood-ratio audit must have the same rows")
     least = min(first.least, second.least)
     if least < MIN_RUNS:
-        raise ValueError(f"an example has {least} runs in an arm; {MIN_RUNS} or more are needed")
+        raise ValueError(f"every example needs {MIN_RUNS} or more runs in each arm (got {least})")
     folds = [_folds(len(arm.values), pairs) for arm in (first, second)]
     scores = [_scored(first, second, *folds)]
     drawn = (tuple(_resampled(fold, generator) for fold in folds) for _ in range(resamples))
@@ -135,25 +138,25 @@ def likelihood_ratio_audit(
 
 
 def whole_model_counts(forgot: Arm, retrained: Arm) -> AttackCounts:
-    """Count how often a whole model is classified as one that unlearned; a bound of ε needs it.
+    """Count the whole models classified as unlearned; a bound of ε is computed from these counts.
 
-    Run n of both arms is scored on the examples that count in run n of ``forgot``, by the mean of
-    the log ratios: given these examples, all models are independent. Gaussians and threshold are
-    fitted to the first half of the runs, and the second half is counted.
+    The score of run n in either arm is the mean log ratio over the examples that count in run n of
+    ``forgot``. Given these examples, all models are independent. Gaussians and threshold are fitted
+    to the first half of the runs, and the runs of the second half are counted.
 
     Raises:
-        ValueError: the arms differ in shape, or an example has fewer than half of ``MIN_RUNS``
-            runs.
+        ValueError: the arms differ in shape, or an example has fewer than ``MIN_RUNS`` / 2 runs in
+            the first half.
     """
     if forgot.values.shape != retrained.values.shape:
-        raise ValueError("whole models are counted in arms of equally many runs and rows")
+        raise ValueError("the two arms must have equally many runs and rows")
     runs = np.arange(len(forgot.values))
     half = len(runs) // 4 * 2  # an even number, so that pairs stay together
     fitted, counted = runs[:half], runs[half:]
     least = min(arm.of(fitted).least for arm in (forgot, retrained))
     if least < MIN_RUNS // 2:
         raise ValueError(
-            f"an example has {least} runs to fit Gaussians to; {MIN_RUNS // 2} or more are needed"
+            f"every example needs {MIN_RUNS // 2} or more runs to fit Gaussians to (got {least})"
         )
     folds = [fitted[fold] for fold in _folds(half, True)]
     rest = [np.setdiff1d(fitted, fold) for fold in folds]
@@ -175,7 +178,7 @@ def _means(first: Arm, second: Arm, fitted: Runs, scored: Runs) -> tuple[Floats,
 
 
 def wasserstein_distances(first: Arm, second: Arm) -> Floats:
-    """Return the 2-Wasserstein distance of both arms' Gaussians for each row, ``[rows]``."""
+    """Return the 2-Wasserstein distance between both arms' Gaussians for each row, ``[rows]``."""
     (mean_a, var_a), (mean_b, var_b) = first.gaussians(), second.gaussians()
     # Gaussians in one dimension (Givens and Shortt 1984): W2² = (μ_a − μ_b)² + (σ_a − σ_b)².
     distances: Floats = np.hypot(mean_a - mean_b, np.sqrt(var_a) - np.sqrt(var_b))

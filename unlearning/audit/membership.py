@@ -1,14 +1,15 @@
 """Membership inference: attacks that find which rows were in the training set.
 
-* The paper's attack is fitted to the outputs of the trained model ("original"). Its members are
-  retained rows, never D_u; its non-members are the first half of the held-out rows. It is scored on
-  another model's outputs for D_u against rows of the second half with the same class mix.
-  Validation rows are never attacked.
-* The shadow attack learns from shadow models and never sees the labels of the members (Shokri et
-  al., S&P 2017). Each shadow model was trained on one half of the remaining rows and never saw the
-  other half.
-* Canaries are planted rows with a wrong label, which only a model that saw them finds likely. On
-  data with a small generalisation gap no other attack on a population finds members.
+* The attack of FedORA's paper is fitted to the outputs of the trained model ("original"). The
+  members for fitting are retained rows, never D_u; the non-members are the first half of the
+  held-out rows. The attack is scored on another model's outputs: those on D_u against those on rows
+  of the second half with the same class mix. Validation rows are never attacked.
+* The shadow attack is fitted to shadow models and never sees which rows trained the attacked model
+  (Shokri et al., S&P 2017). Each shadow model was trained on one half of the remaining rows and
+  never saw the other half.
+* Canaries are planted rows with a wrong label. Only a model that saw a canary gives the wrong label
+  a high probability. On data with a small generalisation gap, no attack on a population of rows
+  finds members except by canaries.
 """
 
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ class MembershipResult:
 def membership_features(outputs: Outputs) -> Floats:
     """Return the features from which the attack predicts membership, ``[rows, classes + 4]``.
 
-    They are the sorted softmax, loss, margin, entropy and correctness. The softmax is sorted
+    The features are sorted softmax, loss, margin, entropy and correctness. The softmax is sorted
     because the attack could learn the class from unsorted probabilities.
     """
     log_p = log_softmax(outputs.logits.double(), dim=1)
@@ -69,7 +70,7 @@ def membership_features(outputs: Outputs) -> Floats:
 
 
 def fit_attack(members: Outputs, non_members: Outputs) -> Pipeline:
-    """Fit the attack to a model's outputs for members and non-members, weighted to balance."""
+    """Fit the attack to a model's outputs for members and non-members, with equal group weights."""
     table = np.concatenate([membership_features(members), membership_features(non_members)])
     attack = make_pipeline(
         StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=2000)
@@ -80,7 +81,7 @@ def fit_attack(members: Outputs, non_members: Outputs) -> Pipeline:
 def score_attack(
     attack: Pipeline, forgotten: Outputs, non_members: Outputs, generator: np.random.Generator
 ) -> MembershipResult:
-    """Score the attack on D_u; ``non_members`` must have its class mix (``class_matched_rows``)."""
+    """Score the attack on D_u; ``non_members`` must have D_u's class mix."""
     table = np.concatenate([membership_features(forgotten), membership_features(non_members)])
     truth = _truth(len(forgotten.labels), len(non_members.labels))
     chances = attack.predict_proba(table)[:, 1]
@@ -96,8 +97,8 @@ def score_attack(
 def class_matched_rows(wanted: Tensor, pool: Tensor, generator: np.random.Generator) -> Rows:
     """Return positions in ``pool`` whose class mix is that of ``wanted``, ``[positions]``.
 
-    ``wanted`` and ``pool`` are labels, ``[rows]`` of each. As many rows are drawn as the scarcest
-    class allows, at most ``len(wanted)``, and none twice.
+    ``wanted`` and ``pool`` are labels, ``[rows]`` of each. Rows are sampled without replacement: as
+    many as the scarcest class allows, but at most ``len(wanted)``.
 
     Raises:
         ValueError: a wanted class has no row in the pool.
@@ -108,7 +109,7 @@ def class_matched_rows(wanted: Tensor, pool: Tensor, generator: np.random.Genera
     if share == 0.0:
         missing = [int(c) for c, rows in zip(classes, candidates, strict=True) if not len(rows)]
         raise ValueError(
-            f"no held-out row of class {missing} to compare D_u with; enlarge the test share"
+            f"D_u cannot be compared: no held-out row has class {missing}; enlarge the test share"
         )
     drawn = [
         generator.choice(rows, max(1, int(share * n)), replace=False)
@@ -119,10 +120,10 @@ def class_matched_rows(wanted: Tensor, pool: Tensor, generator: np.random.Genera
 
 @dataclass(frozen=True, slots=True)
 class ShadowOutputs:
-    """One shadow model's outputs on the half of the rows that it was trained on, and on the other.
+    """One shadow model's outputs on the half of the rows that trained it, and on the other half.
 
     Attributes:
-        members: outputs on the rows of its training.
+        members: outputs on the half that trained the shadow model.
         others: outputs on the other half.
     """
 
@@ -134,7 +135,8 @@ def fit_shadow_attack(shadows: Sequence[ShadowOutputs]) -> Pipeline:
     """Fit the attack to the outputs of all shadow models together, for ``score_attack``.
 
     Raises:
-        ValueError: there are fewer than ``MIN_SHADOWS`` models; chance in one of them would decide.
+        ValueError: there are fewer than ``MIN_SHADOWS`` shadow models, so that chance in a single
+            model could decide.
     """
     if len(shadows) < MIN_SHADOWS:
         raise ValueError(f"a shadow attack needs {MIN_SHADOWS} or more models, got {len(shadows)}")
@@ -143,9 +145,9 @@ def fit_shadow_attack(shadows: Sequence[ShadowOutputs]) -> Pipeline:
 
 
 def canary_loss_auc(planted: Outputs, never_seen: Outputs) -> float:
-    """Return the AUC of the attack "smaller loss: planted".
+    """Return the AUC of the attack that takes rows of small loss for planted rows.
 
-    The labels of ``planted`` and of ``never_seen`` rows were made wrong in the same way.
+    The wrong labels of ``planted`` and ``never_seen`` rows were chosen in the same way.
     """
     sides = [planted, never_seen]
     loss = [cross_entropy(side.logits.double(), side.labels, reduction="none") for side in sides]

@@ -1,7 +1,8 @@
 """A metric of an audit: a model's value compared with that of Retrains.
 
-No value is judged by itself. The target is Retrain, the same model trained again without the
-forgotten rows: the gap to its mean over independent seeds, in units of their standard deviation.
+A value is never judged on its own. The target is Retrain, the same model trained again without the
+forgotten rows. A value is judged by its gap to the mean of Retrain over independent seeds, in
+standard deviations over these seeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,11 +35,11 @@ class Measurement:
     """A value measured on one model, before it is compared with Retrain.
 
     Attributes:
-        value: None if it was not measured or is not defined.
-        n: number of rows, or of other counted items.
-        ci95: 95 % interval of the value for this model, over its rows.
-        least: with a smaller n the value is printed but supports no conclusion.
-        note: why there is no value, or what must be known to interpret it.
+        value: the measured value; None if the value was not measured or is not defined.
+        n: number of rows, or of other items, behind the value.
+        ci95: 95 % confidence interval of the value for this model, over the rows.
+        least: smallest n that supports a conclusion; with a smaller n the value is only printed.
+        note: why there is no value, or a remark for interpreting the value.
     """
 
     value: float | None
@@ -51,7 +52,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A measured value beside Retrain's; a gap is the value minus Retrain's mean."""
+    """A measured value compared with Retrain's; a gap is the value minus Retrain's mean."""
 
     name: str
     value: float | None
@@ -72,9 +73,9 @@ class Metric:
 
 
 def compare_with_retrains(name: str, measured: Measurement, retrains: Sequence[float]) -> Metric:
-    """Return the metric of a value and the values of independent Retrains.
+    """Return the metric that compares a value with the values of independent Retrains.
 
-    The standard deviation, and so the gap in this unit, needs two or more Retrains.
+    The standard deviation, and the gap in standard deviations, need two or more Retrains.
     """
     mean = fmean(retrains) if retrains else None
     spread = stdev(retrains) if len(retrains) > 1 else None
@@ -102,7 +103,8 @@ def metric_table(
     """Return the metrics of each model, compared with the models named ``retrains``.
 
     ``measured`` holds measurements by model and metric. A Retrain is compared with the other
-    Retrains: its gap is the difference between models that never saw the forgotten rows.
+    Retrains, so the gap of a Retrain is a difference between models that never saw the forgotten
+    rows.
     """
     return {
         model: [

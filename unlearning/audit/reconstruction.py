@@ -1,8 +1,9 @@
-"""Reconstruction of a forgotten row from the change of a first layer.
+"""Reconstruction of a forgotten row from the weight change of a model's first layer.
 
-The gradient of a linear layer for one row x is δ xᵀ, and δ for its bias. So a request for a single
-row changes the weights by a matrix of nearly rank one, whose direction is the row (Zhu et al. 2019;
-Geiping et al. 2020 for several steps). Candidate rows show how much a match is worth.
+For one row x, the gradient of a linear layer is δ xᵀ for the weights and δ for the bias. Therefore
+unlearning a single row changes the weights by a matrix of approximately rank one, whose first right
+singular vector is the direction of the row (Zhu et al. 2019; Geiping et al. 2020 for several
+steps). A comparison with other candidate rows shows whether a match is better than chance.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ class Reconstruction:
 
 
 def reconstructed_row(change: Tensor) -> Tensor:
-    """Return the row behind a ``change`` of weights: its first right singular vector, ``[in]``.
+    """Return the row estimated from a ``change`` of weights, as a unit vector, ``[in]``.
 
     ``change`` is ``[out, in]``.
     """

@@ -1,7 +1,7 @@
 """Relearning: how fast a model learns D_u again, and how much forgotten knowledge comes back.
 
-Knowledge that was only suppressed comes back faster than a Retrain learns it (a ratio well below
-1); a model that was pushed beyond Retrain takes longer.
+A model that only suppressed its knowledge relearns D_u faster than a Retrain learns D_u (a ratio
+well below 1); a model that over-forgot takes longer than a Retrain.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,8 +14,8 @@ MIN_LOST_SHARE = 0.1  # of the trained model's knowledge; a smaller loss gives n
 def steps_to_relearn(accuracies: Iterable[float], original: float, cap: int) -> int:
     """Return the number of steps until the accuracy on D_u is within 5 % of ``original``.
 
-    ``accuracies`` are those before the first step, after it, and so on; no more of them are read
-    than needed. The result is ``cap`` if the accuracy is not reached by then.
+    ``accuracies`` yields the accuracy before the first step, after the first step, and so on, and
+    is read only as far as needed. The result is ``cap`` if ``cap`` steps do not reach the accuracy.
     """
     for steps, accuracy in enumerate(accuracies):
         if accuracy >= (1 - RELEARN_TOLERANCE) * original or steps >= cap:
@@ -24,10 +24,10 @@ def steps_to_relearn(accuracies: Iterable[float], original: float, cap: int) -> 
 
 
 def anamnesis_index(ours: Sequence[int], retrain: Sequence[int]) -> float | None:
-    """Return the AIN: a model's mean number of steps to relearn D_u divided by Retrain's.
+    """Return the anamnesis index (AIN): the model's mean steps to relearn D_u divided by Retrain's.
 
-    Both hold one number per data order. The result is None if Retrain needs no step: it then
-    predicts D_u well enough without having seen it.
+    ``ours`` and ``retrain`` hold one number of steps per order of the data. The result is None if
+    Retrain needs no step, because Retrain then predicts D_u well enough without training on D_u.
     """
     # Chundawat et al., TIFS 2023: AIN = steps of the model / steps of Retrain.
     return fmean(ours) / fmean(retrain) if any(retrain) else None
@@ -36,11 +36,13 @@ def anamnesis_index(ours: Sequence[int], retrain: Sequence[int]) -> float | None
 def recovered_knowledge(before: float, after: float, original: float) -> float | None:
     """Return the share of lost knowledge that came back: (after − before) / (original − before).
 
-    The arguments are one measure of knowledge of a language model (probability, ROUGE-L) before and
-    after relearning a part of the forgotten texts, measured on the rest of them, and that of the
-    trained model; higher is more knowledge. At 0 nothing came back, at 1 all of it. The result is
-    None if less than ``MIN_LOST_SHARE`` of the trained model's knowledge was lost. It must be
-    compared with a Retrain that takes the same steps, since it learns too.
+    All arguments are values of one measure of a language model's knowledge, such as probability or
+    ROUGE-L; a higher value means more knowledge. ``before`` and ``after`` are the values before and
+    after relearning a part of the forgotten texts, measured on the other forgotten texts.
+    ``original`` is the value of the trained model on the same texts. At 0 no lost knowledge came
+    back, at 1 all of it came back. The result is None if less than ``MIN_LOST_SHARE`` of the
+    trained model's knowledge was lost. The share must be compared with that of a Retrain after the
+    same steps, because a Retrain learns from these steps too.
     """
     lost = original - before
     return (after - before) / lost if lost > MIN_LOST_SHARE * original else None

@@ -1,7 +1,7 @@
 """Quality of an attack's scores on two groups of rows: AUC, distinguishability, TPR at 1 % FPR.
 
-``positives`` are the scores of the rows that the attack should find, ``negatives`` those of the
-others.
+``positives`` are the scores of the rows that the attack should find, ``negatives`` are the scores
+of all other rows.
 """
 
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Distinguishability:
-    """max(AUC, 1 − AUC): an attack that is always wrong is always right when reversed."""
+    """max(AUC, 1 − AUC), because an attack that is always wrong is always right when reversed."""
 
     value: float
     sign: int  # -1 if the attack works with its answer reversed
 
 
 def auc(positives: Floats, negatives: Floats) -> float:
-    """Return the probability that a positive scores above a negative; a tie counts half.
+    """Return the AUC: the probability that a positive scores above a negative; a tie counts half.
 
     ``positives`` and ``negatives`` are ``[rows]`` of each group.
     """
@@ -37,12 +37,12 @@ def auc(positives: Floats, negatives: Floats) -> float:
 
 
 def distinguishability(auc: float) -> Distinguishability:
-    """Return how well an attack of this AUC separates the groups, whichever scores higher."""
+    """Return how well an attack of this AUC separates the groups, whichever group scores higher."""
     return Distinguishability(max(auc, 1 - auc), -1 if auc < 0.5 else 1)
 
 
 def tpr_at_fpr(positives: Floats, negatives: Floats, fpr: float = 0.01) -> float:
-    """Return the share of positives above a threshold that at most ``fpr`` of negatives exceed.
+    """Return the true positive rate at a threshold with a false positive rate of at most ``fpr``.
 
     ``positives`` and ``negatives`` are ``[rows]`` of each group.
     """
@@ -52,10 +52,11 @@ def tpr_at_fpr(positives: Floats, negatives: Floats, fpr: float = 0.01) -> float
 
 
 def cross_fitted_scores(positives: Floats, negatives: Floats, seed: int) -> tuple[Floats, Floats]:
-    """Return the scores of all rows by a logistic regression fitted to the other folds.
+    """Return each row's score by a logistic regression that was fitted to the other folds.
 
     ``positives`` and ``negatives`` are ``[rows, features]`` of each group; the results are
-    ``[rows]`` of each group. The attacker knows the group of four rows in five.
+    ``[rows]`` of each group. The attacker is assumed to know the group of 80 % of the rows, which
+    are four of five folds.
 
     Raises:
         ValueError: a group has fewer rows than there are folds.

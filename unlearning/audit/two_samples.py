@@ -1,7 +1,8 @@
 """Two-sample tests: whether the outputs of two models come from one distribution.
 
-A large p-value does not show equivalence, since with few rows no test rejects; the ``equivalence``
-module has a test for it. All p-values count the observed sample as one of the draws.
+A large p-value does not show equivalence, because with few rows no test rejects; the
+``equivalence`` module tests for equivalence. Permutation p-values count the observed sample as one
+of the permutations.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class TwoSampleTest:
-    """A test statistic, and the probability of one as large by chance."""
+    """A test statistic and its p-value."""
 
     statistic: float
     p: float
@@ -29,7 +30,7 @@ class TwoSampleTest:
 
 
 def holm_correction(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values corrected for their number, in the given order."""
+    """Return the p-values with Holm's correction for multiple tests, in the given order."""
     # Holm 1979: the k-th smallest of m is multiplied by m − k + 1; then made monotone.
     order = np.argsort(p_values, kind="stable")
     scaled = np.asarray(p_values)[order] * np.arange(len(order), 0, -1)
@@ -39,9 +40,10 @@ def holm_correction(p_values: Sequence[float]) -> list[float]:
 
 
 def ks_by_class(ours: Floats, theirs: Floats, labels: NDArray[np.int64]) -> TwoSampleTest:
-    """Return the Kolmogorov-Smirnov test by class: the largest D and the smallest Holm p.
+    """Return a Kolmogorov-Smirnov test per class: largest D, and smallest Holm-corrected p-value.
 
-    ``ours`` and ``theirs`` hold one number per row, and ``labels`` its class, all ``[rows]``.
+    ``ours`` and ``theirs`` hold one number per row, and ``labels`` the class of each row, all
+    ``[rows]``.
     """
     classes = [labels == label for label in np.unique(labels)]
     found = [ks_2samp(ours[rows], theirs[rows], method="auto") for rows in classes]
@@ -54,8 +56,9 @@ def energy_test(
 ) -> TwoSampleTest:
     """Return the energy distance of two models' outputs on the SAME rows, with its p-value.
 
-    ``ours`` and ``theirs`` are ``[rows, width]``. The p-value comes from exchanging the models'
-    outputs at random within rows. Of more than 500 rows, 500 are drawn.
+    ``ours`` and ``theirs`` are ``[rows, width]``. The p-value comes from permutations, which
+    exchange the two models' outputs at random within rows. If there are more than 500 rows, the
+    test uses a random sample of 500.
 
     Raises:
         ValueError: the outputs have different shapes, or there is no row.
@@ -77,11 +80,11 @@ def energy_test(
 def classifier_test(
     ours: Floats, theirs: Floats, generator: np.random.Generator, permutations: int = 99
 ) -> TwoSampleTest:
-    """Return the C2ST: the accuracy of a classifier that predicts which model gave an output.
+    """Return the C2ST: the accuracy of a classifier that predicts which model made an output.
 
     ``ours`` and ``theirs`` are two models' outputs on the SAME rows, ``[rows, width]``. The
-    classifier is a logistic regression in 5 folds. Both outputs of a row are in one fold, and a
-    permutation exchanges them within rows (Lopez-Paz and Oquab 2017).
+    classifier is a logistic regression with 5-fold cross-validation. The two outputs of a row are
+    in the same fold, and permutations exchange outputs only within rows (Lopez-Paz and Oquab 2017).
 
     Raises:
         ValueError: the outputs have different shapes, or fewer rows than there are folds.

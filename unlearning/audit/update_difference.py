@@ -1,8 +1,9 @@
 """Update-difference attack: features from two versions of a model, to find the deleted rows.
 
-Unlearning itself can leak (Chen et al., "When Machine Unlearning Jeopardizes Privacy", CCS 2021).
-Whether both versions are published is a policy decision. The reference is the same attack on
-Retrain, which never saw the rows.
+Unlearning itself can leak which rows were deleted (Chen et al., "When Machine Unlearning
+Jeopardizes Privacy", CCS 2021). Whether the model is published both before and after unlearning is
+a policy decision. The reference is the result of the same attack on Retrain, which never saw the
+deleted rows.
 """
 
 import numpy as np
@@ -15,9 +16,10 @@ from torch.nn.functional import softmax
 def output_change_features(before: Tensor, after: Tensor) -> NDArray[np.float64]:
     """Return the attack's features of each row from two models' outputs, ``[rows, 3 classes + 1]``.
 
-    ``before`` and ``after`` are logits, ``[rows, classes]``. The features are p_o, p_u, p_o − p_u
-    and ‖p_o − p_u‖ of the softmax. Classes are ordered by their probability before unlearning, the
-    largest first: in the order of the class numbers the attack could learn the class.
+    ``before`` and ``after`` are logits, ``[rows, classes]``. With the softmax p_o before and p_u
+    after unlearning, the features are p_o, p_u, p_o − p_u and ‖p_o − p_u‖. Classes are sorted by
+    decreasing probability before unlearning, because the attack could learn the class if the
+    classes had a fixed order.
     """
     p, q = softmax(before.detach().double(), dim=1), softmax(after.detach().double(), dim=1)
     order = p.argsort(dim=1, descending=True, stable=True)
@@ -25,7 +27,7 @@ def output_change_features(before: Tensor, after: Tensor) -> NDArray[np.float64]
 
 
 def change_features(before: Tensor, after: Tensor) -> NDArray[np.float64]:
-    """Return both values, their difference and its norm of each row, ``[rows, 3 width + 1]``.
+    """Return both values of each row, the difference and its norm, ``[rows, 3 width + 1]``.
 
     ``before`` and ``after`` are ``[rows, width]``, such as a party's embeddings.
     """

@@ -1,7 +1,7 @@
-"""Utility of a classifier: accuracy, calibration, and the neighbourhood of the forgotten rows.
+"""Utility of a classifier: accuracy, calibration, and nearest neighbours of the forgotten rows.
 
-Over-forgetting shows in the calibration before it shows in the accuracy, and near D_u before it
-shows in the average over all rows.
+Over-forgetting is visible in the calibration earlier than in the accuracy, and on rows close to D_u
+earlier than in the average over all rows.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def macro_f1(outputs: Outputs) -> float:
 
 
 def auroc(outputs: Outputs) -> float | None:
-    """Return the AUROC of the second of two classes.
+    """Return the AUROC of a binary classifier, with the second class as positive.
 
     The result is None if there are more than two classes, or if a class has no row.
     """
@@ -66,8 +66,8 @@ def calibration_error(outputs: Outputs, bins: int = BINS) -> float:
 def nearest_rows(queries: Tensor, pool: Tensor, k: int = NEIGHBOURS) -> NDArray[np.int64]:
     """Return positions in ``pool`` of the ``k`` nearest rows of each query, ``[positions]``.
 
-    ``queries`` and ``pool`` are ``[rows, width]``. Distances are Euclidean. Each position occurs
-    once, in ascending order.
+    ``queries`` and ``pool`` are ``[rows, width]``. Distances are Euclidean. Positions are unique
+    and in ascending order.
     """
     index = NearestNeighbors(n_neighbors=min(k, len(pool))).fit(pool.detach().numpy())
     found = index.kneighbors(queries.detach().numpy(), return_distance=False)

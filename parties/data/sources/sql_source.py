@@ -101,7 +101,7 @@ def _url(data: SqlData, folder: Path) -> URL:
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     if url.drivername not in ("postgresql+psycopg", "sqlite"):
-        raise DataError("the URL names no supported database", _FORMS)
+        raise DataError("the URL of the database is not that of a supported database", _FORMS)
     return url
 
 

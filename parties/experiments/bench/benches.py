@@ -20,23 +20,26 @@ from parties.experiments.bench.record import Pages, fedora_pages
 from parties.experiments.bench.run import Bench
 
 HORIZONTAL_LEAD = (
-    "ASR: the share of the leaving client's rows with the trigger that the model assigns to the "
-    "trigger's class. R-Acc: test accuracy of the remaining clients, their unweighted mean. ¹: "
-    "after the unlearning rounds; ²: after the recovery rounds. FedOSD's paper trains 2,000 rounds "
-    "on all rows; these runs train 300 (MNIST: 100) on a fifth of the rows. The runs of FU-PGA "
-    "train 10 rounds on three tenths of the rows, those of Mimir 12 rounds (Fashion-MNIST: 40) on "
-    "a sixth. A Retrain has as many rounds as the original. Mimir: D_r and D_f are the training "
-    "rows of C_r, a remaining client, and of C_f, the leaving client; both accuracies are those of "
-    "the whole model of C_r. If the classes of C_r and C_f differ, the original model of C_r does "
-    "not know D_f either, and a low accuracy on D_f proves nothing."
+    "ASR: of the leaving client's rows with the trigger, the share that the model assigns to the "
+    "trigger's class. R-Acc: unweighted mean of the remaining clients' test accuracies. ¹: after "
+    "the unlearning rounds; ²: after the recovery rounds. FedOSD's paper trains 2,000 rounds on all "
+    "rows; the runs of FedOSD on this page train 300 rounds (MNIST: 100) on a fifth of the rows. "
+    "The runs of FU-PGA train 10 rounds on three tenths of the rows. The runs of Mimir train 12 "
+    "rounds (Fashion-MNIST: 40) on a sixth of the rows. \"Original\" is the trained model before "
+    "unlearning; a Retrain has as many rounds as the original. Mimir: D_r are the training rows of "
+    "a remaining client C_r, and D_f are the training rows of the leaving client C_f. The accuracies "
+    "on D_r and D_f are those of the whole model of C_r, personal parameters included. If C_r and "
+    "C_f hold different classes, the original model of C_r has not learned D_f either, so a low "
+    "accuracy on D_f proves nothing."
 )
 
 LANGUAGE_LEAD = (
-    "MU: model utility. FTR: truth ratio of the forgotten questions, as in the paper. KS: the "
-    "two-sample distance between these ratios and Retrain's, from 0 to 1. Finetune is the model "
-    "before unlearning. Not in the paper: the comparison with Retrain's own ratios, RMU and the "
-    "primal-dual constraint in a federation. A high FTR is no success by itself: the target is "
-    "the FTR of Retrain at a high utility."
+    "MU: model utility. FTR: truth ratio of the forgotten questions, as in the paper. KS: "
+    "two-sample Kolmogorov–Smirnov distance between a model's truth ratios and Retrain's, from 0 to "
+    "1. Finetune is the trained model before unlearning. The paper does not have the comparison "
+    "with Retrain's truth ratios, the method RMU or the primal-dual constraint in a federation. A "
+    "high FTR is not a success by itself, because the target is the FTR of Retrain at a high "
+    "utility."
 )
 
 

@@ -30,10 +30,10 @@ from parties.experiments.bench.verdicts import (
 
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
 LEAD = (
-    "A lower accuracy on forgotten rows is no success by itself: the target is the accuracy of "
-    "Retrain. BD-ASR comes from separate runs, in which the forgotten rows "
-    "carry a trigger. CVFU runs on a sum of votes and is compared with a Retrain of that "
-    "system.\n\n"
+    "A lower accuracy on forgotten rows is not a success by itself, because the target is the "
+    "accuracy of Retrain on these rows. BD-ASR, the success rate of a backdoor trigger, comes from "
+    "separate runs in which the forgotten rows have the trigger. CVFU runs on a sum of votes, so "
+    "it is compared with a Retrain that also uses a sum of votes.\n\n"
     "[Explanation of the verdicts, and why some figures are not reproduced](reading.md)."
 )
 
@@ -139,14 +139,14 @@ def _head(about: Mapping[str, Any], pages: Pages) -> str:
     there, wanted = about["runs"]["there"], about["runs"]["wanted"]
     text = (
         f"# {pages.tables[0].upper()}{pages.tables[1:]} and figures\n\n"
-        f"`{about['command']}` on {about['date']} with {versions}: "
-        f"{there} of {wanted} runs. Seeds 0, 1, ...; mean ± standard deviation over "
-        "seeds; in brackets the difference to Retrain. Source of the paper's numbers: "
+        f"Written by `{about['command']}` on {about['date']} with {versions}; {there} of {wanted} "
+        "runs are finished. Each figure is the mean ± standard deviation over seeds 0, 1, ...; the "
+        "difference to Retrain is in brackets. Source of the paper's numbers: "
         f"{pages.source}.\n\n"
         f"{pages.lead}\n"
     )
     if there < wanted:
-        text += "\n**Not complete:** run the same command to continue.\n"
+        text += "\n**Not complete:** run the same command to compute the missing runs.\n"
     if len(about["sources"]) > 1:
         text += "\n**Mixed:** the runs were computed by more than one version of the program.\n"
     return text
@@ -154,7 +154,7 @@ def _head(about: Mapping[str, Any], pages: Pages) -> str:
 
 def _verdict_table(judged: Sequence[BenchVerdict]) -> str:
     words = ", ".join(f"{row} {word}" for row, word in results_by_row(judged).items())
-    lines = ["## Verdicts", "", f"{words}. A verdict with fewer than {FEWEST} seeds is open.", ""]
+    lines = ["## Verdicts", "", f"{words}. A verdict stays open as long as it has fewer than {FEWEST} seeds.", ""]
     lines += _missed(judged)
     lines += ["| figure | measured | wanted | holds |", "|---|---|---|---|"]
     marks = {True: "yes", False: "no", None: ""}
@@ -166,8 +166,8 @@ def _verdict_table(judged: Sequence[BenchVerdict]) -> str:
 def _missed(judged: Sequence[BenchVerdict]) -> list[str]:
     """Return a line per verdict that is not reproduced: the measured value and the wanted one."""
     missed = [
-        f"* {verdict_row(each)} not reproduced:{each.name.partition(':')[2]} is {_value(each)}; "
-        f"wanted: {each.wanted}"
+        f"* {verdict_row(each)} not reproduced because of “{each.name.partition(':')[2].strip()}”: "
+        f"measured {_value(each)}, wanted {each.wanted}"
         for each in judged
         if each.ok is False
     ]

@@ -124,7 +124,7 @@ def block_to_markdown(shown: FilledBlock) -> str:
 
 def _absent(block: TableBlock) -> str:
     """Return the text of a cell without runs."""
-    return f"not run{': needs a GPU' if block.gpu else ' yet'}; command: `{block.command}`"
+    return f"not run{' (needs a GPU)' if block.gpu else ' yet'}; to run it: `{block.command}`"
 
 
 def _seeds(shown: FilledBlock) -> str:
@@ -132,7 +132,7 @@ def _seeds(shown: FilledBlock) -> str:
     counts = {cell.ours.n for line in shown.lines for cell in line.cells if cell.ours}
     least, most = min(counts), max(counts)
     if most == 1:
-        return "One seed: no spread."
+        return "One seed, so there is no standard deviation."
     return f"{most} seeds." if least == most else f"{least} to {most} seeds."
 
 

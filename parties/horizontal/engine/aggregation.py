@@ -1,4 +1,4 @@
-"""Privacy claim of secure aggregation for the record of a run, and the mean personal model."""
+"""Privacy claim about the clients' updates, and the mean of the clients' personal parameters."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ _INPUTS = (
 
 
 def horizontal_aggregation_claim(agreement: HorizontalAgreement) -> dict[str, Any]:
-    """Return the privacy claim of a horizontal run, which names what SFU sends besides updates."""
+    """Return the privacy claim of a horizontal run, including the layer inputs that SFU sends."""
     claim, plan = aggregation_claim(agreement), agreement.unlearning
     methods = (plan.method, *plan.compare, *(each.method for each in plan.variants))
     if agreement.unlearn and "sfu" in methods:
@@ -64,7 +64,7 @@ def add_personal_parameters(
 ) -> Tensor:
     """Return ``model``, ``[d]``, with the mean of the members' personal parameters.
 
-    The members send their personal parameters to the server for this.
+    For this mean, the members send their personal parameters to the server.
     """
     own = cohort.mean_update(members, replace(task, aim="personal-model"), {"model": model})
     return model + own.delta.to(model.dtype)

@@ -1,14 +1,14 @@
-"""Branches of models of a run: each client keeps its personal parameters per branch."""
+"""Branches of a run's models: each client stores separate personal parameters per branch."""
 
 from parties.horizontal.engine.cohort import Cohort
 from parties.horizontal.engine.run_journal import RunJournal
 
 
 class Branches:
-    """Starts branches and switches all clients between them.
+    """Starts branches, and switches all clients to a branch.
 
     Attributes:
-        current: name of the branch of the model that the run would deliver now.
+        current: name of the branch whose model the run would deliver if it ended now.
     """
 
     def __init__(self, cohort: Cohort, journal: RunJournal) -> None:
@@ -18,8 +18,8 @@ class Branches:
     def start(self, name: str, parent: str | None) -> str:
         """Switch all clients to a new branch and return its name.
 
-        After a crash, repeated work gets a new branch: on the old one, clients already hold
-        personal parameters of the lost work.
+        After a crash, repeated work gets a new branch, because on the old branch clients may
+        already have trained personal parameters in the lost work.
         """
         branch = f"{self._journal.run.hex()} {name} {self._journal.start.hex()[:8]}"
         self._cohort.switch_branch(branch, parent)

@@ -1,8 +1,9 @@
-"""Clusters of clients that train apart (Knot), and the snapshots to which a cluster can go back.
+"""Clusters of clients that train separately (Knot), and the snapshots of each cluster.
 
-After Knot (Su and Li 2023). The seed and the clients' names alone assign clients to clusters, so
-the assignment depends on no row. A snapshot is the model before a round in which some client takes
-part for the first time: that client has not influenced it.
+The method is Knot (Su and Li 2023). Clients are assigned to clusters by the seed and the clients'
+names only, so the assignment does not depend on any row. A snapshot is the model before a round in
+which some client takes part for the first time, so that client has not influenced the snapshot.
+To unlearn a client, the client's cluster returns to this snapshot.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,13 +37,13 @@ def assign_clusters(names: Sequence[str], clusters: int, seed: int) -> tuple[tup
 
 
 def mean_model(models: Sequence[Tensor]) -> Tensor:
-    """Return the model of all clusters, ``[d]``: the plain mean of their models, ``[d]`` each."""
+    """Return the unweighted mean, ``[d]``, of the models of all clusters, ``[d]`` each."""
     return torch.stack(list(models)).mean(dim=0)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """The model before round ``number``, ``[d]``, the first round of ``clients``."""
+    """The model, ``[d]``, before round ``number``, which is the first round of ``clients``."""
 
     number: int
     model: Tensor
@@ -51,10 +52,10 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHistory:
-    """The snapshots of one cluster in the order of their rounds, and its model.
+    """The snapshots and the trained model of one cluster.
 
     Attributes:
-        snapshots: in the order of their rounds.
+        snapshots: the snapshots, in the order of their rounds.
         model: the trained model, ``[d]``; None if the cluster has no clients left.
     """
 
@@ -64,21 +65,21 @@ class ClusterHistory:
     def snapshot_before(self, clients: frozenset[str]) -> ClusterSnapshot | None:
         """Return the last snapshot that none of these clients influenced.
 
-        None: none of these clients ever took part.
+        The result is None if none of these clients ever took part in a round.
         """
         return next((each for each in self.snapshots if each.clients & clients), None)
 
 
 @dataclass(slots=True)
 class SnapshotWriter:
-    """A history writer that keeps a snapshot before each round with a new client."""
+    """A history writer that stores a snapshot before each round with a new client."""
 
     snapshots: list[ClusterSnapshot] = field(default_factory=list)
 
     def mean_update(
         self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
     ) -> MeanUpdate:
-        """Return the mean update of a round, and keep the round's model if a client is new.
+        """Return the mean update of a round, and store a snapshot if a client is new.
 
         The slot ``model`` is the model before the round, ``[d]``.
         """
@@ -97,7 +98,7 @@ def train_cluster(
     round_plan: RoundPlan,
     watch: RoundCallback,
 ) -> ClusterHistory:
-    """Train a cluster from a snapshot with ``members`` alone and return its new history."""
+    """Train a cluster from a snapshot with ``members`` only; return the cluster's new history."""
     kept = SnapshotWriter([each for each in history.snapshots if each.number < snapshot.number])
     rest = replace(round_plan, first=snapshot.number)
     last = run_rounds(cohort, snapshot.model, members, rest, watch, kept) if members else None
@@ -143,7 +144,7 @@ class ClusterStore:
         if not path.exists():
             raise PolicyError(
                 f"the models of cluster {number} are missing: {path} does not exist",
-                "start a new run: --begin fresh",
+                "start a new run with --begin fresh",
             )
         try:
             with safe_open(path, framework="pt") as file:
@@ -159,7 +160,7 @@ class ClusterStore:
         except (SafetensorError, ValueError) as error:
             raise IntegrityError(
                 f"the models of cluster {number} in {path} are damaged: {error}",
-                "start a new run: --begin fresh",
+                "start a new run with --begin fresh",
             ) from error
         return ClusterHistory(tuple(snapshots), model)
 

@@ -1,7 +1,7 @@
 """The cohort: the server's view of its clients, and means of their updates.
 
-Algorithms use ``Cohort`` only, so they are the same for clients that connect over gRPC and for
-clients that are simulated in a pool of processes or on a cluster.
+Algorithms use only ``Cohort``, so the same algorithms run with clients that connect over gRPC and
+with clients that are simulated in a pool of processes or on a cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,15 +22,15 @@ from parties.horizontal.local.local_task import (
 )
 from parties.horizontal.local.rows import RowKind
 
-DIVERGED_HINT = "use a smaller learning rate, or bound the steps' gradients (clip)"
+DIVERGED_HINT = "use a smaller learning rate, or set clip to limit the gradient norm"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Member:
-    """A client with one kind of its training rows.
+    """A client, and the kind of training rows with which the client takes part.
 
-    A client that leaves with a part of its rows takes part twice: its forgotten rows count as a
-    client of their own (FedOSD, paper 001, §2.2).
+    A client that must forget only some of its rows counts as two members, because its forgotten
+    rows are treated as a separate client (FedOSD, paper 001, §2.2).
 
     Attributes:
         client: name of the client.
@@ -47,6 +47,9 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class MeanUpdate:
     """Mean of the members' updates, weighted by their numbers of rows.
+
+    Letters: n_k = number of rows of member k; φ_k = the model that member k trained; φ = the model
+    that the server sent.
 
     Attributes:
         delta: Σ n_k (φ_k − φ) / Σ n_k over the members that replied, ``[d]``.
@@ -77,7 +80,7 @@ class Cohort(Protocol):
     ) -> Iterator[tuple[Member, LocalUpdate]]:
         """Yield the update of each member as it arrives; members that do not reply are left out.
 
-        The ``slots`` are vectors by name, ``[d]`` each, ``model`` among them.
+        The ``slots`` are vectors by name, ``[d]`` each; one of them is ``model``.
 
         Raises:
             PolicyError: secure aggregation hides single updates.
@@ -103,14 +106,15 @@ class Cohort(Protocol):
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Switch all clients to the personal parameters of a branch.
 
-        A new branch starts with a copy of its parent's personal parameters, or without any.
+        A new branch starts with a copy of the personal parameters of the branch ``parent``; if
+        ``parent`` is None, it starts without personal parameters.
         """
 
     def select_request(self, request: str) -> None:
         """Select the request to which the row kinds ``forgotten`` and ``retained`` refer.
 
         Raises:
-            PolicyError: a client is not connected, and all clients must select the request.
+            PolicyError: a client is not connected, but all clients must select the request.
         """
 
     def purge(self) -> dict[str, list[str]]:
@@ -120,7 +124,7 @@ class Cohort(Protocol):
 class WeightedMean:
     """Running mean of updates in float64, weighted by rows.
 
-    It needs the memory of two models, for any number of clients.
+    The mean needs the memory of two models, whatever the number of clients.
     """
 
     def __init__(self) -> None:
@@ -129,7 +133,7 @@ class WeightedMean:
         self.seen, self._diverged = set[Member](), list[Member]()
 
     def add(self, member: Member, learned: LocalUpdate) -> None:
-        """Add one member's update; of an update that is not finite only the member is kept."""
+        """Add one member's update; if the update is not finite, record only the member."""
         self.seen.add(member)
         if not is_finite_update(learned):
             self._diverged.append(member)
@@ -167,7 +171,7 @@ def require_finite_updates(diverged: Sequence[Member]) -> None:
     """
     if diverged:
         raise Diverged(
-            f"the update of {diverged[0]} is not finite, or beyond limits.magnitude", DIVERGED_HINT
+            f"the update of {diverged[0]} is not finite, or exceeds limits.magnitude", DIVERGED_HINT
         )
 
 
@@ -178,23 +182,26 @@ def require_finite(model: Tensor) -> None:
         Diverged: the model is not finite.
     """
     if not bool(torch.isfinite(model).all()):
-        raise Diverged("the model has numbers that are not finite", DIVERGED_HINT)
+        raise Diverged("the model has elements that are not finite", DIVERGED_HINT)
 
 
 def require_bounded(model: Tensor, magnitude: float) -> None:
-    """Check that a model, ``[d]``, has only numbers that clients accept.
+    """Check that clients accept all elements of a model, ``[d]``.
 
     Raises:
-        Diverged: a number is larger than the agreed magnitude, or not finite.
+        Diverged: the absolute value of an element exceeds ``magnitude`` or is not finite.
     """
     if not bool((model.abs() <= magnitude).all()):
         raise Diverged(
-            f"a number of the model is beyond limits.magnitude, {magnitude:g}", DIVERGED_HINT
+            f"an element of the model exceeds limits.magnitude = {magnitude:g}", DIVERGED_HINT
         )
 
 
 def quorum_count(quorum: float, asked: int) -> int:
-    """Return how many of the asked members must reply: 14 of 25 for 0.56, in spite of rounding."""
+    """Return how many of ``asked`` members must reply, for example 14 of 25 for a quorum of 0.56.
+
+    Floating-point rounding does not change the result.
+    """
     return ceil(quorum * asked - 1e-9)
 
 
@@ -203,7 +210,7 @@ def quorum_updates(
 ) -> Iterator[tuple[Member, LocalUpdate]]:
     """Yield the finite updates of the members as they arrive; the ``slots`` are ``[d]`` each.
 
-    The errors come after the last update, when all members have replied.
+    Errors are raised only after the last update.
 
     Raises:
         PolicyError: fewer members replied than the quorum.

@@ -56,11 +56,11 @@ class CohortWrapper:
 
 
 class SaltedCohort(CohortWrapper):
-    """A cohort that appends ``salt`` to the random streams of all local tasks.
+    """A cohort that appends ``salt`` to the name of the random stream of each local task.
 
-    Each request has a salt of its own, so that no two requests need the same sum. With the same
-    model and the same batches, two sums that differ by one client reveal that client's update
-    exactly, and a Retrain starts again at every request.
+    Each request has its own salt, because Retrain starts again at every request. Without a salt,
+    two requests could sum updates for the same model and the same batches. If the members of the
+    two sums differ by one client, the difference of the sums is exactly that client's update.
     """
 
     def __init__(self, cohort: Cohort, salt: str) -> None:

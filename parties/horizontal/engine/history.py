@@ -1,7 +1,8 @@
 """History of the training for FedEraser and FedRecovery: stored rounds in the server's folder.
 
-A round is one safetensors file: the model before the round, and the update of every client. The
-history contains information about every client, so it is deleted after the requests that need it.
+A stored round is one safetensors file with the model before the round and the update of every
+client. The history contains information about every client, so the server deletes the history after
+the requests that need it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ START_MODEL = "/model"  # a name that no client can have
 
 
 class RoundStore:
-    """Stored rounds on disk; every ``every``-th round is stored, none if ``every`` is 0."""
+    """Rounds stored on disk: every ``every``-th round, or no round if ``every`` is 0."""
 
     def __init__(self, folder: Path, every: int) -> None:
         self._folder, self._every = folder, every
@@ -42,7 +43,7 @@ class RoundStore:
     def mean_update(
         self, cohort: Cohort, number: int, members: Sequence[Member], task: LocalTask, slots: Slots
     ) -> MeanUpdate:
-        """Return the mean update of round ``number`` and store the round if its turn has come.
+        """Return the mean update of a round; store the round if ``every`` divides ``number``.
 
         The ``slots`` are vectors by name, ``[d]`` each.
         """
@@ -59,7 +60,7 @@ class RoundStore:
         return total.result(members, cohort.quorum)
 
     def forget(self, clients: Sequence[str]) -> None:
-        """Delete the updates of clients that deleted rows."""
+        """Delete the stored updates of clients that have deleted rows."""
         for path in self._files():
             tensors = load_file(path)
             kept = {name: each for name, each in tensors.items() if name not in clients}

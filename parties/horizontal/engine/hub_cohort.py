@@ -54,15 +54,15 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class CohortSettings:
-    """How the server talks to its clients.
+    """Settings of the server's communication with the clients.
 
     Attributes:
         quorum: smallest share of the members that must reply.
         reply_timeout: seconds that a client may take for a reply.
         min_contributors: smallest number of members of a sum; None: no secure aggregation.
         entropy: source of random bytes.
-        key_holders: clients that may hold the keys of encrypted sums, empty: all clients; None:
-            sums are masked.
+        key_holders: clients that may hold the keys of encrypted sums (empty: all clients); None if
+            sums are masked instead of encrypted.
         rejoin_timeout: seconds that a lost client has to reconnect if a request needs all clients.
     """
 
@@ -78,8 +78,8 @@ class HubCohort:
     """The clients that are connected to the server.
 
     Args:
-        names: all clients of the agreement.
-        channels: of the clients that are connected.
+        names: names of all clients of the agreement.
+        channels: the channel of each connected client, by name.
         arrivals: returns the channels of clients that connected since the last call.
         settings: quorum, timeouts and secure aggregation.
         warn: receives a message about each lost client.
@@ -114,16 +114,16 @@ class HubCohort:
     ) -> Iterator[tuple[Member, LocalUpdate]]:
         """Yield the update of each member as it arrives; lost members are left out.
 
-        A client that is two members trains twice, one task after the other. The ``slots`` are
-        vectors by name, ``[d]`` each.
+        A client that counts as two members carries out two tasks, one after the other. The
+        ``slots`` are vectors by name, ``[d]`` each.
 
         Raises:
             PolicyError: secure aggregation hides single updates.
         """
         if self._sums is not None:
             raise PolicyError(
-                "single updates are hidden: the agreement has secure aggregation",
-                "choose an unlearning method that needs sums only",
+                "single updates are hidden, because the agreement uses secure aggregation",
+                "choose an unlearning method that needs only sums of updates",
             )
         self._admit()
         others = tuple(name for name in slots if name != "model")
@@ -204,13 +204,13 @@ class HubCohort:
         """Select the request to which the row kinds ``forgotten`` and ``retained`` refer.
 
         Raises:
-            PolicyError: a client is not connected, and all clients must select the request.
+            PolicyError: a client is not connected, but all clients must select the request.
         """
         self._request = request
         for name in self._names:
             if not self._request_done_from_all(name, vfl_pb2.SelectRequest(request=request)):
                 raise PolicyError(
-                    f"{name} is not connected, and request {request!r} needs every client",
+                    f"{name} is not connected, but request {request!r} needs every client",
                     "start the client again",
                 )
 
@@ -218,14 +218,14 @@ class HubCohort:
         """Delete the forgotten rows at every client; return what each client deleted.
 
         Raises:
-            PolicyError: a client is not connected, and all clients must delete their rows.
+            PolicyError: a client is not connected, but all clients must delete their rows.
         """
         found = {}
         for name in self._names:
             done = self._request_done_from_all(name, vfl_pb2.Purge())
             if done is None:
                 raise PolicyError(
-                    f"{name} is not connected, and every client must delete its forgotten rows",
+                    f"{name} is not connected, but every client must delete its forgotten rows",
                     "start the client again",
                 )
             found[name] = list(done.purged)
@@ -239,12 +239,12 @@ class HubCohort:
             self._try(name, lambda c: self._load(c, {DELIVERED: model}))
 
     def goodbye(self) -> None:
-        """Tell every client that the run is over."""
+        """Notify every client of the end of the run."""
         for name in list(self._channels):
             self._try(name, _sending(vfl_pb2.Goodbye()))
 
     def abort(self, code: str, reason: str) -> None:
-        """Send an error to every client that is connected: a code and a reason."""
+        """Send the code and the reason of an error to every client that is connected."""
         for channel in self._channels.values():
             channel.abort(code, reason)
 
@@ -283,7 +283,7 @@ class HubCohort:
         """Send the vectors that the client has not loaded yet.
 
         Raises:
-            Diverged: a vector has a number that clients refuse.
+            Diverged: a vector has an element that clients refuse.
         """
         held = self._loaded[channel.terms.peer]
         for slot, vector in slots.items():
@@ -295,12 +295,12 @@ class HubCohort:
         return True
 
     def _check_bound(self, slot: str, vector: Tensor, magnitude: float) -> None:
-        """Check a vector's numbers once, not once per client."""
+        """Check a vector's elements once, not once per client."""
         if self._bounded.get(slot) is vector:
             return
         if not bool((vector.abs() <= magnitude).all()):
             raise Diverged(
-                f"a number of the slot {slot!r} is larger than limits.magnitude, {magnitude:g}",
+                f"an element of the vector {slot!r} exceeds limits.magnitude = {magnitude:g}",
                 DIVERGED_HINT,
             )
         self._bounded[slot] = vector
@@ -312,7 +312,7 @@ class HubCohort:
             delta = slots["model"].new_zeros(size)
         if len(delta) != size and aim not in REPORT_AIMS:
             raise RemoteProtocolError(
-                f"sent an update of {len(delta)} numbers for a model of {size}"
+                f"the client sent an update of {len(delta)} elements; expected {size}"
             )
         return LocalUpdate(delta, update.rows, update.loss, update.steps, tokens=update.tokens)
 
@@ -360,13 +360,15 @@ class HubCohort:
         whole = len(counts) == BINS and sum(counts) == found.rows if found.rows else not counts
         if not whole or found.correct > found.rows:
             raise RemoteProtocolError(
-                f"sent {sum(counts)} scores and {found.correct} correct rows for {found.rows} rows"
+                f"the client sent inconsistent metrics: {sum(counts)} scores and {found.correct} "
+                f"correct rows for {found.rows} rows"
             )
         # Outputs that are not finite have no probability.
         probability = found.probability if isfinite(found.loss) else nan
         if not (isnan(probability) or 0 <= probability <= found.rows):
             raise RemoteProtocolError(
-                f"sent a sum of probabilities of {probability} for {found.rows} rows"
+                f"the client sent {probability} as the sum of {found.rows} probabilities; expected "
+                f"a number from 0 to {found.rows}"
             )
         return RowMetrics(found.rows, found.correct, found.loss, counts, probability)
 

@@ -8,6 +8,6 @@ from parties.session.party import PartyContext
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederatedContext(PartyContext):
-    """A party of a run with a server: settings, identity and the agreement."""
+    """Settings, identity and agreement of one party, the server or a client."""
 
     agreement: FederatedAgreement

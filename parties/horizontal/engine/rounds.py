@@ -1,4 +1,4 @@
-"""Rounds of federated learning: select members, train them, average the updates, step the model."""
+"""Rounds of federated learning: select members, train, average the updates, update the model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,12 +21,12 @@ class RoundPlan:
     """Settings of a sequence of rounds.
 
     Attributes:
-        task: local task of every client; the round's number changes its stream and learning rate.
-        rounds: number of the round before which the sequence ends.
+        task: local task of every client; its random stream and learning rate depend on the round.
+        rounds: number of the last round, plus 1.
         share: share of the members that take part in a round.
-        decay: factor of the learning rate per round.
-        rule: applies the mean update to the model.
-        seed: of the selection of members.
+        decay: factor by which the learning rate is multiplied after each round.
+        rule: server optimiser, which applies the mean update to the model.
+        seed: seed of the selection of members.
         first: number of the first round.
     """
 
@@ -58,9 +58,9 @@ class RoundResult:
     """The result of a finished round.
 
     Attributes:
-        number: of the round.
-        model: after the round, ``[d]``.
-        rule: the server's rule after the round, with its moments.
+        number: number of the round.
+        model: the model after the round, ``[d]``.
+        rule: the server optimiser after the round, with its moments.
         mean: mean update of the round.
     """
 
@@ -108,11 +108,11 @@ def run_rounds(
 
     Args:
         cohort: the clients.
-        model: before the first round, ``[d]``.
-        members: of whom each round selects some.
+        model: the model before the first round, ``[d]``.
+        members: the members from which each round selects.
         round_plan: settings of the rounds.
-        watch: receives the result of each round.
-        writer: stores rounds that are needed later.
+        watch: callback that receives the result of each round.
+        writer: stores the rounds that are needed later.
 
     Raises:
         Diverged: an update, or the model after a round, is not finite.

@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class RunJournal:
-    """Finished pieces of work by name, in the order of the run, stored in checkpoints.
+    """Results of finished work by name, in the order of the run, stored in checkpoints.
 
     Attributes:
-        run: 16 bytes that name the run; they stay the same after a crash.
-        start: 16 bytes that name this start of the server.
+        run: ID of the run, 16 bytes; a restart after a crash keeps this ID.
+        start: ID of this start of the server, 16 bytes; every start has a new ID.
     """
 
     def __init__(self, party: FederatedContext, checkpoints: Checkpoints, run: bytes) -> None:
@@ -53,7 +53,7 @@ class RunJournal:
         return value
 
     def unfinished(self, name: str, kind: type[T]) -> T | None:
-        """Return the recorded progress of unfinished work; None if the work has not begun."""
+        """Return the recorded progress of unfinished work; None if no progress is recorded."""
         return recorded_value(self._unfinished, kind) if self._unfinished.name == name else None
 
     def save_progress(self, name: str, value: Callable[[], object]) -> None:
@@ -64,7 +64,7 @@ class RunJournal:
             self.save()
 
     def flush(self) -> None:
-        """Write a checkpoint if there are results that no checkpoint has."""
+        """Write a checkpoint if some results are not in a checkpoint yet."""
         if self._journal.has_new_entries:
             self.save()
 
@@ -83,7 +83,7 @@ class RunJournal:
         self._saved, self._journal.has_new_entries = monotonic(), False
 
     def clear(self) -> None:
-        """Delete all checkpoints: the run is over."""
+        """Delete all checkpoints at the end of the run."""
         self._checkpoints.clear()
 
     def _due(self) -> bool:
@@ -91,7 +91,9 @@ class RunJournal:
 
 
 def prepare_federated_run(party: FederatedContext, begin: Begin) -> None:
-    """Delete or require checkpoints of an unfinished run, before the server waits for clients.
+    """Delete or require the checkpoints of an unfinished run, depending on ``begin``.
+
+    This check runs before the server waits for clients.
 
     Raises:
         StorageError: ``begin`` requires a checkpoint, and the server has none.

@@ -31,7 +31,7 @@ class History(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UnlearningContext:
-    """What an unlearning method can use.
+    """Data and functions that an unlearning method can use.
 
     Attributes:
         cohort: the clients.
@@ -40,10 +40,10 @@ class UnlearningContext:
         remaining: all other members.
         initial_model: returns a model with random weights, ``[d]``, for the name of a random
             stream.
-        history: stored rounds of the training; None: none are stored.
+        history: stored rounds of the training; None if no rounds are stored.
         record_round: receives a record of each round, for progress and the report.
-        clusters: histories of a training in clusters; None: all clients trained together.
-        secret: returns 32 bytes that only the server knows, the same for each call of one method.
+        clusters: histories of the clusters; None if the training had no clusters.
+        secret: returns a secret of the server, 32 bytes, the same at all calls by one method.
     """
 
     cohort: Cohort
@@ -63,15 +63,16 @@ class RoundRecord:
 
     Attributes:
         stage: ``unlearn`` or ``recover``.
-        number: of the round in its stage, from 0.
-        model: after the round, ``[d]``.
-        loss: mean loss of the trained clients, if known.
-        conflicts: number of remaining clients that the step moves against; None: unknown.
-        cosine: largest |cos(g_i, d)|; None: unknown.
+        number: number of the round within its stage, from 0.
+        model: the model after the round, ``[d]``.
+        loss: mean loss of the trained clients; None if unknown.
+        conflicts: number of remaining clients i with cos(g_i, d) < 0, where g_i is the client's
+            gradient and d the direction of the step; None if unknown.
+        cosine: largest |cos(g_i, d)| over the remaining clients; None if unknown.
         skipped: whether the model did not change.
-        score: S_u of the primal-dual method, which its constraint keeps at or above ``threshold``.
-        threshold: γ of the primal-dual method.
-        multiplier: Ω of the round, of the primal-dual method.
+        score: S_u, the mean score of the forgotten answers in the primal-dual method.
+        threshold: γ of the primal-dual method, which requires S_u ≥ γ.
+        multiplier: Ω, the multiplier of the primal-dual method in this round.
     """
 
     stage: str

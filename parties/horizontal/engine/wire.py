@@ -78,7 +78,7 @@ def encode_task(task: LocalTask, kind: RowKind, slots: tuple[str, ...]) -> vfl_p
 
     Args:
         task: the local task.
-        kind: the rows of the task.
+        kind: which rows the task uses.
         slots: the slots that the task reads besides ``model``.
     """
     teachers = None
@@ -184,12 +184,13 @@ def decode_task(message: vfl_pb2.LocalTask) -> tuple[RowKind, LocalTask]:
     """Return the kind of rows and the local task of a protocol message.
 
     Raises:
-        RemoteProtocolError: the message names rows that no task may train on, or no batch or epoch.
+        RemoteProtocolError: the message names rows on which no task may train, or has no batch size
+            or no epochs.
     """
     kind = KINDS.get(message.rows)
     if kind not in ("learn", "retained", "forgotten") or not message.batch or not message.epochs:
         raise RemoteProtocolError(
-            "sent a local task without training rows, without a batch size or without epochs"
+            "received a local task without training rows, without a batch size or without epochs"
         )
     task = LocalTask(
         aim=_AIMS[message.aim],
@@ -231,7 +232,7 @@ class VectorAssembler:
     """Assembles a vector from the parts that a peer sends in order.
 
     Args:
-        most: largest number of elements.
+        most: largest allowed number of elements.
         dtype: type of the elements.
     """
 
@@ -245,15 +246,15 @@ class VectorAssembler:
         part: "vfl_pb2.LoadVector | vfl_pb2.Update | vfl_pb2.CiphertextSum | vfl_pb2.DecryptedSum",
         message: Message,
     ) -> Tensor | None:
-        """Add a part; return the vector, ``[n]``, once it is complete, and None before.
+        """Add a part; return the complete vector, ``[n]``, or None if parts are missing.
 
         Raises:
-            RemoteProtocolError: the vector is too long, or the part is not the next one.
+            RemoteProtocolError: the vector is too long, or the part does not continue the vector.
         """
         if part.start == 0:
             if not 0 < part.size <= self._most:
                 raise RemoteProtocolError(
-                    f"sent a vector of {part.size} numbers; at most {self._most} are expected",
+                    f"received a vector of {part.size} elements; expected at most {self._most}",
                     "compare the agreements: both parties need the same model",
                 )
             self._vector, self._filled = None, 0
@@ -271,8 +272,8 @@ class VectorAssembler:
             or end > len(whole)
         ):
             raise RemoteProtocolError(
-                f"sent a part of a vector that starts at element {part.start}; expected: element "
-                f"{self._filled} of the vector whose first part was sent last"
+                f"received a part that does not continue its vector: the part starts at element "
+                f"{part.start}, expected element {self._filled}"
             )
         whole[self._filled : end] = values
         self._filled = end
@@ -321,16 +322,16 @@ def decode_text_task(message: vfl_pb2.Text) -> TextTask:
     """
     if message.objective not in _OBJECTIVES or message.optimiser not in get_args(Optimiser):
         raise RemoteProtocolError(
-            "sent a local task on texts with an unknown objective or optimiser"
+            "received a local task on texts with an unknown objective or optimiser"
         )
     weights = (message.gamma, message.alpha, message.delta, message.steering, message.multiplier)
     if not all(0 <= each < inf for each in weights):
         raise RemoteProtocolError(
-            "sent a local task on texts with a weight that is negative or not finite"
+            "received a local task on texts with a weight that is negative or not finite"
         )
     if not (0 < message.beta < inf and 0 < message.max_loss < inf):
         raise RemoteProtocolError(
-            "sent a local task on texts with a beta or a largest loss that is not positive"
+            "received a local task on texts with a beta or max_loss that is not positive and finite"
         )
     return TextTask(
         objective=_OBJECTIVES[message.objective],

@@ -20,7 +20,7 @@ MATCHED_ROWS = "rows of D_u without a trigger and test rows of the same client, 
 
 
 def request_metrics(outcomes: Sequence[ModelOutcome], leaving: set[str]) -> dict[str, list[Metric]]:
-    """Return the metrics of every model; ``leaving`` are the clients that lose rows."""
+    """Return the metrics of every model; ``leaving`` are the clients with forgotten rows."""
     retrains = [each for each in outcomes if is_retrain(each.name)]
     measured = {each.name: _of(each, retrains, leaving) for each in outcomes}
     return metric_table(measured, [each.name for each in retrains])

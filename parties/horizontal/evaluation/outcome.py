@@ -29,16 +29,17 @@ class UnlearnedModel:
     """An unlearned model and its cost.
 
     Attributes:
-        model: the unlearned model, ``[d]``. If the method diverged, the last finite model, which is
-            not a result.
-        before_recovery: the model between unlearning and recovery, ``[d]``; None: no recovery
-            rounds.
-        seconds: of the method, without measurements.
+        model: the unlearned model, ``[d]``. If the method diverged, this is the last finite model,
+            which is not a valid result.
+        before_recovery: the model between unlearning and recovery, ``[d]``; None if there were no
+            recovery rounds.
+        seconds: run time of the method, without measurements.
         size: bytes on the wire, without measurements.
-        rounds: a record of every round, without its model.
-        branch: of the clients' personal parameters.
-        branch_before_recovery: the branch of ``before_recovery``.
-        diverged: round and error with which the method diverged; None: it did not diverge.
+        rounds: a record of every round, without the round's model.
+        branch: name of the branch with the clients' personal parameters for ``model``.
+        branch_before_recovery: name of the branch for ``before_recovery``.
+        diverged: the round in which the method diverged, and the error; None if the method did not
+            diverge.
     """
 
     model: Tensor
@@ -56,16 +57,17 @@ class ModelOutcome:
     """Outcome of one model, for the report.
 
     Attributes:
-        name: of the method.
-        guarantee: level of the method's guarantee; None: the original model.
-        seconds: of the method.
+        name: name of the method.
+        guarantee: level of the method's guarantee; None for the original model.
+        seconds: run time of the method.
         size: bytes on the wire.
         scores: metrics of the model by kind of rows and client.
         stages: metrics of the model before recovery (``unlearned``) and after the rounds of a
             reverting test (``reverted``).
         rounds: a record of every round.
-        diverged: round and error with which the method diverged; the model has no metrics then.
-        benchmark_metrics: measured by the server itself.
+        diverged: why the method has no valid model, for example the round in which it diverged; the
+            metrics are empty in this case. None if the model is valid.
+        benchmark_metrics: metrics that the server itself measures.
     """
 
     name: str
@@ -91,13 +93,13 @@ class RoundLog:
 
     Attributes:
         before: the model before the next round, ``[d]``.
-        step: is called after each round, for progress.
-        sent: returns the bytes on the wire until now.
-        check_conflicts: measures the conflicts of a round; None: they are not measured.
-        rounds: the records so far.
+        step: callback after each round, for the progress display.
+        sent: returns the number of bytes on the wire until now.
+        check_conflicts: measures the conflicts of a round; None if conflicts are not measured.
+        rounds: the records until now.
         before_recovery: the model after the last round of unlearning, ``[d]``.
-        measuring_seconds: time of the measurements.
-        measuring_bytes: bytes of the measurements.
+        measuring_seconds: time that the measurements took.
+        measuring_bytes: bytes on the wire for the measurements.
     """
 
     before: Tensor
@@ -141,7 +143,7 @@ def run_method(
 ) -> UnlearnedModel:
     """Run an unlearning method on a branch.
 
-    A method that diverges ends at the last finite model.
+    If the method diverges, the result has the last finite model.
     """
     began, size, diverged = perf_counter(), log.sent(), None
     try:
@@ -162,12 +164,15 @@ def run_method(
 def count_conflicts(
     cohort: Cohort, remaining: Sequence[Member], task: LocalTask, before: Tensor, after: Tensor
 ) -> tuple[int, float]:
-    """Return the number of conflicting clients and the largest |cosine| of a step (FedOSD's NC).
+    """Return the number of clients with which a step conflicts, and the largest |cosine|.
+
+    A step conflicts with a client if the cosine of the step and the client's gradient is negative.
+    The number of these clients is NC of FedOSD.
 
     Args:
         cohort: the clients.
         remaining: members that train one round each.
-        task: their local task.
+        task: the local task of these members.
         before: the model before the step, ``[d]``.
         after: the model after the step, ``[d]``.
     """
@@ -185,7 +190,7 @@ def evaluate_model(
 ) -> Scores:
     """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients.
 
-    ``whole_model`` adds the metrics of one client's whole model.
+    ``whole_model`` adds the metrics of one client's model with its personal parameters.
     """
     found: Scores = {
         kind: dict(cohort.evaluate(cohort.clients, kind, model)) for kind in EVALUATED_KINDS
@@ -201,5 +206,5 @@ def no_scores() -> Scores:
 def client_scores(
     scores: Mapping[str, RowMetrics], names: "set[str] | None" = None
 ) -> list[RowMetrics]:
-    """Return the metrics of clients that have rows, of ``names`` only if given."""
+    """Return the metrics of the clients that have rows; if ``names`` is given, of these only."""
     return [each for name, each in scores.items() if each.rows and (names is None or name in names)]

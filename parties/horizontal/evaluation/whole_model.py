@@ -1,7 +1,8 @@
-"""Evaluation of one remaining client's whole model, with its personal parameters, on other rows.
+"""Evaluation of one remaining client's whole model, which includes its personal parameters.
 
 Letters of Mimir (paper 003): C_r = a remaining client; C_f = the leaving client; D_r and D_f =
-their rows. A cell (C_r, C_f) of Table III of the paper is the whole model of C_r on D_r and on D_f.
+their rows. A cell (C_r, C_f) of Table III of the paper evaluates the whole model of C_r on D_r and
+on D_f.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ class WholeModelEvaluation:
     Attributes:
         client: C_r.
         leaving: C_f, one client or several.
-        task: a local task; its settings are not used.
+        task: any local task; the settings of the task do not affect the result.
     """
 
     client: Member

@@ -1,8 +1,8 @@
 """Backdoor audit: the leaving client plants a trigger of 3x3 pixels in its training rows.
 
 Letters: y = the class, C = number of classes. A row with the trigger has the label (y + shift) mod
-C (FedOSD, paper 001, §4.1), or one fixed class. The trigger lies at rows and columns -4 to -2 and
-has pixels of 0 and 1.
+C (FedOSD, paper 001, §4.1), or one fixed class. The trigger covers the pixels in rows and columns
+-4 to -2 of an image; each of these pixels is 0 or 1.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def plant_trigger(agreement: HorizontalAgreement, client: str, client_data: Clie
     receives the trigger in a part of its training rows.
 
     Raises:
-        PolicyError: the rows are no images.
+        PolicyError: the rows are not images.
     """
     for request in agreement.unlearn:
         if request.trigger is None:
@@ -50,15 +50,15 @@ def _poison(
 
 
 def apply_trigger(agreement: HorizontalAgreement, trigger: TriggerSettings, rows: Rows) -> Rows:
-    """Return all of these rows with the trigger and with the trigger's class.
+    """Return ``rows`` with the trigger added and with the labels that the trigger assigns.
 
     Raises:
-        PolicyError: the rows are no images.
+        PolicyError: the rows are not images.
     """
     if rows.inputs.dim() != 4:
         raise PolicyError(
-            "the trigger of a request is a pattern of pixels, and the rows are no images",
-            "remove trigger from the request, or use image data",
+            "a request has a trigger, which is a pattern of pixels, but the rows are not images",
+            "remove the key trigger from the request, or use image data",
         )
     inputs = rows.inputs.clone()
     inputs[:, :, _PLACE, _PLACE] = _PATTERNS[trigger.pattern](agreement.seed).to(inputs.dtype)

@@ -23,10 +23,10 @@ from parties.horizontal.local.rows import ClientData, Rows
 class PartitionedData:
     """A data set and its partition among the clients.
 
-    The repr shows nothing, since rows are personal data.
+    ``repr`` shows no fields, because rows are personal data.
 
     Attributes:
-        ids: of all rows.
+        ids: IDs of all rows.
         in_test: whether a row belongs to the official test set, ``[rows]``.
         rows: all rows.
         parts: indices of the rows of each client, in the agreement's order of clients.
@@ -129,8 +129,8 @@ def requested_rows(
 def _rows(holding: Holding, data: Data, shape: Sequence[int]) -> Rows:
     if holding.labels is None:
         raise DataError(
-            "the party's data has no labels, and a client trains on labels",
-            "name the label in the party settings: data.label",
+            "the client's data has no labels, but clients need labels for training",
+            "set data.label in the party settings",
         )
     return Rows(
         network_inputs(holding, data, shape), torch.from_numpy(holding.labels.astype(np.int64))
@@ -150,7 +150,7 @@ def network_inputs(holding: Holding, data: Data, shape: Sequence[int]) -> Tensor
         values = np.asarray(found, np.float32)
     if values.shape[1:] != tuple(shape):
         raise DataError(
-            f"the data's rows have the shape {list(values.shape[1:])}, and the agreement has "
+            f"the data's rows have the shape {list(values.shape[1:])}, but the agreement has "
             f"shape = {list(shape)}",
             "give every client the same columns, or change shape in the agreement",
         )
@@ -170,6 +170,6 @@ def _split(
         raise PolicyError(
             f"the split of {len(ids)} rows leaves {len(train_rows)} training rows and "
             f"{len(test_rows)} test rows; each set needs at least one row",
-            "change [split], or use more rows",
+            "change the table [split] of the agreement, or use more rows",
         )
     return train_rows, np.flatnonzero(validation), test_rows

@@ -1,11 +1,10 @@
 """Data-free distillation at a remaining client: Mimir, and gated knowledge transfer (GKT).
 
-A student learns from a teacher on images that a generator makes; no row is read. The generator
-makes images on which the student differs most from the teacher, as in ZSKT (Micaelli and Storkey
-2019).
+A student learns from a teacher on generated images; no training row is used. The generator produces
+images on which the student differs most from the teacher, as in ZSKT (Micaelli and Storkey 2019).
 
-Letters as in ``unlearning.horizontal.data_free``; DG = the generator; T_u = rounds of one step of
-DG and T_k steps of the student each (Mimir, paper 003, Alg 2).
+Letters as in ``unlearning.horizontal.data_free``; DG = the generator; T_u = number of rounds; T_k =
+number of the student's steps per round, beside one step of DG (Mimir, paper 003, Alg 2).
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,12 +31,12 @@ from unlearning.horizontal.data_free import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistillationRounds:
-    """Length of a distillation. Student and generator use Adam.
+    """Length and optimiser settings of a distillation; student and generator use Adam.
 
     Attributes:
         rounds: T_u.
-        batch: images of a round.
-        learning_rate: of both optimisers.
+        batch: number of images per round.
+        learning_rate: learning rate of the student and of the generator.
         clip: largest norm of a gradient.
     """
 
@@ -48,7 +47,7 @@ class DistillationRounds:
 
 
 class DistillationObjective(Protocol):
-    """The losses of student and generator, and the gate between them."""
+    """The losses of student and generator, and the gate that selects images for the student."""
 
     @property
     def trained(self) -> Sequence[nn.Parameter]:
@@ -56,14 +55,14 @@ class DistillationObjective(Protocol):
 
     @property
     def student_steps(self) -> int:
-        """Steps of the student on one batch of images."""
+        """Number of the student's steps on one batch of images."""
 
     @property
     def threshold(self) -> float:
-        """Largest value of ``gate`` with which the student trains on an image."""
+        """Largest value of ``gate`` at which the student trains on an image."""
 
     def gate(self, images: Tensor) -> Tensor:
-        """Return how much each image belongs to what must be forgotten, ``[rows]``.
+        """Return a score per image, ``[rows]``, which is high if the image must be forgotten.
 
         ``images`` are ``[rows, channels, height, width]``.
         """
@@ -75,7 +74,7 @@ class DistillationObjective(Protocol):
         """
 
     def generator_gain(self, images: Tensor) -> Tensor:
-        """Return what the generator maximises, a scalar.
+        """Return the objective that the generator maximises, a scalar.
 
         ``images`` are ``[rows, channels, height, width]``.
         """
@@ -86,14 +85,14 @@ def train_student(
 ) -> float:
     """Train the student in place and return its last loss, 0 if no image ever passed the gate.
 
-    In a round in which no image passes the gate, the generator minimises the gate instead. GKT
-    returns to an earlier generator then.
+    In a round in which no image passes the gate, the student does not train, and the generator
+    minimises the gate's score. The original GKT returns to an earlier generator instead.
 
     Args:
         objective: the losses and the gate.
-        shape: of one image: channels, height, width.
-        plan: length of the distillation.
-        seed: of the generator's weights and of the noise.
+        shape: shape of one image: channels, height, width.
+        plan: length and optimiser settings of the distillation.
+        seed: seed of the generator's weights and of the noise.
     """
     generator = build_seeded(torch_seed(seed, "generator"), lambda: image_generator(shape))
     noise = torch.Generator().manual_seed(torch_seed(seed, "noise"))
@@ -129,10 +128,10 @@ def _step(
 
 @contextmanager
 def relu_activations(network: nn.Module) -> Iterator[list[Tensor]]:
-    """Collect the outputs of the network's ReLU layers during the context.
+    """Collect the outputs of the network's ReLU layers while the context is active.
 
     Yields:
-        A list that grows by one output, ``[rows, ...]``, for each ReLU layer that is computed.
+        A list to which each computed ReLU layer appends its output, ``[rows, ...]``.
     """
     found: list[Tensor] = []
 
@@ -149,10 +148,10 @@ def relu_activations(network: nn.Module) -> Iterator[list[Tensor]]:
 
 @dataclass(frozen=True, slots=True)
 class MimirDistillation:
-    """Mimir's losses. Backbone and head of the student train on all images.
+    """Mimir's losses; backbone and head of the student train on all images.
 
     Attributes:
-        student: with the descriptor of the remaining client.
+        student: the student, with the descriptor of the remaining client.
         teacher: T_R, the original model with the descriptor of the remaining client.
         leaving: T_F, the original model with the descriptor of the leaving client.
         plan: the weights of the losses.
@@ -175,18 +174,21 @@ class MimirDistillation:
 
     @property
     def threshold(self) -> float:
-        """0: every image passes the gate."""
+        """Return 0, so that every image passes the gate."""
         return 0.0
 
     def gate(self, images: Tensor) -> Tensor:
-        """Return 0 for each image, ``[rows]``: the student trains on all of them.
+        """Return 0 for each image, ``[rows]``, so that the student trains on all images.
 
         ``images`` are ``[rows, channels, height, width]``.
         """
         return torch.zeros(len(images))
 
     def student_loss(self, images: Tensor) -> Tensor:
-        """Return L_S, a scalar; ``images`` are ``[rows, channels, height, width]``."""
+        """Return the student's loss L_S, a scalar.
+
+        ``images`` are ``[rows, channels, height, width]``.
+        """
         # Mimir (paper 003) Eq 18: L_S = L_F + β L_K + γ L_att.
         student, teacher = self.student.backbone, self.teacher.backbone
         with relu_activations(student) as ours, relu_activations(teacher) as theirs:
@@ -194,7 +196,7 @@ class MimirDistillation:
         return loss + self.plan.attention * attention_loss(ours, theirs)
 
     def generator_gain(self, images: Tensor) -> Tensor:
-        """Return what DG maximises, a scalar.
+        """Return the objective that DG maximises, a scalar.
 
         ``images`` are ``[rows, channels, height, width]``.
         """
@@ -213,17 +215,17 @@ class MimirDistillation:
 
 @dataclass(frozen=True, slots=True)
 class GatedTransfer:
-    """Gated knowledge transfer: the gate stops images that belong to the leaving client.
+    """Gated knowledge transfer: the gate excludes images that resemble the forgotten data.
 
-    The gate reads the leaving client's classes, as in the source (Chundawat et al. 2023), or its
-    features, as Mimir's authors do for prompted networks (paper 003, §VI-A3). The divergence is a
-    mean over rows; in the source it is a mean over rows and classes and so weighs less.
+    The gate compares classes, as in the original GKT (Chundawat et al. 2023), or features, as
+    Mimir's authors do for prompted networks (paper 003, §VI-A3). The divergence is a mean over
+    rows. The original GKT averages the divergence over rows and classes, so it has less weight.
 
     Attributes:
         student: the network that is trained.
         teacher: the original model with the remaining client's personal parameters.
-        leaving: the original model with the descriptor of the leaving client; None: the gate reads
-            classes.
+        leaving: the original model with the descriptor of the leaving client; None if the gate
+            compares classes.
         trained: the parameters of the student that are neither personal nor part of a prompt.
         plan: the weights of the losses, and the threshold of the gate.
     """
@@ -236,12 +238,12 @@ class GatedTransfer:
 
     @property
     def student_steps(self) -> int:
-        """Steps of the student on one batch of images."""
+        """Number of the student's steps on one batch of images."""
         return self.plan.student_steps
 
     @property
     def threshold(self) -> float:
-        """Largest similarity or probability with which an image passes the gate."""
+        """Largest similarity or probability at which an image passes the gate."""
         return self.plan.threshold
 
     def gate(self, images: Tensor) -> Tensor:
@@ -255,7 +257,7 @@ class GatedTransfer:
         return leaving_class_probability(teacher(images), torch.tensor(self.plan.classes))
 
     def student_loss(self, images: Tensor) -> Tensor:
-        """Return L_K plus the weighted L_att, a scalar.
+        """Return the student's loss, L_K plus the weighted L_att, a scalar.
 
         ``images`` are ``[rows, channels, height, width]``.
         """
@@ -264,5 +266,8 @@ class GatedTransfer:
         return loss + self.plan.attention * attention_loss(ours, theirs)
 
     def generator_gain(self, images: Tensor) -> Tensor:
-        """Return L_K, a scalar; ``images`` are ``[rows, channels, height, width]``."""
+        """Return the objective that the generator maximises, L_K, a scalar.
+
+        ``images`` are ``[rows, channels, height, width]``.
+        """
         return distillation_loss(self.student(images), self.teacher(images), self.plan.temperature)

@@ -1,4 +1,4 @@
-"""Reports of a client that trains nothing: diagonal Fisher information and inputs of layers."""
+"""Reports that need no training: diagonal Fisher information and inputs of layers."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ GRADIENT_BATCH = 16  # rows whose gradients are in memory at a time
 def diagonal_fisher(network: nn.Module, rows: Rows) -> Tensor:
     """Return the diagonal of the empirical Fisher information, ``[d]``.
 
-    The gradients are those of the cross entropy of single rows.
+    The gradient of the cross entropy is computed for each row separately.
     """
     parameters = {name: each.detach() for name, each in network.named_parameters()}
 
@@ -68,8 +68,8 @@ def input_columns(layer: nn.Module, given: Tensor) -> Tensor:
 
     Args:
         layer: a linear or convolutional layer.
-        given: ``[rows, width]`` for a linear layer, ``[rows, channels, height, width]`` for a
-            convolution.
+        given: input of the layer, ``[rows, width]`` for a linear layer, ``[rows, channels, height,
+            width]`` for a convolution.
 
     Returns:
         ``[width, rows]`` for a linear layer; for a convolution its input patches, ``[channels ·

@@ -30,9 +30,9 @@ TWO_TERMS: Final = ("grad-diff", "npo", "simnpo", "primal-dual")
 
 
 class LocalTaskError(ValueError):
-    """The client cannot carry out a local task. The server receives the error's text.
+    """The client cannot carry out a local task.
 
-    The text names no row.
+    The server receives the error's text, so the text must not reveal anything about rows.
     """
 
 
@@ -41,12 +41,13 @@ class DistillationPlan:
     """Settings of Mimir's data-free distillation.
 
     Attributes:
-        student_steps: T_k, steps of the student on one batch of images.
+        student_steps: T_k, number of the student's steps on one batch of images.
         temperature: τ.
         divergence: β, weight of L_K.
         attention: γ, weight of L_att.
-        after_prompt: whether L_F compares the features after the prompt; otherwise before it.
-        sign: whether L_F attracts or repels the features.
+        after_prompt: whether L_F compares the features after the prompt, or before the prompt.
+        sign: whether L_F makes the student's features similar to those of the leaving client's
+            model (``align``), opposite (``repel``) or orthogonal.
     """
 
     student_steps: int = 10
@@ -62,13 +63,13 @@ class GatePlan:
     """Settings of gated knowledge transfer (GKT).
 
     Attributes:
-        student_steps: steps of the student on one batch of images.
+        student_steps: number of the student's steps on one batch of images.
         temperature: τ.
-        attention: weight of L_att beside L_K.
+        attention: weight of L_att relative to L_K.
         threshold: largest probability of the forgotten classes, or largest similarity of features,
-            with which an image passes the gate.
-        classes: the forgotten classes; empty: the gate compares features with those of the leaving
-            client's model.
+            at which an image passes the gate.
+        classes: the forgotten classes; if empty, the gate compares features with those of the
+            leaving client's model.
     """
 
     student_steps: int = 10
@@ -82,22 +83,23 @@ class GatePlan:
 class TextTask:
     """Settings of a local task on texts.
 
-    Clients with forgotten texts minimise the objective; the other clients train on their texts.
+    Clients with forgotten texts minimise the objective; the other clients train as usual.
     Letters as in ``unlearning.llm``.
 
     Attributes:
-        objective: the unlearning objective; ``learn``: cross entropy.
-        optimiser: of the client.
+        objective: the unlearning objective; ``learn`` is training with cross entropy.
+        optimiser: the client's optimiser.
         gamma: γ, weight of the forget term.
         alpha: α, weight of the retain term.
         beta: β of NPO and SimNPO.
         delta: δ of SimNPO.
-        retain: the retain term: cross entropy, or the KL divergence from the model before.
-        stop_at_uniform: whether gradient ascent ends at the loss of a uniform guess.
-        layer: layer of RMU, from 1; 0: the middle layer.
-        steering: c of RMU.
+        retain: the retain term: cross entropy (``nll``), or the KL divergence from the model before
+            unlearning (``kl``).
+        stop_at_uniform: whether gradient ascent stops at the loss of a uniform guess.
+        layer: number of RMU's layer, from 1; 0 means the middle layer.
+        steering: c, the norm of RMU's steering vector.
         multiplier: Ω of the primal-dual objective.
-        max_loss: largest score of an answer in the primal-dual objective, in nats per token.
+        max_loss: upper bound of an answer's score in the primal-dual objective, in nats per token.
     """
 
     objective: Objective = "learn"
@@ -115,12 +117,12 @@ class TextTask:
 
     @property
     def has_retain_term(self) -> bool:
-        """Whether each step also trains on as many retained texts as forgotten ones."""
+        """Whether each step also trains on retained texts, as many as there are forgotten texts."""
         return self.objective in (*TWO_TERMS, "rmu")
 
     @property
     def needs_reference(self) -> bool:
-        """Whether the objective reads the model before unlearning."""
+        """Whether the objective needs the model before unlearning."""
         return self.objective in ("npo", "rmu") or (
             self.retain == "kl" and self.objective in TWO_TERMS
         )
@@ -135,37 +137,38 @@ class LocalTask:
 
             - ``fit``: minimise cross entropy.
             - ``unlearning-loss``: minimise the bounded unlearning loss of FedOSD.
-            - ``ascent``: minimise minus cross entropy, up to the loss of a uniform guess.
-            - ``elastic``: minimise minus cross entropy without a bound, with an elastic term if
-              the slot ``fisher`` is there.
+            - ``ascent``: maximise cross entropy, up to the loss of a uniform guess.
+            - ``elastic``: maximise cross entropy without a bound, with an elastic penalty if there
+              is a slot ``fisher``.
             - ``teachers``: minimise the losses of FedForget.
-            - ``pseudo-labels``: minimise KL(t ‖ s) to the predictions of the slot ``teacher``.
+            - ``pseudo-labels``: minimise KL(t ‖ s), where t are the predictions of the model in the
+              slot ``teacher``.
             - ``distil``: minimise the losses of Mimir on generated images.
             - ``gated``: minimise the losses of gated knowledge transfer on generated images.
             - ``error-maximising-noise``, ``error-minimising-noise``: minimise cross entropy on
-              noise images on which the slot ``teacher`` errs most, or least.
+              noise for which the model in the slot ``teacher`` has a large, or small, loss.
             - ``fisher``: report the diagonal Fisher information, ``[d]``.
-            - ``inputs``: report the layers' inputs of one batch.
-            - ``personal-model``: report the difference that the client's personal parameters make,
-              ``[d]``.
+            - ``inputs``: report the inputs of each layer for one batch.
+            - ``personal-model``: report the model with the client's personal parameters minus the
+              model that the server sent, ``[d]``.
             - ``classes``: report which classes occur in the rows, ``[classes]`` of 0 and 1.
-            - ``text``: train a language model; ``text`` has the settings.
-        stream: random stream of the row order, together with the client's name.
-        epochs: passes over the rows.
-        batch: rows of a batch.
+            - ``text``: train a language model with the settings in ``text``.
+        stream: name of the random stream of the row order; each client appends its own name.
+        epochs: number of passes over the rows.
+        batch: number of rows per batch.
         learning_rate: η of the client's optimiser.
-        momentum: of stochastic gradient descent.
-        weight_decay: of the client's optimiser.
+        momentum: momentum of stochastic gradient descent.
+        weight_decay: weight decay of the client's optimiser.
         steps: largest number of steps; None: all epochs.
-        proximal: μ of FedProx, around the model that the server sent, or λ of ``elastic``.
+        proximal: weight of the proximal term: μ of FedProx, or λ of ``elastic``.
         clip: largest norm of a step's gradient; None: no bound.
-        teacher_mode: with ``teachers``.
-        teacher_weights: of the slots ``teacher`` and ``second``, with ``teachers``.
-        temperature: τ, with ``teachers``.
-        distil: with ``distil``.
-        gate: with ``gated``.
-        noise: with the two aims on noise.
-        text: with ``text``.
+        teacher_mode: mode of FedForget, for the aim ``teachers``.
+        teacher_weights: weights of the slots ``teacher`` and ``second``, for ``teachers``.
+        temperature: τ, for ``teachers``.
+        distil: settings for ``distil``.
+        gate: settings for ``gated``.
+        noise: settings for the two aims on noise.
+        text: settings for ``text``.
     """
 
     aim: Aim = "fit"
@@ -194,10 +197,10 @@ class LocalUpdate:
     Attributes:
         delta: the trained model minus the model that the server sent, ``[d]``, or the report.
         rows: number of rows of the task.
-        loss: mean over all steps.
+        loss: mean loss over all steps.
         steps: number of steps.
         personal: all parameters after training, ``[d]``, if some of them are the client's personal
-            parameters. The client keeps them.
+            parameters; this vector stays at the client.
         tokens: number of tokens that passed through the model, for texts.
     """
 
@@ -218,7 +221,7 @@ class RowMetrics:
         correct: number of rows that the model predicts correctly.
         loss: sum of the cross entropies.
         histogram: counts of the rows by score (see ``score_histogram``); empty without rows.
-        probability: for texts: sum over the texts of probability^(1 / tokens).
+        probability: for texts: sum of probability^(1 / number of tokens) over the texts.
     """
 
     rows: int

@@ -45,7 +45,7 @@ class ClientNetwork:
     personal: Tensor | None = None
 
     def load(self, model: Tensor) -> None:
-        """Load a model, ``[d]``, into the network; personal parameters replace the model's."""
+        """Load a model, ``[d]``, into the network, but keep the client's personal parameters."""
         vector = model.clone()
         if self.personal is not None:
             place = parameter_mask(self.network, self.personalisation.prefixes)
@@ -56,20 +56,20 @@ class ClientNetwork:
 def train_locally(
     client_network: ClientNetwork, rows: Rows, task: LocalTask, slots: Slots, seed: int
 ) -> LocalUpdate:
-    """Train a network on rows, starting at the slot ``model``, and return its update.
+    """Train a network on rows, starting from the slot ``model``, and return the update.
 
     Args:
         client_network: the network and the client's personal parameters.
         rows: the rows of the task.
         task: the loss and the optimiser's settings.
         slots: vectors by name, ``[d]`` each: ``model`` and those that the task's aim needs.
-        seed: of the agreement, for the order of the rows.
+        seed: seed of the agreement, for the order of the rows.
 
     Raises:
         LocalTaskError: there are no rows.
     """
     if not len(rows):
-        raise LocalTaskError("a local task needs at least one row")
+        raise LocalTaskError("the client has no rows for the local task, which needs at least one row")
     network, personalisation = client_network.network, client_network.personalisation
     teachers = {
         name: _predictions(network, slots[name], rows)
@@ -203,7 +203,7 @@ def _add_penalty(
     slots: Slots,
     personalisation: Personalisation,
 ) -> None:
-    """Add the gradient of FedProx's penalty, or of the elastic penalty, to that of ``block``.
+    """Add the gradient of FedProx's penalty or of the elastic penalty to the gradient of ``block``.
 
     Personal parameters have no penalty: the model that the server sent has no values for them.
     """

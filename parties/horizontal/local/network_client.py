@@ -48,7 +48,7 @@ RowSelector = Callable[[ClientData, str], Index | None]
 
 
 def no_request(_client_data: ClientData, _request: str) -> None:
-    """Return None for every request: the client knows none."""
+    """Return None for every request, because the client has no requests."""
 
 
 @dataclass(slots=True)
@@ -56,10 +56,10 @@ class NetworkClientTask:
     """A client that trains a network on its rows.
 
     Attributes:
-        name: of the client.
+        name: name of the client.
         network: receives the parameters of each model that the client trains or evaluates.
         client_data: the client's rows.
-        seed: of the agreement.
+        seed: seed of the agreement.
         personalisation: which parameters are personal.
         personal: the personal parameters of the current branch, ``[d]``; None before the first
             local task.
@@ -89,10 +89,10 @@ class NetworkClientTask:
         return bool(len(self.client_data.train))
 
     def select_request(self, request: str) -> bool:
-        """Select the rows that a request names as the forgotten rows.
+        """Make the rows that a request names the forgotten rows.
 
         Returns:
-            Whether the agreement has such a request.
+            Whether the agreement has this request.
         """
         selected = self.select_rows(self.client_data, request)
         if selected is not None:
@@ -100,11 +100,11 @@ class NetworkClientTask:
         return selected is not None
 
     def clear_request(self) -> None:
-        """Select no rows as the forgotten rows."""
+        """Clear the selection of forgotten rows."""
         self.client_data.forgotten = no_indices()
 
     def purge(self) -> int:
-        """Delete the forgotten rows for good and return their number."""
+        """Delete the forgotten rows permanently and return their number."""
         return self.client_data.purge()
 
     def pack_personal(self, vector: Tensor) -> Tensor:
@@ -129,7 +129,8 @@ class NetworkClientTask:
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Use the personal parameters of a branch from now on.
 
-        A new branch starts with its parent's personal parameters, or without any.
+        A new branch starts with the personal parameters of the branch ``parent``; if ``parent`` is
+        None, it starts without personal parameters.
         """
         self.branches[self.branch] = self.personal
         if branch not in self.branches:
@@ -162,7 +163,8 @@ class NetworkClientTask:
         """Carry out a local task on rows of one kind; the ``slots`` are ``[d]`` each.
 
         Raises:
-            LocalTaskError: the client has no such rows, or the network cannot carry out the task.
+            LocalTaskError: the client has no rows of this kind, or the network cannot carry out the
+                task.
         """
         rows = self.client_data.for_training(kind)
         if not len(rows):
@@ -187,8 +189,8 @@ class NetworkClientTask:
     def load_personalised(self, model: Tensor) -> None:
         """Load a model, ``[d]``, into the network and personalise it.
 
-        The client's personal parameters replace the model's. With Per-FedAvg the network then makes
-        one step on the retained rows.
+        The client's personal parameters replace those of the model. With Per-FedAvg the network
+        then takes one gradient step on the retained rows.
         """
         rows = self.client_data.of_kind("retained")
         if isinstance(self.network, GpflNetwork):
@@ -210,7 +212,7 @@ class NetworkClientTask:
         return members if kind == "members" else others
 
     def _client_network(self, network: nn.Module) -> ClientNetwork:
-        """A network with the client's personal parameters; they are drawn before the first task."""
+        """A network with the client's personal parameters, sampled before the first task."""
         personal, plan = self.personal, self.personalisation
         if personal is None:
             personal = initial_personal(network, plan, torch_seed(self.seed, "own", self.name))
@@ -266,7 +268,7 @@ class NetworkClientTask:
             trained = [e for n, e in student.named_parameters() if not n.startswith(fixed)]
             return GatedTransfer(student, teacher, leaving, trained, task.gate)
         raise LocalTaskError(
-            f"aim {task.aim!r} needs a network with prompts, or a gate with classes"
+            f"the aim {task.aim!r} needs a network with prompts, or a gate that compares classes"
         )
 
     def _train_on_noise(
@@ -278,7 +280,9 @@ class NetworkClientTask:
         """
         plan = task.noise
         if plan is None:
-            raise LocalTaskError(f"aim {task.aim!r} needs the settings of the noise")
+            raise LocalTaskError(
+                f"the aim {task.aim!r} needs the settings of the noise, but the task has none"
+            )
         classes = torch.bincount(rows.labels).nonzero().flatten()
         labels = classes.repeat_interleave(plan.rows)
         random = torch.Generator().manual_seed(torch_seed(self.seed, "noise", task.stream))

@@ -13,7 +13,7 @@ from parties.common.shared_randomness import torch_seed
 
 
 def build_whole_network(agreement: HorizontalAgreement, stream: str) -> nn.Module:
-    """Build the network with the initial weights of a random stream.
+    """Build the network with initial weights from a random stream.
 
     Raises:
         ConfigError: the network cannot take rows of the agreed shape.
@@ -29,7 +29,7 @@ def build_whole_network(agreement: HorizontalAgreement, stream: str) -> nn.Modul
 
 
 def initial_parameters(agreement: HorizontalAgreement, stream: str) -> Tensor:
-    """Return the initial parameters of a random stream as one vector, ``[d]``."""
+    """Return initial parameters from a random stream as one vector, ``[d]``."""
     return parameters_to_vector(build_whole_network(agreement, stream).parameters()).detach()
 
 
@@ -56,7 +56,7 @@ def cut_head(network: nn.Module) -> tuple[nn.Module, nn.Linear]:
     head = network.get_submodule(names[-1])
     setattr(network.get_submodule(path), last, nn.Identity())
     if not isinstance(head, nn.Linear):
-        raise ValueError("this personalisation needs a network that ends in a linear layer")
+        raise ValueError("the personalisation needs a network that ends in a linear layer")
     return network, head
 
 
@@ -71,5 +71,5 @@ def _whole(agreement: HorizontalAgreement) -> nn.Module:
     from models.backbones import BACKBONES  # noqa: PLC0415  large
 
     if len(shape) != 3:
-        raise ValueError(f"the network needs images [channels, height, width] (got {list(shape)})")
+        raise ValueError(f"the network needs rows of shape [channels, height, width] (got {list(shape)})")
     return BACKBONES[plan.kind]((shape[0], shape[1], shape[2]), classes)

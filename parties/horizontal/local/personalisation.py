@@ -1,6 +1,6 @@
-"""Personalised models: which parameters are a client's personal parameters, and how they train.
+"""Personalised models: which parameters are personal, and how personal models are trained.
 
-Letters as in ``models.prompts`` for Mimir; α = the inner step of Per-FedAvg.
+Letters as in ``models.prompts`` for Mimir; α = learning rate of the inner step of Per-FedAvg.
 """
 
 from collections.abc import Iterator
@@ -18,13 +18,15 @@ class Personalisation:
 
     Attributes:
         prefixes: prefixes of the names of the personal parameters, which never leave the client.
-        last: prefixes of the names of parameters that are frozen while the others train, and that
-            train alone in one further pass (Mimir, paper 003, Alg 1, lines 14 and 15).
-        decay: λ of that pass: λ ‖·‖² is added to the loss.
-        spread: each client draws its first personal parameters from a normal distribution with this
-            standard deviation; None: the first model that the server sends has them.
-        inner: α of Per-FedAvg (first order): after a step on one half of a batch, the other half
-            gives the gradient; None: no such step.
+        last: prefixes of the names of parameters that are trained last: frozen while the other
+            parameters train, then trained alone in one further pass (Mimir, paper 003, Alg 1, lines
+            14 and 15).
+        decay: λ of the penalty λ ‖·‖², which is added to the loss in the further pass.
+        spread: standard deviation of the normal distribution from which each client samples its
+            initial personal parameters; None: the client takes the initial personal parameters from
+            the first model that the server sends.
+        inner: α of Per-FedAvg (first order): the gradient is computed on one half of a batch, after
+            an inner step on the other half; None: no inner step.
     """
 
     prefixes: tuple[str, ...] = ()
@@ -88,11 +90,11 @@ def unpack_personal(network: nn.Module, plan: Personalisation, packed: Tensor) -
 
 
 def initial_personal(network: nn.Module, plan: Personalisation, seed: int) -> Tensor | None:
-    """Return a client's random personal parameters before its first local task.
+    """Return a client's random initial personal parameters.
 
     Returns:
-        A vector with the personal parameters at their positions, ``[d]``; None if the first model
-        that the server sends has them.
+        A vector with the personal parameters at their positions, ``[d]``; None if the client takes
+        the initial personal parameters from the first model that the server sends.
     """
     if plan.spread is None:
         return None
@@ -102,6 +104,6 @@ def initial_personal(network: nn.Module, plan: Personalisation, seed: int) -> Te
 
 
 def last_linear_name(network: nn.Module) -> str:
-    """Return the name of the last linear layer, a classifier's head, with a dot at its end."""
+    """Return the name of the last linear layer, a classifier's head, with a trailing dot."""
     names = [name for name, each in network.named_modules() if isinstance(each, nn.Linear)]
     return f"{names[-1]}."

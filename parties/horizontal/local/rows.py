@@ -1,8 +1,9 @@
 """A client's rows by kind, and the matched rows of the membership inference attack.
 
-The attack compares forgotten rows (members) with test rows (non-members). Both sides have equally
-many rows of each class, because otherwise the class alone would tell them apart. Rows with a
-trigger are left out for the same reason. No attack model is fitted, so all test rows may be used.
+The attack compares forgotten rows (members) with test rows (non-members). There are equally many
+members and non-members of each class, because otherwise the class alone would distinguish members
+from non-members. Rows with a trigger are left out, because the trigger would distinguish members
+too. No attack model is fitted, so all test rows may be used as non-members.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from torch import Tensor
 from parties.common.shared_randomness import Index, permutation
 
 # learn: all training rows; forgotten and retained: the two parts of the training rows under the
-# present request; stamped: test rows with the trigger; planted: training rows with the trigger;
+# current request; stamped: test rows with the trigger; planted: training rows with the trigger;
 # members and non_members: the rows of the membership inference attack (see ``matched_rows``).
 RowKind: TypeAlias = Literal[
     "learn", "retained", "forgotten", "test", "validation", "stamped", "planted",
@@ -40,7 +41,7 @@ class Rows:
 
 
 def no_indices() -> Index:
-    """Return an empty array of indices, ``[none]`` with none = 0."""
+    """Return an empty array of indices, ``[n]`` with n = 0."""
     return np.empty(0, np.int64)
 
 
@@ -56,11 +57,12 @@ class ClientData:
     Attributes:
         train: training rows.
         test: the client's own test rows.
-        forgotten: indices of the training rows that the present request names.
+        forgotten: indices of the training rows that the current request names.
         planted: indices of the training rows with the trigger of a backdoor audit.
-        stamped: the test rows with the trigger and with the trigger's class.
+        stamped: the test rows with the trigger, labelled with the class that the trigger assigns.
         validation: rows for the choice of hyper-parameters; no model is trained on them.
-        stamped_train: the training rows, all with the trigger, if they are unlearned in this form.
+        stamped_train: the training rows, all with the trigger, if the forgotten rows are unlearned
+            in this form; otherwise None.
     """
 
     train: Rows
@@ -75,7 +77,7 @@ class ClientData:
         """Return the rows of one kind.
 
         Raises:
-            ValueError: the kind is one of the attack's, whose rows ``matched_rows`` draws.
+            ValueError: the kind is ``members`` or ``non_members``, which needs ``matched_rows``.
         """
         match kind:
             case "learn":
@@ -90,7 +92,7 @@ class ClientData:
             case "retained":
                 return self.train.take(self._retained())
             case "members" | "non_members":
-                raise ValueError(f"rows of kind {kind!r} are drawn by matched_rows()")
+                raise ValueError(f"of_kind() cannot return {kind!r} rows: call matched_rows() instead")
 
     def for_training(self, kind: RowKind) -> Rows:
         """Return the rows of one kind in the form in which local tasks train on them."""
@@ -99,11 +101,11 @@ class ClientData:
         return self.of_kind(kind)
 
     def forgotten_without_trigger(self) -> Rows:
-        """Return the forgotten rows that do not bear the trigger."""
+        """Return the forgotten rows without the trigger."""
         return self.train.take(np.setdiff1d(self.forgotten, self.planted))
 
     def purge(self) -> int:
-        """Delete the forgotten rows for good and return their number."""
+        """Delete the forgotten rows permanently and return their number."""
         gone, kept = len(self.forgotten), self._retained()
         self.planted = np.flatnonzero(np.isin(kept, self.planted))
         if self.stamped_train is not None:
@@ -116,24 +118,24 @@ class ClientData:
 
 
 def matched_rows(forgotten: Rows, test: Rows, secret: bytes) -> tuple[Rows, Rows]:
-    """Return equally many forgotten rows and test rows of each class.
+    """Return forgotten rows and test rows, equally many of each class.
 
     Args:
         forgotten: forgotten rows without a trigger.
         test: test rows.
-        secret: key of the permutation that chooses among the rows of a class.
+        secret: key of the permutation that selects rows within a class.
     """
     ours, theirs = match_classes(forgotten.labels, test.labels, secret)
     return forgotten.take(ours), test.take(theirs)
 
 
 def match_classes(ours: Tensor, theirs: Tensor, secret: bytes) -> tuple[Index, Index]:
-    """Return sorted indices into both label vectors with equally many of each class.
+    """Return sorted indices into two label vectors that select equally many labels of each class.
 
     Args:
         ours: labels, ``[n]``.
         theirs: labels, ``[m]``.
-        secret: key of the permutation that chooses among the rows of a class.
+        secret: key of the permutation that selects rows within a class.
 
     Returns:
         Indices into ``ours`` and indices into ``theirs``, ``[matched]`` each.

@@ -1,7 +1,8 @@
-"""Histogram of a model's scores on a client's rows, which the server receives in place of rows.
+"""Histogram of a model's scores on a client's rows; the server receives only the histogram.
 
-Letters: φ = log p_y - log(1 - p_y), the score of a row: the log odds of the row's own class. The
-membership inference attack reads φ only, so counts of φ are all that the server needs.
+Letters: p_y = the predicted probability of a row's own class; φ = log p_y - log(1 - p_y), the log
+odds of this class, which are the row's score. The membership inference attack uses only φ, so the
+server needs only counts of φ.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,8 +19,8 @@ BINS = round(2 * MAX_SCORE / BIN_WIDTH)
 def score_histogram(scores: Tensor) -> tuple[int, ...]:
     """Return how many rows lie in each of ``BINS`` equal bins of [-``MAX_SCORE``, ``MAX_SCORE``].
 
-    ``scores`` are the φ of the rows, ``[rows]``. A score that is not a number, as of a diverged
-    model, counts as the lowest.
+    ``scores`` are the φ of the rows, ``[rows]``. A score of NaN, for example of a diverged model,
+    counts as the lowest score.
     """
     known = scores.double().nan_to_num(nan=-MAX_SCORE).clamp(-MAX_SCORE, MAX_SCORE)
     found = torch.histc(known, BINS, -MAX_SCORE, MAX_SCORE)
@@ -27,7 +28,7 @@ def score_histogram(scores: Tensor) -> tuple[int, ...]:
 
 
 def histogram_scores(counts: Sequence[int]) -> NDArray[np.float64]:
-    """Return the score of each row of a histogram, ``[rows]``: the middle of its bin."""
+    """Return the score of each row of a histogram, ``[rows]``: the middle of the row's bin."""
     middles = -MAX_SCORE + BIN_WIDTH * (np.arange(len(counts)) + 0.5)
     return np.repeat(middles, counts)
 

@@ -49,11 +49,11 @@ class MetricColumn:
         group: heading of the column's group.
         title: heading of the column.
         metric: name of the metric.
-        short: heading on the terminal; empty: the terminal does not show the column.
-        share: whether the metric is a share, shown in per cent.
-        digits: number of decimals, if the metric is no share.
-        forgets: whether the metric measures forgetting. If the original meets Retrain's value
-            already, such a metric proves nothing.
+        short: heading on the terminal; if empty, the terminal does not show the column.
+        share: whether the metric is a fraction, which is shown as a percentage.
+        digits: number of decimals of a metric that is not a fraction.
+        forgets: whether the metric measures forgetting. A metric of forgetting proves nothing if
+            the original already has Retrain's value.
     """
 
     group: str
@@ -65,11 +65,11 @@ class MetricColumn:
     forgets: bool = False
 
     def text(self, value: float | None) -> str:
-        """Return a value as it is shown."""
+        """Return a value as text for the report."""
         return format_percent(value) if self.share else format_number(value, self.digits)
 
     def gap(self, metric: Record) -> str:
-        """Return the gap to Retrain's mean as it is shown; empty if it is unknown."""
+        """Return the gap to Retrain's mean as text; empty if the gap is unknown."""
         if metric["gap"] is None:
             return ""
         scale, unit, digits = (100, "pts", 1) if self.share else (1, "", self.digits)
@@ -140,21 +140,21 @@ COLUMNS = (
 
 
 def method_label(name: str) -> str:
-    """Return the name of a method as it is shown."""
+    """Return the display name of a method."""
     if is_retrain(name) and name != "retrain":
         return f"Retrain, {name.partition('-')[2]}"
     return METHODS.get(name, (name, ""))[0]
 
 
 def method_description(name: str) -> str:
-    """Return what a method does, in a few words."""
+    """Return a short description of a method."""
     if is_retrain(name) and name != "retrain":
         return "trained from scratch with another seed"
     return METHODS.get(name, ("", "the same method with other settings"))[1]
 
 
 def leaving_summary(request: Record) -> str:
-    """Return whose rows a request names."""
+    """Return a text that names the clients whose rows are forgotten."""
     leaving = sorted({each.partition(",")[0] for each in request["leaving"]})
     if not leaving:
         return "no client had such rows"
@@ -164,17 +164,17 @@ def leaving_summary(request: Record) -> str:
 
 
 def find_metric(method: Record, name: str) -> Record | None:
-    """Return a metric of a model; None: it was not measured."""
+    """Return a metric of a model; None if the metric was not measured."""
     return next((each for each in method["figures"] if each["name"] == name), None)
 
 
 def divergence(method: Record) -> str:
-    """Return the round and the error with which a method diverged; empty if it did not."""
+    """Return the round and the error of a method's divergence; empty if there was no divergence."""
     return method.get("diverged") or ""
 
 
 def metric_value(method: Record, name: str) -> float | None:
-    """Return the value of a model's metric; None: it was not measured."""
+    """Return the value of a model's metric; None if the metric was not measured."""
     found = find_metric(method, name)
     return None if found is None else found["value"]
 
@@ -198,7 +198,7 @@ def visible_columns(request: Record) -> Sequence[MetricColumn]:
 def original_differs(request: Record, column: MetricColumn) -> bool | None:
     """Return whether the original differs from Retrain by more than two standard deviations.
 
-    None: unknown, because there are fewer than two Retrains.
+    The result is None if the metric was not measured, or if there are fewer than two Retrains.
     """
     found = find_metric(find_method(request, "original"), column.metric)
     if found is None or found["gap"] is None or found["retrain_sd"] is None:

@@ -1,7 +1,7 @@
 """Report of a horizontal run as one HTML page without external resources.
 
-The template is ``page.html``, in the style of the vertical report. Jinja escapes the metrics in the
-page, and Matplotlib escapes them in the charts.
+The template is ``page.html``, in the style of the vertical report. Texts from the metrics are
+escaped: by Jinja in the page, and by Matplotlib in the charts.
 """
 
 from collections.abc import Sequence
@@ -43,14 +43,14 @@ from parties.report.quantities import (
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """One model in the table.
+    """One row of the table, for one model.
 
     Attributes:
-        name: of the method, as it is shown.
+        name: display name of the method.
         description: what the method does.
-        guarantee: level of guarantee, or the reason of a divergence.
+        guarantee: level of guarantee; if the method diverged, the round and the error.
         kind: style of the row: original, chosen, baseline or retrain.
-        cells: one per column.
+        cells: one cell per column.
     """
 
     name: str
@@ -62,7 +62,7 @@ class MethodRow:
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """What the page shows of one request.
+    """Contents of the page for one request.
 
     Attributes:
         request: the record of the request.
@@ -70,10 +70,10 @@ class RequestView:
         retrains: number of Retrains.
         result: one sentence with the result.
         tiles: the most important values.
-        groups: headings of groups of columns, with their numbers of columns.
+        groups: heading of each group of columns, with the number of columns.
         titles: headings of the columns.
-        rows: one per model.
-        proofs: whether each column can prove forgetting.
+        rows: one table row per model.
+        proofs: for each column, whether the metric can prove forgetting.
         panels: charts of all models.
         rounds: charts of the chosen method's rounds.
     """

@@ -27,7 +27,7 @@ from parties.report.quantities import format_number, format_percent, format_seco
 
 
 def loss_panels(training: Record) -> list[Panel]:
-    """Return the chart of the training's loss."""
+    """Return the chart of the training loss."""
     rounds = training["rounds"]
     course = CurveAxis("round", [each["round"] + 1 for each in rounds])
     loss = Curve("loss", [each["loss"] for each in rounds])

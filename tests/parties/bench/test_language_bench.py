@@ -66,7 +66,7 @@ def test_the_papers_cells_all_stand_in_rows_that_there_are() -> None:
 def test_what_a_gpu_runs_fits_into_the_papers_80_gb(monkeypatch: pytest.MonkeyPatch) -> None:
     """Return the estimated memory of the server and one client together."""
     shapes = paper_configs()
-    monkeypatch.setattr(needed, "base_config", lambda _, base: shapes[base.name])
+    monkeypatch.setattr(needed, "read_base_config", lambda _, base: shapes[base.name])
     made = [each for each in runs(gpu=True) if each.gpu and each.variant == "FedAvg"]
     assert len(made) == 11
     for run in made:

@@ -74,7 +74,7 @@ def cohort(
     ready: tuple[HorizontalConfig, StartOptions],
     told: list[str],
     tap: Callable[[str, Line], Line],
-    least: int | None = None,
+    min_contributors: int | None = None,
     keepers: tuple[str, ...] | None = None,
 ) -> Iterator[HubCohort]:
     config, port, over = ready[0], MemoryPort(), Event()
@@ -89,7 +89,7 @@ def cohort(
         for name in config.agreement.spokes:
             pool.submit(run_client, party_of(ready, name, []), partial(connect, name))
         door = Admission(server, port)
-        manner = CohortSettings(0.5, 10.0, least, key_holders=keepers, rejoin_timeout=10.0)
+        manner = CohortSettings(0.5, 10.0, min_contributors, key_holders=keepers, rejoin_timeout=10.0)
         spokes, channels = config.agreement.spokes, door.open()
         found = HubCohort(spokes, channels, door.arrivals, manner, told.append)
         try:

@@ -179,10 +179,10 @@ def test_a_sum_that_the_server_changed_is_opened_by_nobody(
 def test_keepers_that_open_one_sum_to_different_numbers_are_named(
     all_keepers: Ready, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = CkksClient.opened
+    decrypt_sum = CkksClient.decrypt_sum
 
     def lying(self: CkksClient, *given: object) -> ckks.Numbers:
-        return opened(self, *given) + (self._name == "client-1")  # type: ignore[arg-type]
+        return decrypt_sum(self, *given) + (self._name == "client-1")  # type: ignore[arg-type]
 
     monkeypatch.setattr(CkksClient, "decrypt_sum", lying)
     with (
@@ -197,11 +197,11 @@ def test_keepers_that_open_one_sum_to_different_numbers_are_named(
 def test_ciphertexts_of_another_length_cost_their_own_part(
     all_keepers: Ready, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encrypted = CkksClient.encrypted
+    encrypt = CkksClient.encrypt
 
     def short(self: CkksClient, numbers: ckks.Numbers) -> bytes:
-        said = encrypted(self, numbers)
-        return said[:-1] if self._name == "client-2" else said
+        sent = encrypt(self, numbers)
+        return sent[:-1] if self._name == "client-2" else sent
 
     monkeypatch.setattr(CkksClient, "encrypt", short)
     told: list[str] = []
@@ -214,10 +214,10 @@ def test_ciphertexts_of_another_length_cost_their_own_part(
 def test_a_key_with_its_secret_part_in_the_open_is_refused(
     all_keepers: Ready, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = CkksClient.make
+    make_key = CkksClient.make_key
 
     def open_handed(self: CkksClient, others: dict[str, bytes]) -> object:
-        key = make(self, others)
+        key = make_key(self, others)
         secret = ckks.make_keys().secret
         return type(key)(secret, key.secret, key.sealed, key.sealing)
 

@@ -223,14 +223,14 @@ def test_under_sums_a_cluster_is_not_repeated_without_the_rows_of_a_few() -> Non
     party: Any = SimpleNamespace(
         agreement=SimpleNamespace(aggregation=SimpleNamespace(kind="masks", min_contributors=3))
     )
-    subject: Any = SimpleNamespace(one_start=False, clusters=(tuple("abcd"), tuple("efgh")))
+    subject: Any = SimpleNamespace(common_start=False, clusters=(tuple("abcd"), tuple("efgh")))
     nobody: Any = None
     requests = RequestRunner(party, nobody, nobody, nobody, subject)
     staying = [Member(name, "retained") for name in "abcdefgh"]
 
     def asked(names: str) -> None:
         leaving = [Member(name, "forgotten") for name in names]
-        requests._require_answerable("r", leaving, staying, [Knot(COURSE)])
+        requests._require_feasible("r", leaving, staying, [Knot(COURSE)])
 
     asked("abc")
     asked("abcefg")

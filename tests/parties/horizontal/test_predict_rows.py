@@ -78,7 +78,7 @@ def test_a_client_predicts_with_the_model_as_it_is_its_own(tmp_path: Path, kind:
     classes, shape = wood.config.agreement.labels.classes, wood.config.agreement.shape
     holding = read_holding(data, folder=tmp_path, classes=classes, active=True)
     with torch.no_grad():
-        network = kept._learner.network
+        network = kept._task.network
         wanted = network(network_inputs(holding, data, shape)).argmax(1).tolist()
     rows = said(out)
     assert [row[2] for row in rows] == [classes[each] for each in wanted]
@@ -103,7 +103,7 @@ def test_refused_are_the_server_and_whoever_has_no_model(tmp_path: Path) -> None
     out = ("--out", str(tmp_path / "found.csv"))
     at_server = predict(wood.path, wood.out, SERVER, *out)
     assert at_server.exit_code == 3
-    assert "it holds no row" in at_server.output
+    assert "the server has no rows" in at_server.output
     without = predict(wood.path, wood.out, "ash", *out)
     assert without.exit_code == 7
     assert "no trained model in" in without.output

@@ -69,7 +69,7 @@ def test_a_fault_of_the_client_s_own_is_not_told_as_a_lack_of_rows(
 
     monkeypatch.setattr(NetworkClientTask, "run_task", broken)
     heard = told(ready, MEMBERS[1], LOCAL_TASK, initial_parameters(ready[0].agreement, "original"))
-    assert "something is wrong at this party; its own log says what" in heard
+    assert "something is wrong at this party; its own log has the details" in heard
     assert "row 7" not in heard
 
 

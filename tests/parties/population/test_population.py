@@ -83,14 +83,14 @@ def test_a_way_equals_that_of_the_parties(tmp_path: Path, way: str) -> None:
         leading.initialise(ORIGINAL, vfl_pb2.TRAIN_ROWS, vfl_pb2.TRAIN)
         plan = TrainingPlan("training", vfl_pb2.TRAIN, vfl_pb2.TRAIN_ROWS, 2, BATCH, early=1)
         early: list[WholeModel] = []
-        keep = leading.keep
+        keep_copy = leading.keep_copy
 
         def watched(slot: str, task: vfl_pb2.Task) -> None:
-            keep(slot, task)
+            keep_copy(slot, task)
             if slot == "early copy":
                 early.append(copy.deepcopy(whole(leading, answerers)))
 
-        leading.keep = watched  # type: ignore[method-assign]
+        leading.keep_copy = watched  # type: ignore[method-assign]
         train_epochs(leading, plan)
         leading.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
         original = copy.deepcopy(whole(leading, answerers))

@@ -90,7 +90,7 @@ def test_a_part_of_an_earlier_version_is_made_anew(
     population = {"name": "digits", "config": "some.toml", "runs": 32}
     study = Study.model_validate({"population": [population], "row": []}, strict=False)
     monkeypatch.setattr(
-        "parties.experiments.population.study.judge_population", lambda *_: record(0)
+        "parties.experiments.population.study.audit_population", lambda *_: record(0)
     )
     place = StudyPlace(tmp_path, None, tmp_path / "parts")
     (part,) = run_study_parts(study, study.population, place, 1)

@@ -278,7 +278,7 @@ def test_an_embedding_of_other_rows_is_refused(
 ) -> None:
     predictor, hub, _ = asked
     monkeypatch.setattr(hub, "broadcast", lambda body, rows: Hub.broadcast(hub, body, rows[:1]))
-    with pytest.raises(RemoteProtocolError, match=r"Embedding brought .* it must be one float64"):
+    with pytest.raises(RemoteProtocolError, match=r"Embedding has tensors .*; expected one float64"):
         predictor.probabilities(predictor._party.holding.ids)
     hub.abort("protocol", "over")
 

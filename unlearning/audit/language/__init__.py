@@ -1,6 +1,6 @@
 """Audits of a language model: metrics from numbers, texts and log-probabilities.
 
-No model is called here. Log-probabilities are those of the true tokens, ``[batch, tokens]``, with a
+This package calls no model. Log-probabilities of the true tokens are ``[batch, tokens]``, with a
 mask of the tokens that belong to the answer. All computations are in float64. Definitions follow
-TOFU (arXiv 2401.06121), MUSE (arXiv 2407.06460) and the program open-unlearning.
+TOFU (arXiv 2401.06121), MUSE (arXiv 2407.06460) and the code of open-unlearning.
 """

@@ -1,8 +1,8 @@
-"""Extraction strength: how short a prefix of a text makes the model generate the rest.
+"""Extraction strength: how short a prefix suffices for the model to generate the rest of a text.
 
-Definition of Carlini et al. 2021 as in open-unlearning. It needs only the greedy token at each
-position, given all *true* tokens before it: after the last wrong one of them, greedy decoding
-generates the true text.
+The definition is that of Carlini et al. 2021, as implemented in open-unlearning. The computation
+needs only the greedy token at each position, predicted from all *true* tokens before the position,
+because greedy decoding generates the true text after the last wrong greedy token.
 """
 
 import torch
@@ -14,7 +14,7 @@ def extraction_strength(greedy: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
 
     ``greedy`` and ``truth`` are token ids and ``mask`` marks the answer, all ``[batch, tokens]``.
     The result is 1 if the prompt alone makes the model generate the answer, and 0 if the last token
-    is wrong (open-unlearning's program gives 1/|y| in the second case).
+    is wrong (in the second case, the code of open-unlearning gives 1/|y|).
 
     Raises:
         ValueError: the shapes differ, or a row has no token in the mask.
@@ -22,7 +22,7 @@ def extraction_strength(greedy: Tensor, truth: Tensor, mask: Tensor) -> Tensor:
     if greedy.dim() != 2 or not greedy.shape == truth.shape == mask.shape:
         raise ValueError(
             f"greedy {list(greedy.shape)}, truth {list(truth.shape)} and mask {list(mask.shape)} "
-            "must all be [batch, tokens]"
+            "must all be [batch, tokens] and have the same shape"
         )
     rows = zip(greedy, truth, mask.bool(), strict=True)
     return torch.tensor(

@@ -1,6 +1,7 @@
 """MUSE metrics: verbatim memory, knowledge memory, and the privacy leak of forgotten texts.
 
-Letters (arXiv 2407.06460): AUC_u of the unlearned model, AUC_R of Retrain on the same texts.
+Notation (arXiv 2407.06460): AUC_u = the AUC of the unlearned model, AUC_R = the AUC of Retrain on
+the same texts.
 """
 
 from collections.abc import Sequence
@@ -29,8 +30,8 @@ def verbatim_memory(continuations: Sequence[str], truths: Sequence[str]) -> floa
 def knowledge_memory(answers: Sequence[str], truths: Sequence[str]) -> float:
     """Return KnowMem, the mean ROUGE-L F1 of few-shot answers, in [0, 1].
 
-    Answers have at most 32 tokens. On the forgotten questions lower is better; on the retained ones
-    it is the preserved utility.
+    Answers have at most 32 tokens. On the forgotten questions lower is better; on the retained
+    questions KnowMem measures the preserved utility.
 
     Raises:
         ValueError: the numbers of answers and truths differ, or there are none.
@@ -41,8 +42,8 @@ def knowledge_memory(answers: Sequence[str], truths: Sequence[str]) -> float:
 def min_k_scores(log_probs: Tensor, mask: Tensor, percent: int = MIN_K_PERCENT) -> Tensor:
     """Return Min-K %, the mean log-probability of each text's K % least likely tokens, ``[batch]``.
 
-    ``log_probs`` and ``mask`` are ``[batch, tokens]``. K % of the tokens are rounded down, to at
-    least one token. Higher means that the text is more familiar to the model.
+    ``log_probs`` and ``mask`` are ``[batch, tokens]``. The number of tokens is rounded down, but is
+    at least one. A higher score means that the text is more familiar to the model.
 
     Raises:
         ValueError: the shapes differ, a row has no token in the mask, a log-probability is above 0
@@ -60,9 +61,9 @@ def min_k_auc(forgotten: Tensor, holdout: Tensor) -> float:
     """Return the AUC of Min-K % with hold-out texts as the positives, which is MUSE's convention.
 
     ``forgotten`` and ``holdout`` are Min-K % scores, ``[texts]`` of each group. The AUC is the
-    probability that a hold-out text is more familiar than a forgotten one: 0 if the model knows all
-    forgotten texts, 0.5 if neither group stands out, and above 0.5 if the forgotten texts are less
-    familiar than the hold-out texts.
+    probability that a hold-out text is more familiar than a forgotten one: 0 if every forgotten
+    text is more familiar than every hold-out text, 0.5 if neither group stands out, and above 0.5
+    if the forgotten texts are less familiar than the hold-out texts.
     """
     return auc(holdout.double().cpu().numpy(), forgotten.double().cpu().numpy())
 
@@ -70,16 +71,16 @@ def min_k_auc(forgotten: Tensor, holdout: Tensor) -> float:
 def privacy_leak(unlearned: float, retrained: float) -> float:
     """Return PrivLeak in percent from the AUCs of the unlearned model and of Retrain.
 
-    Near 0 is good; towards −100 too little was forgotten, and above 0 too much. AUC_R must be
-    measured for each corpus.
+    A value close to 0 is good; a value close to −100 means that too little was forgotten, and a
+    value above 0 that too much was. The AUC of Retrain must be measured separately for each corpus.
 
     Raises:
-        ValueError: ``retrained`` is not in (0, 1]; at 0 Retrain itself knows all forgotten texts.
+        ValueError: ``retrained`` is not in (0, 1].
     """
     if not 0.0 < retrained <= 1.0:
         raise ValueError(
-            f"Retrain's AUC must be above 0 and at most 1 (got {retrained}): either the hold-out "
-            "texts are unlike the forgotten texts, or Retrain has seen the forgotten texts"
+            f"Retrain's AUC must be above 0 and at most 1 (got {retrained}); check that "
+            "Retrain never saw the forgotten texts, and that the hold-out texts are similar to them"
         )
     # MUSE (arXiv 2407.06460): PrivLeak = 100 (AUC_u − AUC_R) / AUC_R.
     return 100.0 * (unlearned - retrained) / retrained
@@ -94,10 +95,12 @@ def _check_tokens(values: Tensor, mask: Tensor) -> None:
     if values.dim() != 2 or values.shape != mask.shape:
         raise ValueError(
             f"log-probabilities {list(values.shape)} and mask {list(mask.shape)} must both be "
-            "[batch, tokens]"
+            "[batch, tokens] and have the same shape"
         )
     bare = (~mask.bool()).all(dim=1).nonzero().flatten().tolist()
     if bare:
         raise ValueError(f"rows {bare} have no token in the mask; leave out texts without tokens")
     if not bool((values[mask.bool()] <= 1e-6).all()):  # NaN fails as well
-        raise ValueError("log-probabilities must be numbers of at most 0; were losses given?")
+        raise ValueError(
+            "log-probabilities must be at most 0 and not NaN; check that they are not losses"
+        )

@@ -1,7 +1,7 @@
 """ROUGE-L: longest common subsequence of words of a generated text and its reference.
 
-Lin 2004, by the library rouge-score with Porter stemming. Words are runs of a–z and 0–9 after
-lower-casing; other letters separate words and do not count.
+The library rouge-score computes ROUGE-L (Lin 2004) with Porter stemming. Words are sequences of a–z
+and 0–9 after lower-casing; all other characters only separate words.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ _SCORER = RougeScorer(["rougeL"], use_stemmer=True)
 
 @dataclass(frozen=True, slots=True)
 class RougeL:
-    """Length of the longest common subsequence of words, as shares of both texts."""
+    """Length of the longest common subsequence of words, as recall and as F1."""
 
     recall: float  # of the reference's words: TOFU
     f1: float  # harmonic mean with the share of the generated words: MUSE
 
 
 def rouge_l(generated: str, reference: str) -> RougeL:
-    """Compare a generated text with its reference; both values are 0 if a text has no word."""
+    """Compare a generated text with its reference; recall and F1 are 0 if a text has no word."""
     # Oblivionis (paper 000) Eq 12: LCS(a, â) / |a|.
     found = _SCORER.score(reference, generated)["rougeL"]
     return RougeL(float(found.recall), float(found.fmeasure))

@@ -1,16 +1,16 @@
 """TOFU metrics: answer probability, truth ratio, forget quality and model utility.
 
-Letters (arXiv 2401.06121; Oblivionis, paper 000): a = an answer, |a| = its number of tokens,
-nll = its mean token loss, â = the paraphrased true answer, ã_k = a perturbed (false) answer,
-R = truth ratio. Probabilities of answers are per token, so answers of different lengths can be
-compared.
+Notation (arXiv 2401.06121; Oblivionis, paper 000): a = an answer, |a| = its number of tokens, nll =
+its mean token loss, â = the paraphrased true answer, ã_k = a perturbed (false) answer, R = truth
+ratio. Probabilities of answers are per token, so answers of different lengths can be compared.
 
 The truth ratio has two definitions: an arithmetic mean over k in the papers, and a geometric mean
-in the programs of TOFU and open-unlearning, which average losses before exp. The geometric mean is
-never larger; values of the two cannot be compared. This module computes the arithmetic mean.
+in the code of TOFU and open-unlearning, which averages losses before exp. The geometric mean is
+never larger than the arithmetic mean, so truth ratios of the two definitions cannot be compared.
+This module computes the arithmetic mean.
 
-A high p-value of forget quality means that the test cannot distinguish the two samples, never that
-they are equal: with n = m = 40 it detects only D > 0.30 at 5 %.
+A high p-value of forget quality means that the test cannot distinguish the two samples, not that
+the samples are equal. With n = m = 40 the test detects only D > 0.30 at the 5 % level.
 """
 
 import math
@@ -29,7 +29,7 @@ MAX_EXACT_ROWS = 10_000  # of a sample; SciPy's exact law takes too long for mor
 
 
 def answer_probability(nll: Tensor) -> Tensor:
-    """Return the probability per token of answers, in the shape of ``nll``.
+    """Return the probability per token of each answer, in the shape of ``nll``.
 
     ``nll`` holds mean token losses, ``[batch]`` or any shape.
     """
@@ -41,8 +41,9 @@ def option_probability(correct: Tensor, wrong: Tensor) -> Tensor:
     """Return the probability of the correct option among all options, ``[batch]``.
 
     ``correct`` holds the mean token losses of the correct options, ``[batch]``, and ``wrong`` those
-    of the other options, ``[batch, options]``. It is computed in logarithms, so it is defined also
-    if all options are very unlikely. TOFU uses it for real authors and world facts.
+    of the other options, ``[batch, options]``. The computation uses logarithms, so that the result
+    is defined even if all options are very unlikely. TOFU uses this probability for the question
+    sets on real authors and world facts.
 
     Raises:
         ValueError: the shapes do not match, or there are no other options.
@@ -70,10 +71,10 @@ def arithmetic_truth_ratio(paraphrased: Tensor, perturbed: Tensor) -> Tensor:
 
 
 def forget_truth_ratio(ratios: Tensor) -> float:
-    """Return FTR, the mean of min(R, 1/R) on the forget set; higher is better.
+    """Return FTR, the mean of min(R, 1/R) on the forget set; a higher FTR is better.
 
-    ``ratios`` are R, ``[batch]``. FTR is 1 if true and false answers are equally likely. It is not
-    Eq 14 of paper 000, which is for the other question sets.
+    ``ratios`` are R, ``[batch]``. FTR is 1 if true and false answers are equally likely. FTR is not
+    Eq 14 of paper 000, which applies to the other question sets.
     """
     # open-unlearning: min(R, 1/R) = exp(−|log R|), defined also for R = 0 and R = ∞.
     return float(ratios.double().log().abs().neg().exp().mean())
@@ -103,12 +104,13 @@ class ForgetQuality:
 def forget_quality(unlearned: Tensor, retrained: Tensor, law: Law = "exact") -> ForgetQuality:
     """Compare the truth ratios of the unlearned model and of Retrain on the forget set.
 
-    ``unlearned`` and ``retrained`` are R, ``[n]`` and ``[m]``: R itself, not min(R, 1/R). Any
-    strictly monotone function of R gives the same D and p. The exact law counts lattice paths; if
-    rounding makes SciPy's count fail, the asymptotic law is used instead, and the result's ``law``
-    shows it. The asymptotic law is SciPy's: that of one sample of round(nm/(n + m)) rows. For
-    n = m = 5 and D = 0.6 it gives 0.32, the exact law 0.3571, Kolmogorov's limit 0.3291 and
-    Eq 15–17 of paper 000 0.3306; at n = m = 400 the laws differ by a few per cent.
+    ``unlearned`` and ``retrained`` are truth ratios R, ``[n]`` and ``[m]``, not min(R, 1/R). Any
+    strictly monotone function of R gives the same D and p. The exact law of D counts lattice paths;
+    if rounding makes SciPy's count fail, the asymptotic law is used instead and recorded as the
+    ``law`` of the result. The asymptotic law is SciPy's, for one sample of round(nm/(n + m)) rows.
+    For n = m = 5 and D = 0.6, p is 0.32 by the asymptotic law, 0.3571 by the exact law, 0.3291 by
+    Kolmogorov's limit and 0.3306 by Eq 15–17 of paper 000; at n = m = 400 the laws differ by a few
+    per cent.
 
     Raises:
         ValueError: a sample is empty, has a NaN, or is too large for the exact law.
@@ -117,8 +119,8 @@ def forget_quality(unlearned: Tensor, retrained: Tensor, law: Law = "exact") -> 
     n, m = len(ours), len(theirs)
     if law == "exact" and max(n, m) > MAX_EXACT_ROWS:
         raise ValueError(
-            f"the exact law takes at most {MAX_EXACT_ROWS} rows (got {n} and {m}); use the "
-            "asymptotic law"
+            f"the exact law supports at most {MAX_EXACT_ROWS} rows per sample (got {n} and {m}); "
+            'set law="asymptotic"'
         )
     with warnings.catch_warnings(record=True) as fell_back:
         warnings.simplefilter("always", RuntimeWarning)
@@ -131,7 +133,7 @@ def forget_quality(unlearned: Tensor, retrained: Tensor, law: Law = "exact") -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionSetScores:
-    """Three scores of one question set, each in [0, 1], higher is better."""
+    """Three scores of one question set, each in [0, 1]; a higher score is better."""
 
     probability: float  # per token; among the options for real authors and world facts
     rouge: float  # mean ROUGE-L recall
@@ -154,7 +156,7 @@ def model_utility(
 
 
 def harmonic_mean(values: Sequence[float]) -> float:
-    """Return n / Σ 1/x, and 0 if one value is 0.
+    """Return the harmonic mean n / Σ 1/x, or 0 if one value is 0.
 
     Raises:
         ValueError: there are no values, or a value is not in [0, 1].

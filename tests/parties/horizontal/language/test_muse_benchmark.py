@@ -77,7 +77,7 @@ def test_prompts_may_be_longer_than_training_texts(tmp_path: Path) -> None:
     assert numbers <= set(BENCHMARK_FIGURES)
     known = {name for name in numbers if name.startswith("rounded")}
     assert known == {"rounded_8_knowledge", "rounded_4_knowledge"}, "the figure is no probability"
-    assert known < {each.figure for each in COLUMNS}
+    assert known < {each.metric for each in COLUMNS}
 
 
 def test_texts_beyond_the_context_are_truncated_with_a_warning(
